@@ -1,0 +1,105 @@
+package health
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// All passes when each of the probes passes. It asks them at the same time and joins
+// the errors in the order of the probes, on one line: "db: refused; disk: full". Give
+// each a name with [Named]. No probes at all: it passes.
+//
+// Check returns at most 10 ms after ctx has ended, naming those that have not answered.
+// One that goes on hanging is not asked again before it has returned, and fails meanwhile:
+// it costs one goroutine and doesn't hide the answers of the others. A panic is a failure
+// of that probe. Arm and Disarm are passed on to all that have them.
+func All(probes ...Probe) Probe {
+	a := &all{members: make([]member, len(probes))}
+	for i, p := range probes {
+		a.members[i].probe = p
+	}
+	return a
+}
+
+type all struct{ members []member }
+
+type member struct {
+	probe  Probe
+	flight flight
+}
+
+func (a *all) Check(ctx context.Context) error {
+	patience := 10 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok {
+		// Less than the runner's own patience, so that the words below, which name the
+		// slow one, reach it in time.
+		patience = min(patience, max(0, time.Until(deadline)/40))
+	}
+	errs := make([]error, len(a.members))
+	var wg sync.WaitGroup
+	for i := range a.members {
+		m := &a.members[i]
+		wg.Go(func() {
+			errs[i] = m.flight.ask(ctx, m.probe, patience)
+		})
+	}
+	wg.Wait()
+	return join(errs)
+}
+
+func (a *all) Arm() {
+	for i := range a.members {
+		arm(a.members[i].probe)
+	}
+}
+
+func (a *all) Disarm() {
+	for i := range a.members {
+		disarm(a.members[i].probe)
+	}
+}
+
+func (a *all) stallsAt() (first time.Time, heart Probe) {
+	for i := range a.members {
+		if at, p := stallsAt(a.members[i].probe); p != nil && (heart == nil || at.Before(first)) {
+			first, heart = at, p
+		}
+	}
+	return first, heart
+}
+
+// joined is errors.Join on one line: the words end up in logs and in a status column.
+type joined struct{ errs []error }
+
+func join(errs []error) error {
+	var bad []error
+	for _, err := range errs {
+		if err != nil {
+			bad = append(bad, err)
+		}
+	}
+	switch len(bad) {
+	case 0:
+		return nil
+	case 1:
+		return bad[0]
+	}
+	return &joined{bad}
+}
+
+func (j *joined) Error() string {
+	words := make([]string, len(j.errs))
+	for i, err := range j.errs {
+		words[i] = err.Error()
+	}
+	return strings.Join(words, "; ")
+}
+
+func (j *joined) Unwrap() []error { return j.errs }
+
+// Definite reports whether any part is. Without it errors.As would stop at the first part
+// with such a method, which may be one of a user's that says false.
+func (j *joined) Definite() bool { return slices.ContainsFunc(j.errs, isDefinite) }

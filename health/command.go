@@ -1,0 +1,65 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// Command returns a probe that runs a program and passes when it exits with 0. The program
+// inherits the environment and the directory, and reads nothing (/dev/null).
+//
+// When ctx ends, the program and its whole process group are killed (on Unix; elsewhere
+// only the program itself), and reaped. A process of it that has left the group and still
+// holds the output delays Check by at most 100 ms. The error holds the exit code and the
+// last line of the output, cut at 200 bytes.
+func Command(name string, args ...string) Probe {
+	return Func(func(ctx context.Context) error { return runCommand(ctx, name, args) })
+}
+
+func runCommand(ctx context.Context, name string, args []string) error {
+	var output tail
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.WaitDelay = 100 * time.Millisecond
+	killWholeGroup(cmd)
+
+	began := time.Now()
+	err := cmd.Run()
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
+		return nil // it exited with 0; what it left in the background is not its answer
+	}
+	var said string
+	if line := lastLine(output.bytes); line != "" {
+		said = ": " + line
+	}
+	var exit *exec.ExitError
+	switch {
+	case cmd.ProcessState == nil:
+		return fmt.Errorf("command %s: %w", name, err) // did not start
+	case ctx.Err() != nil:
+		return fmt.Errorf("command %s: killed after %s: %w%s", name, short(time.Since(began)), ctx.Err(), said)
+	case errors.As(err, &exit) && exit.Exited():
+		return fmt.Errorf("command %s: exit code %d%s", name, exit.ExitCode(), said)
+	}
+	return fmt.Errorf("command %s: %w%s", name, err, said) // "signal: killed"
+}
+
+// tail keeps the end of what is written to it: a chatty program must not fill the memory.
+type tail struct{ bytes []byte }
+
+const tailSize = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	if len(p) > tailSize {
+		p = p[len(p)-tailSize:]
+	}
+	t.bytes = append(t.bytes, p...)
+	if extra := len(t.bytes) - tailSize; extra > 0 {
+		t.bytes = append(t.bytes[:0], t.bytes[extra:]...)
+	}
+	return n, nil
+}

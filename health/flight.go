@@ -1,0 +1,162 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// flight lets at most one call of a probe run at a time. It exists because a call that
+// ignores its context can't be ended: without it every interval would leave one more
+// goroutine behind.
+//
+// Callers that meet a call which is still in time wait for the same answer. Once a call
+// has outlived the deadline of a caller it is overdue: others are told so at once, and
+// no second one starts until it has returned.
+type flight struct {
+	mu      sync.Mutex
+	current *call // nil when none runs
+}
+
+type call struct {
+	began   time.Time
+	done    chan struct{} // closed when the call has returned
+	err     error         // valid after done
+	overdue bool          // guarded by flight.mu
+}
+
+// ask runs p, or joins the run in flight. It returns at the latest patience after ctx has
+// ended; patience gives a probe that respects ctx the time to say why it was slow.
+func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error {
+	if n, ok := p.(*named); ok {
+		// A hang or a panic is noticed out here, where Named can't add the name by itself.
+		return n.say(f.ask(ctx, n.probe, patience))
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c, mine, overdue := f.join(ctx, p)
+		if overdue {
+			return fmt.Errorf("no answer for %s: the call from %s still hangs, not asked again",
+				short(time.Since(c.began)), c.began.UTC().Format("15:04:05Z"))
+		}
+		err := f.wait(ctx, c, patience)
+		// The call that was joined may have ended with its own caller's context, which
+		// says nothing about the probe.
+		if !mine && ctx.Err() == nil && isContextError(err) {
+			continue
+		}
+		return err
+	}
+}
+
+func (f *flight) join(ctx context.Context, p Probe) (c *call, mine, overdue bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != nil {
+		return f.current, false, f.current.overdue
+	}
+	c = &call{began: time.Now(), done: make(chan struct{})}
+	f.current = c
+	go f.run(ctx, c, p)
+	return c, true, false
+}
+
+// run is the only place that calls a probe. What a probe does to its goroutine (panic,
+// runtime.Goexit) must neither end the process nor leave the flight taken for ever.
+func (f *flight) run(ctx context.Context, c *call, p Probe) {
+	err := errors.New("the probe ended its goroutine (runtime.Goexit)")
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+		f.mu.Lock()
+		f.current = nil // first: who reads the answer may ask again at once
+		f.mu.Unlock()
+		c.err = err
+		close(c.done)
+	}()
+	if p == nil {
+		err = errNilProbe
+		return
+	}
+	err = p.Check(ctx)
+}
+
+func (f *flight) wait(ctx context.Context, c *call, patience time.Duration) error {
+	select {
+	case <-c.done:
+		return c.answer(ctx, patience)
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return c.answer(ctx, patience)
+	case <-timer.C:
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f.mu.Lock()
+		c.overdue = true
+		f.mu.Unlock()
+	}
+	return c.noAnswer(ctx, patience)
+}
+
+// answer is the probe's own, but a bare "context deadline exceeded" tells nobody anything.
+func (c *call) answer(ctx context.Context, patience time.Duration) error {
+	if c.err != nil && c.err == ctx.Err() { //nolint:errorlint // a wrapped one has words of its own
+		return c.noAnswer(ctx, patience)
+	}
+	return c.err
+}
+
+func (c *call) noAnswer(ctx context.Context, patience time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %s: %w", short(deadline.Sub(c.began)+patience), ctx.Err())
+	}
+	return fmt.Errorf("given up after %s: %w", short(time.Since(c.began)), ctx.Err())
+}
+
+// idle returns a channel that is closed when the call that runs now has returned, and nil
+// when none runs.
+func (f *flight) idle() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current == nil {
+		return nil
+	}
+	return f.current.done
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// FromCheck makes a check without a context a [Probe], such as any Check of
+// github.com/heptiolabs/healthcheck.
+//
+// As the check can't be ended, it runs in a goroutine of its own. Check returns as soon as
+// ctx has ended; while the check hangs beyond that, further calls fail at once and say
+// since when, and no second goroutine starts. Callers at the same time share one answer.
+//
+// Give it the check itself, not one wrapped by healthcheck.Async: that one goes on
+// returning its last OK while the check inside hangs, which nobody outside can see. The
+// [Runner] does what Async is for.
+func FromCheck(check func() error) Probe {
+	if check == nil {
+		return &fromCheck{probe: Func(func(context.Context) error { return errNilProbe })}
+	}
+	return &fromCheck{probe: Func(func(context.Context) error { return check() })}
+}
+
+type fromCheck struct {
+	probe  Probe
+	flight flight
+}
+
+func (c *fromCheck) Check(ctx context.Context) error { return c.flight.ask(ctx, c.probe, 0) }

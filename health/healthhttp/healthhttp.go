@@ -1,0 +1,166 @@
+// Package healthhttp serves /live and /ready with the handler of
+// github.com/heptiolabs/healthcheck, fed by probes of package health.
+//
+// It exists because that package alone asks a check once per request, or in the background
+// with a goroutine that goes on reporting the last OK while the check hangs. Here each
+// probe has a [health.Runner]: a request reads a status and never waits for a probe, one
+// hung probe costs one goroutine, and an old OK expires.
+package healthhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/heptiolabs/healthcheck"
+
+	"github.com/mandate-dev/mandate/health"
+)
+
+// Handler serves GET and HEAD of /live and /ready: 200 when all checks pass, else 503. With
+// ?full=1 the body says for each check "OK" or its error, as JSON. /ready includes the
+// liveness checks.
+//
+// Liveness is "restart this process"; what a restart can't mend (a database, Redis)
+// belongs to readiness. All methods are safe for concurrent use.
+type Handler struct {
+	checks healthcheck.Handler
+
+	mu      sync.Mutex
+	names   map[string]bool
+	runners []*health.Runner
+	running bool
+}
+
+// New returns a handler without checks, which answers 200 to both.
+func New() *Handler {
+	return &Handler{checks: healthcheck.NewHandler(), names: make(map[string]bool)}
+}
+
+// AddLiveProbe adds a liveness check which [Handler.Run] asks in the background, with
+// thresholds, time-out and freshness of s (zero: the defaults). It fails until the first
+// success. It returns an error when the name is empty or taken (also by a readiness check:
+// the two share one list in the answer), when s is refused, or while Run is under way.
+func (h *Handler) AddLiveProbe(name string, p health.Probe, s health.Settings) error {
+	return h.addProbe(h.checks.AddLivenessCheck, name, p, s)
+}
+
+// AddReadyProbe is AddLiveProbe for readiness.
+func (h *Handler) AddReadyProbe(name string, p health.Probe, s health.Settings) error {
+	return h.addProbe(h.checks.AddReadinessCheck, name, p, s)
+}
+
+// AddLiveCheck adds a liveness check that every request asks directly, for what is cheap
+// and never blocks, such as the Check method of an elector. A panic in it is a failure. It
+// returns an error when check is nil, or when the name is empty or taken.
+func (h *Handler) AddLiveCheck(name string, check func() error) error {
+	return h.addCheck(h.checks.AddLivenessCheck, name, check)
+}
+
+// AddReadyCheck is AddLiveCheck for readiness.
+func (h *Handler) AddReadyCheck(name string, check func() error) error {
+	return h.addCheck(h.checks.AddReadinessCheck, name, check)
+}
+
+func (h *Handler) addProbe(add func(string, healthcheck.Check), name string, p health.Probe, s health.Settings) error {
+	runner, err := health.NewRunner(p, s)
+	if err != nil {
+		return fmt.Errorf("healthhttp: check %q: %w", name, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running {
+		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not ask this one", name)
+	}
+	if err := h.take(name); err != nil {
+		return err
+	}
+	h.runners = append(h.runners, runner)
+	add(name, func() error { return runner.Status().Err })
+	return nil
+}
+
+func (h *Handler) addCheck(add func(string, healthcheck.Check), name string, check func() error) error {
+	if check == nil {
+		return fmt.Errorf("healthhttp: check %q is nil", name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.take(name); err != nil {
+		return err
+	}
+	add(name, func() (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v", v)
+			}
+		}()
+		return check()
+	})
+	return nil
+}
+
+// take reserves a name: healthcheck would silently replace the earlier check, or show only
+// one of a live and a ready check of the same name. h.mu is held.
+func (h *Handler) take(name string) error {
+	if name == "" {
+		return errors.New("healthhttp: a check needs a name")
+	}
+	if h.names[name] {
+		return fmt.Errorf("healthhttp: there is already a check named %q", name)
+	}
+	h.names[name] = true
+	return nil
+}
+
+// Run asks all probes in the background. It blocks until ctx ends, then at most the longest
+// Timeout of the probes. It returns nil, or an error when it is running already, or the
+// errors of probes that had to be left behind because they ignored the end of ctx. Before
+// and after Run the probes count as failed.
+func (h *Handler) Run(ctx context.Context) error {
+	h.mu.Lock()
+	if h.running {
+		h.mu.Unlock()
+		return errors.New("healthhttp: the handler is running already")
+	}
+	h.running = true
+	runners := h.runners // no append while running
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running = false
+	}()
+
+	errs := make([]error, len(runners))
+	var wg sync.WaitGroup
+	for i, r := range runners {
+		wg.Go(func() { errs[i] = r.Run(ctx) })
+	}
+	wg.Wait()
+	<-ctx.Done() // without any probe, Run must not return early either
+	return errors.Join(errs...)
+}
+
+// ServeHTTP answers without waiting for any probe.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store") // a cached OK is a stale OK
+	switch r.Method {
+	case http.MethodGet:
+		h.checks.ServeHTTP(w, r)
+	case http.MethodHead: // healthcheck itself refuses it, some load balancers ask nothing else
+		get := r.Clone(r.Context())
+		get.Method = http.MethodGet
+		h.checks.ServeHTTP(bodiless{w}, get)
+	default:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	}
+}
+
+// bodiless passes on the status and the headers only.
+type bodiless struct{ http.ResponseWriter }
+
+func (b bodiless) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,76 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Heartbeat is a work probe that the work itself keeps alive: it calls Beat when it has
+// made progress, and Check fails when no beat came within the bound. It is for the leader
+// that is alive, renews its lease for ever, and does nothing.
+//
+// Put Beat where a unit of work is done: after the batch is written, after the empty poll
+// came back. Not into a timer or a goroutine of its own, nor at the head of a retry
+// loop: that beats also when nothing moves. The bound must be longer than the longest unit of
+// honest work.
+//
+// A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
+// elector it belongs into Config.WorkProbe; as a candidate probe it would shut out every
+// candidate for ever, so an unarmed Check says so. Its failures are [Definite]: the bound is
+// the threshold. A Runner looks at the moment the bound runs out, not only at its
+// interval.
+//
+// All methods are safe for concurrent use. Use one heartbeat for one runner.
+type Heartbeat struct {
+	bound time.Duration
+	base  time.Time
+	last  atomic.Int64 // nanoseconds from base to the last beat, monotonic
+	armed atomic.Bool
+}
+
+// NewHeartbeat returns a heartbeat that may be silent for less than bound. With a bound of
+// zero or less it never passes, and Check says why.
+func NewHeartbeat(bound time.Duration) *Heartbeat {
+	return &Heartbeat{bound: bound, base: time.Now()}
+}
+
+// Beat says that the work made progress. It takes tens of nanoseconds, allocates
+// nothing, takes no lock, and may be called from any goroutine, armed or not.
+func (h *Heartbeat) Beat() { h.last.Store(int64(time.Since(h.base))) }
+
+// Arm starts the watch and counts as the first beat.
+func (h *Heartbeat) Arm() {
+	h.Beat()
+	h.armed.Store(true)
+}
+
+// Disarm ends the watch.
+func (h *Heartbeat) Disarm() { h.armed.Store(false) }
+
+var errUnarmed = errors.New("heartbeat is not armed: it is a work probe, which passes only while the work runs; " +
+	"it belongs in elector.Config.WorkProbe (or Runner.RunArmed), not among the candidate probes")
+
+// Check returns nil while the last beat is younger than the bound. It never blocks and
+// doesn't look at ctx.
+func (h *Heartbeat) Check(context.Context) error {
+	if h.bound <= 0 {
+		return Definite(fmt.Errorf("heartbeat has a bound of %s: make it with NewHeartbeat and a bound above zero", h.bound))
+	}
+	if !h.armed.Load() {
+		return errUnarmed
+	}
+	if silent := time.Since(h.base) - time.Duration(h.last.Load()); silent >= h.bound {
+		return Definite(fmt.Errorf("no progress for %s (bound %s)", short(silent), h.bound))
+	}
+	return nil
+}
+
+func (h *Heartbeat) stallsAt() (time.Time, Probe) {
+	if h.bound <= 0 || !h.armed.Load() {
+		return time.Time{}, nil
+	}
+	return h.base.Add(time.Duration(h.last.Load()) + h.bound), h
+}

@@ -1,0 +1,112 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
+//
+// Redirects are not followed (a login page is not health), no proxy is used, and each
+// Check makes a connection of its own and closes it, so that it also sees a listener that
+// accepts nobody new. Only ctx bounds the time. The error holds the status and the first
+// line of the body; the query, which may hold a secret, is left out of it.
+//
+// It returns an error when the URL has no host or another scheme.
+func HTTP(rawURL string) (Probe, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("health: HTTP probe: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("health: HTTP probe: %q must start with http:// or https://", u.Redacted())
+	}
+	if u.Hostname() == "" {
+		return nil, fmt.Errorf("health: HTTP probe: %q has no host", u.Redacted())
+	}
+	if err := checkPort(u.Port()); err != nil && u.Port() != "" {
+		return nil, fmt.Errorf("health: HTTP probe: %q: %w", u.Redacted(), err)
+	}
+	return &httpProbe{
+		url:  u.String(),
+		says: "GET " + (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(),
+		client: &http.Client{
+			Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			},
+		},
+	}, nil
+}
+
+type httpProbe struct {
+	url, says string
+	client    *http.Client
+}
+
+func (p *httpProbe) Check(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.says, err)
+	}
+	req.Header.Set("User-Agent", "mandate-health")
+	resp, err := p.client.Do(req)
+	if err != nil {
+		var wrapped *url.Error // holds the whole URL with its query
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("%s: %w", p.says, err)
+	}
+	defer resp.Body.Close()
+	// Some servers log a client that closes early; a body without end must not hold us up.
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode/100 != 2 {
+		words := p.says + ": " + resp.Status
+		if resp.StatusCode/100 == 3 {
+			words += " (redirects are not followed)"
+		}
+		if line := firstLine(body); line != "" {
+			words += ": " + line
+		}
+		return errors.New(words)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %s, but reading the body: %w", p.says, resp.Status, err)
+	}
+	return nil
+}
+
+// TCP returns a probe that passes when addr ("host:port") accepts a connection, which it
+// closes at once. Only ctx bounds the time. It returns an error when addr has no
+// port or a port outside of 1 to 65535.
+func TCP(addr string) (Probe, error) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("health: TCP probe: %w", err)
+	}
+	if err := checkPort(port); err != nil {
+		return nil, fmt.Errorf("health: TCP probe: %q: %w", addr, err)
+	}
+	return Func(func(ctx context.Context) error {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err // "dial tcp 127.0.0.1:1: connect: connection refused"
+		}
+		_ = conn.Close() // the connection was the answer
+		return nil
+	}), nil
+}
+
+func checkPort(port string) error {
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("port %q is not a number from 1 to 65535", port)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Probe looks at one thing that health depends on.
+//
+// Check returns nil when it is healthy, else an error whose words tell the person on
+// call what is wrong. It should return soon after ctx has ended; a [Runner] copes with
+// one that doesn't. Check must be safe for concurrent use when the probe is given to
+// more than one runner.
+type Probe interface {
+	Check(ctx context.Context) error
+}
+
+// Func makes a function a [Probe].
+type Func func(ctx context.Context) error
+
+// Check calls f.
+func (f Func) Check(ctx context.Context) error { return f(ctx) }
+
+// Armer is implemented by probes that can only pass while the work runs, such as
+// [Heartbeat]. [Runner.RunArmed] calls Arm before its first probe run and Disarm when it
+// returns. [Named] and [All] pass both on. Neither may block.
+type Armer interface {
+	Arm()
+	Disarm()
+}
+
+// Definite marks an error as enough on its own: a [Runner] falls at the first one,
+// whatever [Settings.Failures] says. It is for probes that have a patience of their own,
+// where a second look can't tell more than the first; asking three times whether a
+// two-second silence is a silence would only make it longer.
+//
+// The words stay those of err, and errors.Is and errors.As see through. Definite(nil)
+// is nil. A runner knows such errors by their method `Definite() bool`, so a package
+// can mark its own error types without importing this one.
+func Definite(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &definiteError{err}
+}
+
+type definiteError struct{ err error }
+
+func (e *definiteError) Error() string  { return e.err.Error() }
+func (e *definiteError) Unwrap() error  { return e.err }
+func (e *definiteError) Definite() bool { return true }
+
+func isDefinite(err error) bool {
+	var d interface{ Definite() bool }
+	return errors.As(err, &d) && d.Definite()
+}
+
+// Named puts "name: " before the errors of p, so that the reason of a step-down says
+// which of several probes it was. It passes Arm and Disarm on.
+func Named(name string, p Probe) Probe { return &named{name, p} }
+
+type named struct {
+	name  string
+	probe Probe
+}
+
+func (n *named) Check(ctx context.Context) error {
+	if n.probe == nil {
+		return n.say(errNilProbe)
+	}
+	return n.say(n.probe.Check(ctx))
+}
+
+func (n *named) say(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", n.name, err)
+}
+
+func (n *named) Arm()    { arm(n.probe) }
+func (n *named) Disarm() { disarm(n.probe) }
+
+func (n *named) stallsAt() (time.Time, Probe) {
+	at, p := stallsAt(n.probe)
+	if p == nil {
+		return time.Time{}, nil
+	}
+	return at, Named(n.name, p)
+}
+
+var errNilProbe = errors.New("the probe is nil")
+
+func arm(p Probe) {
+	if a, ok := p.(Armer); ok {
+		a.Arm()
+	}
+}
+
+func disarm(p Probe) {
+	if a, ok := p.(Armer); ok {
+		a.Disarm()
+	}
+}
+
+// stallsAt tells when a heartbeat inside p will have been silent for too long if no beat
+// comes, and which part of p to ask then. A runner looks at that moment too: with the
+// interval alone a stall would be seen up to one interval late. The part is nil when
+// there is none; asking it never blocks.
+func stallsAt(p Probe) (time.Time, Probe) {
+	if s, ok := p.(interface{ stallsAt() (time.Time, Probe) }); ok {
+		return s.stallsAt()
+	}
+	return time.Time{}, nil
+}

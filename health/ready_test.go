@@ -1,0 +1,177 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHTTPProbe(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/ok":
+			w.WriteHeader(http.StatusNoContent)
+		case "/bad":
+			http.Error(w, "db down\x1b[31m\nsecond line", http.StatusServiceUnavailable)
+		case "/login":
+			http.Redirect(w, r, "/ok", http.StatusFound)
+		case "/endless":
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 4096)); err != nil {
+					return
+				}
+			}
+		case "/hang":
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	for path, want := range map[string]string{
+		"/ok":         "",
+		"/bad":        "/bad: 503 Service Unavailable: db down",
+		"/login":      "/login: 302 Found (redirects are not followed)",
+		"/endless":    "",
+		"/hang?key=s": "/hang: context deadline exceeded",
+	} {
+		p, err := HTTP(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		if path == "/hang?key=s" {
+			ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+		}
+		err = p.Check(ctx)
+		cancel()
+		if want == "" && err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if want != "" {
+			wantWords(t, err, want)
+			if strings.ContainsAny(fmt.Sprint(err), "\x1b\n") || strings.Contains(fmt.Sprint(err), "key=s") {
+				t.Errorf("words: %q", err)
+			}
+		}
+	}
+}
+
+func TestHTTPProbeOfNobody(t *testing.T) {
+	p, err := HTTP("http://user:secret@" + freePort(t) + "/x?token=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Check(t.Context())
+	wantWords(t, err, "refused")
+	if strings.Contains(fmt.Sprint(err), "secret") {
+		t.Errorf("the secret is in the words: %v", err)
+	}
+}
+
+func TestBadAddressesAreRefused(t *testing.T) {
+	for _, u := range []string{"", "localhost:80", "ftp://x/", "http://", "http://:80", "http://x:0", "http://x:65536", "http://x:y", "http://a b", ":"} {
+		if _, err := HTTP(u); err == nil {
+			t.Errorf("HTTP(%q) was taken", u)
+		}
+	}
+	for _, a := range []string{"", "localhost", "localhost:", "localhost:0", "localhost:65536", "localhost:http", "1:2:3"} {
+		if _, err := TCP(a); err == nil {
+			t.Errorf("TCP(%q) was taken", a)
+		}
+	}
+	for _, a := range []string{"localhost:1", ":80", "[::1]:65535"} {
+		if _, err := TCP(a); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestTCPProbe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := TCP(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	wantWords(t, p.Check(t.Context()), "refused")
+}
+
+type ping struct{ err error }
+
+func (p ping) PingContext(context.Context) error { return p.err }
+func (p ping) Err() error                        { return p.err }
+
+func TestPings(t *testing.T) {
+	down := errors.New("down")
+	if err := SQL(ping{}).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := SQL(ping{down}).Check(t.Context()); !errors.Is(err, down) {
+		t.Error(err)
+	}
+	if err := Redis(func(context.Context) ping { return ping{} }).Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := Redis(func(context.Context) ping { return ping{down} }).Check(t.Context()); !errors.Is(err, down) {
+		t.Error(err)
+	}
+}
+
+func TestFileAge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "alive")
+	p := FileAge(path, time.Minute)
+	err := p.Check(t.Context())
+	wantWords(t, err, "does not exist")
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Error("not os.ErrNotExist")
+	}
+	for _, c := range []struct {
+		age  time.Duration
+		want string
+	}{
+		{0, ""},
+		{50 * time.Second, ""},
+		{-50 * time.Second, ""},
+		{time.Minute, "has not changed for 1m0s (bound 1m0s)"},
+		{-2 * time.Minute, "in the future"},
+	} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-c.age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		err := p.Check(t.Context())
+		if c.want == "" && err != nil {
+			t.Errorf("age %s: %v", c.age, err)
+		}
+		if c.want != "" {
+			wantWords(t, err, c.want)
+		}
+	}
+	wantWords(t, FileAge(path, 0).Check(t.Context()), "above zero")
+}

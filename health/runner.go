@@ -1,0 +1,179 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Runner asks one probe in the background and keeps a [Status] of it. It can be run again
+// after a run has returned, one term after another; each run starts anew.
+//
+// All methods are safe for concurrent use.
+type Runner struct {
+	probe    Probe
+	settings Settings
+	flight   flight
+
+	mu      sync.Mutex // held for moments, never while a probe is asked
+	running bool       // a Run has not returned yet
+	asking  bool       // its loop has not ended yet
+	started time.Time
+
+	passing    bool // the verdict of the thresholds
+	fell       bool // since the start of this run: from then on Successes are needed
+	stale      bool // fell because of age, not because of failures
+	failures   int
+	successes  int
+	graceUntil time.Time
+	freshFrom  time.Time // what the age is counted from
+	freshUntil time.Time
+	expire     *time.Timer // calls settle at freshUntil
+
+	lastErr      error
+	failure      error // the last one that was counted
+	lastSuccess  time.Time
+	lastDuration time.Duration
+
+	healthy bool // as published; written by settle only
+	since   time.Time
+	changed chan struct{}
+}
+
+// NewRunner returns a runner for p. It returns the problems of s (see
+// [Settings.Validate]), or an error when p is nil.
+func NewRunner(p Probe, s Settings) (*Runner, error) {
+	if p == nil {
+		return nil, errors.New("health: NewRunner: the probe is nil")
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return &Runner{
+		probe:    p,
+		settings: s.WithDefaults(),
+		since:    time.Now(),
+		changed:  make(chan struct{}),
+	}, nil
+}
+
+// Run asks the probe at once and then every Interval until ctx ends, in the role of a
+// candidate probe: unhealthy until the first success.
+//
+// It blocks until ctx ends, and then at most Timeout longer for a probe run that is under
+// way. It returns nil, or an error when this runner is running already (at once, changing
+// nothing), or when the probe ignored the end of its context and had to be left behind in
+// its goroutine. As long as that goroutine lives, a later run starts no second one.
+func (r *Runner) Run(ctx context.Context) error { return r.run(ctx, false) }
+
+// RunArmed is Run in the role of a work probe, for one term: the start counts as the first
+// success, failures within StartGrace don't count, and the probe is armed first and
+// disarmed before RunArmed returns (see [Armer]).
+//
+// Before it has started the status is unhealthy. A caller that starts it in a goroutine and
+// then reads the status waits for the start with Changed, which it always closes:
+//
+//	started := runner.Changed()
+//	go func() { done <- runner.RunArmed(ctx) }()
+//	select {
+//	case <-started:
+//	case err := <-done: // it was running already
+//	}
+func (r *Runner) RunArmed(ctx context.Context) error { return r.run(ctx, true) }
+
+func (r *Runner) run(ctx context.Context, armed bool) error {
+	r.mu.Lock()
+	if r.running {
+		r.mu.Unlock()
+		return errors.New("health: this runner is running already: make one runner for each use")
+	}
+	r.reset()
+	r.mu.Unlock()
+	// Deferred, so that a panic in Arm leaves no runner that counts as running.
+	defer r.finish()
+
+	if armed {
+		arm(r.probe)
+		defer disarm(r.probe)
+		r.armed(time.Now())
+	}
+	r.loop(ctx)
+	r.stop() // unhealthy from here on, also while a hung probe is waited for
+	return r.leave()
+}
+
+// loop is the one goroutine that asks; it returns when ctx ends.
+func (r *Runner) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		start := time.Now()
+		err := r.ask(ctx)
+		if ctx.Err() != nil {
+			return // the answer to a cancelled question says nothing about health
+		}
+		r.record(start, time.Now(), err)
+		r.rest(ctx, start)
+	}
+}
+
+// ask is one probe run. It returns within Timeout, whatever the probe does.
+func (r *Runner) ask(ctx context.Context) error {
+	timeout := r.settings.Timeout
+	patience := min(timeout/20, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, timeout-patience)
+	defer cancel()
+	return r.flight.ask(ctx, r.probe, patience)
+}
+
+// rest sleeps until the next run is due, on the grid of intervals that began at start.
+// Meanwhile it looks at a heartbeat in the probe at the moment that its bound runs out.
+func (r *Runner) rest(ctx context.Context, start time.Time) {
+	interval := r.settings.Interval
+	next := start.Add(interval)
+	if late := time.Since(next); late >= 0 {
+		next = next.Add(late - late%interval + interval) // skipped starts are not made up for
+	}
+	for asked := start; ; {
+		at, heart := stallsAt(r.probe)
+		if heart == nil || !at.After(asked) || !at.Before(next) {
+			sleep(ctx, time.Until(next))
+			return
+		}
+		// At least a moment: a bound of microseconds must not make this a busy loop.
+		if !sleep(ctx, max(time.Until(at), time.Millisecond)) {
+			return
+		}
+		asked = time.Now()
+		if err := heart.Check(ctx); err != nil {
+			r.record(asked, asked, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leave waits for a probe run that the end of the context should have ended.
+func (r *Runner) leave() error {
+	idle := r.flight.idle()
+	if idle == nil {
+		return nil
+	}
+	timer := time.NewTimer(r.settings.Timeout)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("health: the probe ignored the end of its context for %s and was left behind", short(r.settings.Timeout))
+	}
+}

@@ -1,0 +1,117 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Settings say how often a [Runner] asks and when it believes the answer. Zero means the
+// default; the zero value is useful.
+type Settings struct {
+	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
+	// that takes longer skips starts; they are not made up for.
+	Interval time.Duration
+
+	// Timeout of one run, after which it counts as failed. Default 1 s, at least 1 ms.
+	// The context of the run ends a twentieth (at most 20 ms) earlier, so that the
+	// probe's own words can still arrive in time.
+	Timeout time.Duration
+
+	// MaxAge is how long the last success is believed. Default Failures x (Interval +
+	// Timeout) + Interval, and at least that without the last Interval: a shorter one
+	// would trip before the failures have been counted. It is counted from the time of
+	// the answer.
+	MaxAge time.Duration
+
+	// StartGrace is the time from the start of [Runner.RunArmed] within which failed runs
+	// (those that began within it) don't count, also definite ones. Default 0. Run
+	// ignores it.
+	StartGrace time.Duration
+
+	// Failures in a row to become unhealthy. Default 3.
+	Failures int
+
+	// Successes in a row to become healthy again after a fall. Default 1. At the start
+	// of a Run one success is enough.
+	Successes int
+}
+
+// WithDefaults returns s with the defaults in place of zeros.
+func (s Settings) WithDefaults() Settings {
+	if s.Interval == 0 {
+		s.Interval = time.Second
+	}
+	if s.Timeout == 0 {
+		s.Timeout = time.Second
+	}
+	if s.Failures == 0 {
+		s.Failures = 3
+	}
+	if s.Successes == 0 {
+		s.Successes = 1
+	}
+	if s.MaxAge == 0 {
+		s.MaxAge = add(s.leastMaxAge(), s.Interval)
+	}
+	return s
+}
+
+// Validate returns all problems of s at once, each with what to do, joined with
+// errors.Join; nil when there are none. It looks at s with the defaults in place.
+func (s Settings) Validate() error {
+	d := s.WithDefaults()
+	var problems []error
+	say := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("health: "+format, args...))
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"Interval", s.Interval}, {"Timeout", s.Timeout}, {"MaxAge", s.MaxAge}, {"StartGrace", s.StartGrace}} {
+		switch {
+		case f.value < 0:
+			say("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
+		case f.value > 0 && f.value < time.Millisecond:
+			say("%s is %s: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", f.name, f.value)
+		}
+	}
+	if d.Failures < 0 {
+		say("Failures is %d: give 1 or more, or 0 for the default of 3", d.Failures)
+	}
+	if d.Successes < 0 {
+		say("Successes is %d: give 1 or more, or 0 for the default of 1", d.Successes)
+	}
+	if min(d.Interval, d.Timeout, d.MaxAge, time.Duration(d.Failures)) < 0 {
+		return errors.Join(problems...) // the product below would mean nothing
+	}
+	switch least := d.leastMaxAge(); {
+	case least == math.MaxInt64:
+		say("Failures x (Interval + Timeout) = %d x (%s + %s) is beyond 292 years: lower one of them", d.Failures, d.Interval, d.Timeout)
+	case d.MaxAge < least:
+		say("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
+			"raise MaxAge to %s or lower one of the others", d.MaxAge, d.Failures, d.Interval, d.Timeout, least, least)
+	}
+	return errors.Join(problems...)
+}
+
+// leastMaxAge is Failures x (Interval + Timeout), or the largest Duration.
+func (s Settings) leastMaxAge() time.Duration {
+	if s.Failures < 0 || s.Interval < 0 || s.Timeout < 0 {
+		return 0 // each is refused on its own
+	}
+	round := add(s.Interval, s.Timeout)
+	if round > 0 && int64(s.Failures) > math.MaxInt64/int64(round) {
+		return math.MaxInt64
+	}
+	return time.Duration(s.Failures) * round
+}
+
+// add is a+b for values from 0 on, without overflow.
+func add(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,72 @@
+package health
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSettingsDefaults(t *testing.T) {
+	want := Settings{
+		Interval: time.Second, Timeout: time.Second, MaxAge: 7 * time.Second,
+		Failures: 3, Successes: 1,
+	}
+	if got := (Settings{}).WithDefaults(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := want.WithDefaults(); got != want {
+		t.Errorf("defaults must not change what is set: %+v", got)
+	}
+}
+
+func TestSettingsAtTheirBounds(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for _, c := range []struct {
+		name string
+		s    Settings
+		want []string // words of the problems, in order; none: valid
+	}{
+		{"zero", Settings{}, nil},
+		{"MaxAge at the bound", Settings{MaxAge: 6 * s}, nil},
+		{"MaxAge below the bound", Settings{MaxAge: 6*s - 1}, []string{"raise MaxAge to 6s"}},
+		{"one failure", Settings{Failures: 1, Interval: ms, Timeout: ms, MaxAge: 2 * ms}, nil},
+		{"interval of 1ms", Settings{Interval: ms}, nil},
+		{"forgotten units", Settings{Interval: 5, Timeout: 1, StartGrace: 30}, []string{"Interval is 5ns", "Timeout is 1ns", "StartGrace is 30ns"}},
+		{"grace", Settings{StartGrace: time.Hour}, nil},
+		{"all negative", Settings{-1, -1, -1, -1, -1, -1},
+			[]string{"Interval is -1ns", "Timeout is -1ns", "MaxAge is -1ns", "StartGrace is -1ns", "Failures is -1", "Successes is -1"}},
+		{"two kinds at once", Settings{StartGrace: -1, MaxAge: s}, []string{"StartGrace", "MaxAge is 1s, below"}},
+		{"product overflows", Settings{Failures: math.MaxInt}, []string{"292 years"}},
+		{"sum overflows", Settings{Interval: math.MaxInt64, Timeout: math.MaxInt64}, []string{"292 years"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.s.Validate()
+			if len(c.want) == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			lines := strings.Split(err.Error(), "\n")
+			if len(lines) != len(c.want) {
+				t.Fatalf("got %d problems, want %d:\n%v", len(lines), len(c.want), err)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("problem %d is %q, want %q", i, lines[i], want)
+				}
+			}
+			if _, err := NewRunner(Func(nil), c.s); err == nil {
+				t.Error("NewRunner took it")
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Status is what a [Runner] believes at one moment.
+type Status struct {
+	// Healthy is the verdict. False unless a Run or RunArmed is under way.
+	Healthy bool
+
+	// Err says why not: the probe's own words where it gave some. Nil exactly when Healthy.
+	Err error
+
+	// LastErr is what the last finished run said, nil when it passed or there was none:
+	// a failure shows here before it counts for enough to fall.
+	LastErr error
+
+	// LastSuccess is the time of the last answer that passed in this run; zero when there
+	// was none. The start of RunArmed counts as one.
+	LastSuccess time.Time
+
+	// LastDuration is how long the last finished run took.
+	LastDuration time.Duration
+
+	// Since is the time of the last change of Healthy, at first that of NewRunner.
+	Since time.Time
+
+	// ConsecutiveFailures counts the failures in a row, without those within the start grace.
+	ConsecutiveFailures int
+}
+
+var (
+	errNotStarted = errors.New("health: the probe runner has not started")
+	errStopped    = errors.New("health: the probe runner has stopped")
+)
+
+// Status returns the verdict of this moment. It takes well under a microsecond, never
+// waits for a probe, and judges the age of the last success at each call: it is right
+// also when the loop itself hangs. Safe for concurrent use.
+func (r *Runner) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	r.settle(now)
+	return Status{
+		Healthy:             r.healthy,
+		Err:                 r.reason(now),
+		LastErr:             r.lastErr,
+		LastSuccess:         r.lastSuccess,
+		LastDuration:        r.lastDuration,
+		Since:               r.since,
+		ConsecutiveFailures: r.failures,
+	}
+}
+
+// Changed returns a channel that is closed at the next change of Healthy, also when it
+// changes by the passing of time alone. Take the channel first and read Status after, so
+// that no change falls in between; then take a new one.
+func (r *Runner) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// settle brings the verdict up to date with the clock and publishes a change. It is the only
+// writer of healthy. r.mu is held.
+func (r *Runner) settle(now time.Time) {
+	if r.asking && r.passing && !now.Before(r.freshUntil) {
+		r.fall()
+		r.stale = true
+		r.failure = r.tooOld(now)
+	}
+	healthy := r.asking && r.passing
+	if healthy == r.healthy {
+		return
+	}
+	r.healthy = healthy
+	r.since = now
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// reason is nil exactly when the runner is healthy. r.mu is held.
+func (r *Runner) reason(now time.Time) error {
+	switch {
+	case r.healthy:
+		return nil
+	case r.started.IsZero():
+		return errNotStarted
+	case !r.asking:
+		return errStopped
+	case r.stale:
+		return r.tooOld(now)
+	case r.lastErr != nil:
+		return r.lastErr
+	case r.fell:
+		return fmt.Errorf("recovering, %d of %d successes in a row, before: %w", r.successes, r.settings.Successes, r.failure)
+	}
+	return fmt.Errorf("no answer yet, asked for the first time %s ago", short(now.Sub(r.started)))
+}
+
+// tooOld says that the last success is too old to be believed. r.mu is held.
+func (r *Runner) tooOld(now time.Time) error {
+	age := short(now.Sub(r.freshFrom))
+	if r.lastErr != nil {
+		return fmt.Errorf("no success for %s (bound %s), last: %w", age, r.settings.MaxAge, r.lastErr)
+	}
+	return fmt.Errorf("no answer for %s (bound %s)", age, r.settings.MaxAge)
+}

@@ -1,0 +1,103 @@
+package health
+
+import "time"
+
+// reset begins a run: nothing of an earlier one counts. r.mu is held.
+func (r *Runner) reset() {
+	r.running, r.asking, r.started = true, true, time.Now()
+	r.passing, r.fell, r.stale = false, false, false
+	r.failures, r.successes = 0, 0
+	r.graceUntil, r.freshFrom, r.freshUntil = time.Time{}, time.Time{}, time.Time{}
+	r.lastErr, r.failure = nil, nil
+	r.lastSuccess, r.lastDuration = time.Time{}, 0
+}
+
+// armed makes the start of a term count as the first success.
+func (r *Runner) armed(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.graceUntil = now.Add(r.settings.StartGrace)
+	r.passing = true
+	r.refresh(now)
+	r.settle(now)
+}
+
+// record counts the outcome of one probe run.
+func (r *Runner) record(start, now time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(now) // the bound may have passed before this answer came
+	r.lastErr, r.lastDuration = err, now.Sub(start)
+	switch {
+	case err == nil:
+		r.failures = 0
+		r.successes++
+		r.refresh(now)
+		r.stale = false
+		if !r.fell || r.successes >= r.settings.Successes {
+			r.passing = true
+		}
+	case start.Before(r.graceUntil):
+		// Seen in LastErr, not counted: the work is still starting.
+	default:
+		r.successes = 0
+		r.failures++
+		r.failure = err
+		if isDefinite(err) || r.failures >= r.settings.Failures {
+			r.fall()
+			r.stale = false // the probe has words of its own for it
+		}
+	}
+	r.settle(now)
+}
+
+// fall makes the thresholds say no. A candidate that never passed has nothing to fall from:
+// its first success is enough. r.mu is held.
+func (r *Runner) fall() {
+	if r.passing {
+		r.passing, r.fell, r.successes = false, true, 0
+	}
+}
+
+// refresh counts the age from now on, or from the end of the start grace: a success early in
+// the grace must not make the status stale before failures begin to count. r.mu is held.
+func (r *Runner) refresh(now time.Time) {
+	r.lastSuccess, r.freshFrom = now, now
+	if r.graceUntil.After(now) {
+		r.freshFrom = r.graceUntil
+	}
+	r.freshUntil = r.freshFrom.Add(r.settings.MaxAge)
+	if r.expire == nil {
+		r.expire = time.AfterFunc(r.freshUntil.Sub(now), r.expired)
+		return
+	}
+	r.expire.Reset(r.freshUntil.Sub(now))
+}
+
+// expired publishes a fall by age when nobody reads the status. When a success came in
+// the meantime settle finds nothing to do.
+func (r *Runner) expired() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(time.Now())
+}
+
+// stop publishes that nobody asks any more.
+func (r *Runner) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = false
+	if r.expire != nil {
+		r.expire.Stop()
+		r.expire = nil // made anew in the next run, which may belong to another synctest bubble
+	}
+	r.settle(time.Now())
+}
+
+// finish lets the next run begin.
+func (r *Runner) finish() {
+	r.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = false
+}
