@@ -1,0 +1,64 @@
+package lease
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Grant is a lease that is held: it counts from the newest anchor. Holding,
+// renewing and asking are safe from any goroutine; asking is wait-free.
+//
+// The zero value is a lease that was never granted.
+type Grant struct {
+	clock  *Clock
+	timing Timing
+	anchor atomic.Pointer[Stamp]
+}
+
+// NewGrant starts a lease whose request was sent at the given stamp.
+func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
+	g := &Grant{clock: c, timing: t}
+	g.anchor.Store(&sent)
+	return g
+}
+
+// Renew moves the anchor to the moment before the renewal was sent. An answer
+// that arrives after the deadline does not count: the work was told to stop
+// by then, and an ended lease never revives.
+func (g *Grant) Renew(sent Stamp) bool {
+	if !g.Valid() {
+		return false
+	}
+	g.anchor.Store(&sent)
+	return true
+}
+
+// Valid tells whether the deadline for the work is still ahead. It reads the
+// clock at every call: a process that slept through its lease gets false from
+// the first call on.
+func (g *Grant) Valid() bool {
+	elapsed, ok := g.clock.Since(*g.anchor.Load())
+	return ok && elapsed < g.timing.Deadline()
+}
+
+// ValidPeek is Valid for a simulation's checker: it looks past the clock's gate.
+func (g *Grant) ValidPeek() bool {
+	elapsed, ok := g.clock.PeekSince(*g.anchor.Load())
+	return ok && elapsed < g.timing.Deadline()
+}
+
+// Left is how much of the lease is left until the deadline for the work and
+// until its end; zero when it has passed, or when the clocks can't tell.
+func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
+	elapsed, ok := g.clock.Since(*g.anchor.Load())
+	if !ok {
+		return 0, 0
+	}
+	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
+}
+
+// Deadline and End as wall times, for people and logs; decisions use Valid.
+func (g *Grant) Deadline() time.Time { return g.anchor.Load().Time().Add(g.timing.Deadline()) }
+
+// End is the wall time at which the lease ends; see Deadline.
+func (g *Grant) End() time.Time { return g.anchor.Load().Time().Add(g.timing.End()) }

@@ -1,0 +1,157 @@
+package lease_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+)
+
+func timing(l time.Duration) lease.Timing {
+	return lease.Timing{Lease: l, RenewEvery: l / 4, StopMargin: l / 4}
+}
+
+func TestTimingAtItsBounds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		timing lease.Timing
+		want   []string // a part of every problem, none when it is fine
+	}{
+		"default":            {timing(10 * time.Second), nil},
+		"shortest":           {timing(lease.MinLease), nil},
+		"longest":            {timing(lease.MaxLease), nil},
+		"too short":          {timing(40 * time.Millisecond), []string{"Lease is 40ms"}},
+		"too long":           {timing(25 * time.Hour), []string{"Lease is 25h"}},
+		"zero":               {lease.Timing{}, []string{"Lease is 0s", "RenewEvery is 0s"}},
+		"fraction of a ms":   {timing(1000500 * time.Microsecond), []string{"whole milliseconds"}},
+		"negative margin":    {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 4, StopMargin: -1}, []string{"StopMargin is -1ns"}},
+		"one renewal only":   {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 2, StopMargin: time.Second / 4}, []string{"two renewals"}},
+		"margin eats it all": {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 4, StopMargin: time.Second}, []string{"two renewals"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := tc.timing.Problems()
+			if len(problems) != len(tc.want) {
+				t.Fatalf("problems %v, want %d", problems, len(tc.want))
+			}
+			for i, want := range tc.want {
+				if !strings.Contains(problems[i].Error(), want) {
+					t.Errorf("problem %q does not say %q", problems[i], want)
+				}
+			}
+		})
+	}
+}
+
+// The order that safety rests on: told to stop < lease ends here < key expires in Redis.
+func TestDeadlineBeforeEndBeforeExpiry(t *testing.T) {
+	for _, l := range []time.Duration{lease.MinLease, time.Second, 10 * time.Second, time.Hour} {
+		tm := timing(l)
+		if !(tm.Deadline() < tm.End() && tm.End() < tm.Lease) {
+			t.Errorf("lease %v: deadline %v, end %v", l, tm.Deadline(), tm.End())
+		}
+		if tm.CallTimeout() >= tm.RenewEvery {
+			t.Errorf("lease %v: a call may outlast the renewal interval", l)
+		}
+		if got := tm.Lease - tm.End(); got != tm.Drift() || got < l/100 {
+			t.Errorf("lease %v: drift allowance %v", l, got)
+		}
+	}
+}
+
+func TestGrantEndsByTheClockAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, tm := lease.NewClock(new(lease.Warp)), timing(time.Second)
+		g := lease.NewGrant(c, tm, c.Now())
+		time.Sleep(tm.Deadline() - 1)
+		if !g.Valid() {
+			t.Fatal("ended before its deadline")
+		}
+		sent := c.Now()
+		if !g.Renew(sent) {
+			t.Fatal("a renewal in time was refused")
+		}
+		time.Sleep(tm.Deadline())
+		if g.Valid() {
+			t.Fatal("valid at its deadline")
+		}
+		if g.Renew(c.Now()) || g.Valid() {
+			t.Fatal("an ended lease revived")
+		}
+		if d, e := g.Left(); d != 0 || e != tm.StopMargin {
+			t.Fatalf("left %v and %v, want 0 and the stop margin", d, e)
+		}
+	})
+}
+
+func TestAnchorIsTheRequestNotTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, tm := lease.NewClock(new(lease.Warp)), timing(time.Second)
+		sent := c.Now()
+		time.Sleep(tm.Deadline() - time.Millisecond) // a slow answer
+		g := lease.NewGrant(c, tm, sent)
+		time.Sleep(time.Millisecond)
+		if g.Valid() {
+			t.Fatal("the time that the answer took was given away")
+		}
+	})
+}
+
+func TestSuspendAndClockSteps(t *testing.T) {
+	const l = 10 * time.Second
+	for name, tc := range map[string]struct {
+		bend func(*lease.Warp)
+		want bool
+	}{
+		"nothing happened":                           {func(*lease.Warp) {}, true},
+		"suspend: monotonic stood still":             {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)); w.Boot.Add(int64(time.Hour)) }, false},
+		"short suspend":                              {func(w *lease.Warp) { w.Wall.Add(int64(time.Second)); w.Boot.Add(int64(time.Second)) }, true},
+		"suspend, wall stepped back over it":         {func(w *lease.Warp) { w.Wall.Add(-int64(time.Hour)); w.Boot.Add(int64(time.Hour)) }, false},
+		"wall an hour ahead":                         {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)) }, true},
+		"wall an hour back":                          {func(w *lease.Warp) { w.Wall.Add(-int64(time.Hour)) }, true},
+		"wall an hour ahead, no boot clock":          {func(w *lease.Warp) { w.NoBoot.Store(true); w.Wall.Add(int64(time.Hour)) }, false},
+		"wall an hour back, no boot clock":           {func(w *lease.Warp) { w.NoBoot.Store(true); w.Wall.Add(-int64(time.Hour)) }, false},
+		"clocks slewed by less than what is allowed": {func(w *lease.Warp) { w.Wall.Add(int64(900 * time.Microsecond)) }, true},
+		"boot clock behind the monotonic one":        {func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)); w.Boot.Add(-int64(time.Second)) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := new(lease.Warp)
+				c := lease.NewClock(w)
+				g := lease.NewGrant(c, timing(l), c.Now())
+				time.Sleep(time.Millisecond * 5)
+				tc.bend(w)
+				if got := g.Valid(); got != tc.want {
+					t.Fatalf("valid = %v, want %v", got, tc.want)
+				}
+				if g.ValidPeek() != g.Valid() {
+					t.Fatal("peeking gives another answer")
+				}
+			})
+		})
+	}
+}
+
+func TestRealClocksAgree(t *testing.T) {
+	c := lease.NewClock(nil)
+	s := c.Now()
+	elapsed, ok := c.Since(s)
+	if !ok || elapsed < 0 || elapsed > time.Minute {
+		t.Fatalf("since = %v, %v", elapsed, ok)
+	}
+	g := lease.NewGrant(c, timing(time.Hour), s)
+	if n := testing.AllocsPerRun(100, func() { _ = g.Valid() }); n != 0 {
+		t.Fatalf("Valid allocates %v times", n)
+	}
+}
+
+func BenchmarkValid(b *testing.B) {
+	c := lease.NewClock(nil)
+	g := lease.NewGrant(c, timing(time.Hour), c.Now())
+	b.ReportAllocs()
+	for b.Loop() {
+		if !g.Valid() {
+			b.Fatal("ended")
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// Package lease is the arithmetic of a lease and the clock it is measured
+// with. It knows the standard library only, and it is the only code of the
+// project that adds durations to the time of a grant: whoever wants to know how
+// long a lease still holds asks here.
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MinLease is the shortest lease that is accepted. Below it the drift
+// allowance, the timers of an ordinary operating system (about 1 ms) and the
+// round trips of four renewals no longer fit.
+const MinLease = 50 * time.Millisecond
+
+// MaxLease is the longest lease that is accepted: a crashed leader would not
+// be replaced for that long.
+const MaxLease = 24 * time.Hour
+
+// Timing is the schedule of a lease. All times count from the moment before
+// the request that obtained or renewed the lease was sent (never from its
+// answer, which may have been under way for long).
+type Timing struct {
+	Lease      time.Duration // what Redis is asked for (PX)
+	RenewEvery time.Duration // from one renewal to the next
+	StopMargin time.Duration // what the work gets to stop before the lease ends
+}
+
+// Drift is what clocks may differ over one lease: 1 % for their rate and 2 ms
+// for their granularity (the allowance of the Redlock description).
+func (t Timing) Drift() time.Duration { return t.Lease/100 + 2*time.Millisecond }
+
+// End is when the lease ends, counted from the moment before it was asked for.
+func (t Timing) End() time.Duration { return t.Lease - t.Drift() }
+
+// Deadline is when the work must be told to stop, counted as End is.
+func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
+
+// CallTimeout bounds one request to one node, so that a hung request is over
+// before the next renewal wants to go out.
+func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
+
+// RetryEvery is the pause before a renewal with an unknown outcome is tried
+// again, and how often the deadline timer looks at the clock.
+func (t Timing) RetryEvery() time.Duration { return t.Lease / 16 }
+
+// Problems lists everything that is wrong with the schedule, each with what to
+// do; nil when it can work.
+func (t Timing) Problems() []error {
+	var all []error
+	add := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if t.Lease < MinLease || t.Lease > MaxLease {
+		add("Lease is %v: choose between %v and %v", t.Lease, MinLease, MaxLease)
+	}
+	if t.Lease%time.Millisecond != 0 {
+		add("Lease is %v: Redis counts in whole milliseconds", t.Lease)
+	}
+	if t.RenewEvery <= 0 {
+		add("RenewEvery is %v: it must be positive (default: a quarter of the lease)", t.RenewEvery)
+	}
+	if t.StopMargin < 0 {
+		add("StopMargin is %v: it must not be negative (default: a quarter of the lease)", t.StopMargin)
+	}
+	if len(all) > 0 {
+		return all
+	}
+	if room := t.Deadline(); room < 2*t.RenewEvery {
+		add("the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than twice RenewEvery (%v): "+
+			"make the lease longer, or RenewEvery or StopMargin shorter", t.Lease, t.Drift(), t.StopMargin, room, t.RenewEvery)
+	}
+	return all
+}
+
+// Validate is Problems as one error.
+func (t Timing) Validate() error { return errors.Join(t.Problems()...) }
