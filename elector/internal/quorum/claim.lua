@@ -1,0 +1,50 @@
+-- claim: take the lock if it may be taken, and hand out a token; otherwise say
+-- everything that a loser needs to wait well. One round trip.
+-- KEYS lock fence new pause next
+-- ARGV value incarnation seq lease_ms hint marker wake_channel events_channel front_row
+-- -> {status, token or fence, holder, ms left, waiters, crowd, note}
+local mine = whose(got[1], ARGV[2], ARGV[3])
+if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, ''} end
+
+-- No counter: this node is new, or it forgot. It must not vote for one lease,
+-- because it can't know whether a leader sits (Redlock's delayed restart).
+if not got[2] then
+  redis.call('SET', KEYS[2], '0')
+  if not got[3] then
+    got[3] = ARGV[1]
+    redis.call('SET', KEYS[3], got[3], 'PX', ARGV[4])
+  end
+end
+
+local status, note, left = 'won', '', 0
+if mine == 'other' or mine == 'newer' then
+  status, left = 'held', redis.call('PTTL', KEYS[1])
+elseif got[4] then
+  status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
+elseif got[3] and got[3] ~= ARGV[6] then
+  status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
+end
+
+if status == 'won' then
+  local p, hint = fence + 1, tonumber(ARGV[5])
+  local now = redis.call('TIME')
+  if hint > p and hint <= tonumber(now[1]) * 1000 + 3600000 then p = hint end
+  if p >= 9007199254740991 then
+    return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' has reached 2^53-1')
+  end
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+  redis.call('SET', KEYS[2], text(p))
+  if got[3] then redis.call('DEL', KEYS[3]) end
+  if got[5] == ARGV[2] then redis.call('DEL', KEYS[5]) end
+  return {'won', text(p), '', 0, 0, 0, ''}
+end
+
+local waiters, crowd = -1, -1
+local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7], ARGV[8])
+if not subs.err then waiters, crowd = tonumber(subs[2]), tonumber(subs[4]) end
+-- The first of the front row is named as the next to try, so that a release
+-- needs no race. Only a hint: it lapses, and the lock decides.
+if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not got[5] or got[5] == ARGV[2]) then
+  redis.call('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
+end
+return {status, text(fence), got[1] or '', left, waiters, crowd, note}

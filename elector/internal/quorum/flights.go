@@ -1,0 +1,57 @@
+package quorum
+
+import (
+	"sync"
+	"time"
+)
+
+// flights counts what is under way. Unlike a sync.WaitGroup it can be waited
+// for with a bound, and go on counting meanwhile.
+type flights struct {
+	mu   sync.Mutex
+	n    int
+	zero chan struct{} // closed when n falls to 0; nil while it is 0
+}
+
+func (f *flights) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == 0 {
+		f.zero = make(chan struct{})
+	}
+	f.n++
+}
+
+func (f *flights) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n--; f.n == 0 {
+		close(f.zero)
+		f.zero = nil
+	}
+}
+
+// Go runs fn on a goroutine that counts.
+func (f *flights) Go(fn func()) {
+	f.begin()
+	go func() {
+		defer f.end()
+		fn()
+	}()
+}
+
+// wait returns when nothing is under way, at the latest after d.
+func (f *flights) wait(d time.Duration) {
+	f.mu.Lock()
+	zero := f.zero
+	f.mu.Unlock()
+	if zero == nil {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-zero:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,31 @@
+-- Every script starts with this. It reads all keys at once, so that a key of
+-- another type is named instead of failing somewhere in the middle, and so that
+-- nothing is written before everything was read.
+local got = {}
+for i = 1, #KEYS do
+  local r = redis.pcall('GET', KEYS[i])
+  if type(r) == 'table' then
+    if r.err and string.find(r.err, 'WRONGTYPE', 1, true) then
+      return redis.error_reply('MANDATE key ' .. KEYS[i] .. ' holds another type than a string')
+    end
+    return r
+  end
+  got[i] = r
+end
+if got[2] and not string.match(got[2], '^%d+$') then
+  return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' holds no number')
+end
+local fence = tonumber(got[2] or '0')
+
+-- whose tells how a lock value stands to attempt seq of incarnation inc.
+local function whose(v, inc, seq)
+  if not v then return 'nobody' end
+  local i, s = string.match(v, '^%S*/(%w+)/(%d+)')
+  if i ~= inc then return 'other' end
+  s, seq = tonumber(s), tonumber(seq)
+  if s == seq then return 'same' end
+  if s < seq then return 'older' end
+  return 'newer'
+end
+
+local function text(n) return string.format('%.0f', n) end

@@ -1,0 +1,17 @@
+package quorum
+
+// Keys are the names of everything an election keeps in Redis. The braces make
+// Redis Cluster put them all into one slot.
+type Keys struct {
+	Lock, Fence, New, Pause, Next, History string // keys
+	Events, Wake                           string // channels
+}
+
+// KeysOf names the keys of an election under a prefix.
+func KeysOf(prefix, election string) Keys {
+	p := prefix + ":{" + election + "}:"
+	return Keys{
+		Lock: p + "lock", Fence: p + "fence", New: p + "new", Pause: p + "pause", Next: p + "next",
+		History: p + "history", Events: p + "events", Wake: p + "wake",
+	}
+}

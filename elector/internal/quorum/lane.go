@@ -1,0 +1,76 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lane is the way of one elector to one node: one request in flight, in order.
+// So a release follows the end of the renewal before it, and never overtakes it.
+type lane struct {
+	turn chan struct{}
+
+	mu        sync.Mutex
+	told      uint64 // the highest fence that this node told the current term
+	abandoned uint64 // highest seq whose grant must be given back; 0 none waiting
+}
+
+func newLane() *lane { return &lane{turn: make(chan struct{}, 1)} }
+
+// run waits for its turn and calls f, with a context of its own that ends with
+// the limit; f is dropped, and false returned, when ctx ended before its turn.
+func (l *lane) run(ctx context.Context, limit time.Duration, f func(context.Context)) bool {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-l.turn }()
+	// Nothing is sent after ctx's end (a term's deadline), but once it was sent
+	// it is not cancelled early either: an answer is worth having.
+	if ctx.Err() != nil {
+		return false
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	f(call)
+	return true
+}
+
+func (l *lane) hear(fence uint64) {
+	l.mu.Lock()
+	l.told = max(l.told, fence)
+	l.mu.Unlock()
+}
+
+func (l *lane) heard() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
+func (l *lane) forget() {
+	l.mu.Lock()
+	l.told = 0
+	l.mu.Unlock()
+}
+
+// abandon notes that the grants of attempts up to seq must be given back; it
+// tells whether the caller has to do it (false: one that waits for its turn
+// already will). It keeps the way to a hung node from piling up.
+func (l *lane) abandon(seq uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.abandoned == 0
+	l.abandoned = max(l.abandoned, seq)
+	return first
+}
+
+func (l *lane) takeAbandoned() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq := l.abandoned
+	l.abandoned = 0
+	return seq
+}

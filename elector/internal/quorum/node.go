@@ -1,0 +1,171 @@
+// Package quorum turns n independent Redis deployments into one voting store:
+// claim, renew, release, read, announce and watch. A single Redis is a quorum of
+// one, not a second implementation. The votes are cast through redsync, of which
+// this package is the only importer.
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Bounds of our own connections. Each call has a tighter one of its own, from
+// the lease; these are for what happens outside of a call.
+const (
+	dialTimeout = time.Second
+	ioTimeout   = 2 * time.Second
+	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
+)
+
+// Node is one voting Redis deployment.
+type Node struct {
+	Name string
+	rdb  redis.UniversalClient
+	hub  *hub
+}
+
+// Nodes is the set of all voters, shared by any number of elections. Safe for
+// concurrent use.
+type Nodes struct {
+	list []*Node
+	once sync.Once
+}
+
+// Open derives connections of our own from each client, so that neither a slow
+// default nor an exhausted pool of the application can cost a leadership. It
+// does no I/O. The clients stay the caller's and may be closed.
+func Open(clients []redis.UniversalClient) (*Nodes, error) {
+	var problems []error
+	if n := len(clients); n == 0 {
+		problems = append(problems, errors.New("no Redis given: name 1, 3 or 5 independent deployments"))
+	} else if n%2 == 0 {
+		problems = append(problems, fmt.Errorf("%d Redis deployments given: an even number tolerates no more failures than %d, "+
+			"and splits votes: use %d or %d", n, n-1, n-1, n+1))
+	}
+	ns := &Nodes{}
+	seen := map[string]bool{}
+	for i, c := range clients {
+		n, err := derive(c)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("client %d: %w", i+1, err))
+			continue
+		}
+		ns.list = append(ns.list, n)
+		if seen[n.Name] {
+			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs a Redis of its own", n.Name))
+		}
+		seen[n.Name] = true
+	}
+	if len(problems) > 0 {
+		ns.Close()
+		return nil, errors.Join(problems...)
+	}
+	return ns, nil
+}
+
+// Len is the number of nodes, Majority how many of them decide.
+func (ns *Nodes) Len() int { return len(ns.list) }
+
+// Majority is how many nodes must agree.
+func (ns *Nodes) Majority() int { return len(ns.list)/2 + 1 }
+
+// Names lists the nodes as they are called in errors and logs.
+func (ns *Nodes) Names() []string {
+	names := make([]string, len(ns.list))
+	for i, n := range ns.list {
+		names[i] = n.Name
+	}
+	return names
+}
+
+// Close ends the subscriptions and the connections. Safe to call twice.
+func (ns *Nodes) Close() {
+	ns.once.Do(func() {
+		for _, n := range ns.list {
+			n.hub.close()
+			_ = n.rdb.Close()
+		}
+	})
+}
+
+func derive(c redis.UniversalClient) (*Node, error) {
+	n := &Node{}
+	switch c := c.(type) {
+	case *redis.Client:
+		if c == nil {
+			return nil, errors.New("it is nil")
+		}
+		o := *c.Options()
+		own(&o)
+		n.Name = o.Addr
+		if o.Addr == "FailoverClient" { // go-redis' own name for "ask the sentinels"
+			n.Name = fmt.Sprintf("sentinel-managed Redis (%p)", c)
+		}
+		n.rdb = redis.NewClient(&o)
+	case *redis.ClusterClient:
+		if c == nil {
+			return nil, errors.New("it is nil")
+		}
+		o := *c.Options()
+		ownCluster(&o)
+		addrs := slices.Sorted(slices.Values(o.Addrs))
+		n.Name = fmt.Sprintf("cluster %v", addrs)
+		n.rdb = redis.NewClusterClient(&o)
+	case nil:
+		return nil, errors.New("it is nil")
+	default:
+		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
+	}
+	n.hub = newHub(func() *redis.PubSub { return n.rdb.Subscribe(context.Background()) })
+	return n, nil
+}
+
+// own makes options fit for an election: no hidden retries (a claim whose reply
+// was lost must not be sent again behind our back), time-outs that are obeyed,
+// and no chatter on connecting.
+func own(o *redis.Options) {
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout = within(o.DialTimeout, dialTimeout)
+	o.ReadTimeout = within(o.ReadTimeout, ioTimeout)
+	o.WriteTimeout = within(o.WriteTimeout, ioTimeout)
+	o.PoolTimeout = ioTimeout
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+}
+
+func ownCluster(o *redis.ClusterOptions) {
+	// A Cluster client needs its redirects to find the slot; they are answers
+	// of a node that did not execute the command.
+	o.MaxRetries, o.DialerRetries = -1, 1
+	if o.MaxRedirects == 0 {
+		o.MaxRedirects = 3
+	}
+	o.DialTimeout = within(o.DialTimeout, dialTimeout)
+	o.ReadTimeout = within(o.ReadTimeout, ioTimeout)
+	o.WriteTimeout = within(o.WriteTimeout, ioTimeout)
+	o.PoolTimeout = ioTimeout
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	o.MinIdleConns, o.MaxActiveConns = 0, 0
+	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+}
+
+func within(d, limit time.Duration) time.Duration {
+	if d <= 0 || d > limit {
+		return limit
+	}
+	return d
+}

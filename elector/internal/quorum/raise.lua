@@ -1,0 +1,8 @@
+-- raise: the nodes of a claim granted different tokens; agree on the highest,
+-- where the lock is still mine.
+-- KEYS lock fence
+-- ARGV incarnation seq token
+-- -> {status, fence}
+if whose(got[1], ARGV[1], ARGV[2]) ~= 'same' or fence > tonumber(ARGV[3]) then return {'gone', text(fence)} end
+redis.call('SET', KEYS[2], ARGV[3])
+return {'raised', ARGV[3]}

@@ -1,0 +1,28 @@
+-- renew: prolong my lock and copy my token to this node; plant both again where
+-- the node lost them (a plant is no vote in its round).
+-- KEYS lock fence new
+-- ARGV value incarnation seq lease_ms token told
+-- -> {status, fence, holder}
+local mine = whose(got[1], ARGV[2], ARGV[3])
+local token, told = tonumber(ARGV[5]), tonumber(ARGV[6])
+if mine == 'same' or mine == 'older' then
+  if mine == 'same' then
+    redis.call('PEXPIRE', KEYS[1], ARGV[4])
+  else
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+  end
+  if fence < token then
+    fence = token
+    redis.call('SET', KEYS[2], text(fence))
+  end
+  return {'mine', text(fence), ''}
+end
+if mine ~= 'nobody' then return {'taken', text(fence), got[1]} end
+-- Free. A counter above all that this term was told means that others have
+-- come and gone, or that this term was closed by its own release.
+if fence > math.max(token, told) then return {'gone', text(fence), ''} end
+if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
+fence = math.max(fence, token)
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+redis.call('SET', KEYS[2], text(fence))
+return {'planted', text(fence), ''}

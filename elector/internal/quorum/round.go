@@ -1,0 +1,166 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Status is one node's part in a round.
+type Status string
+
+// What the scripts answer, and what stands for no answer.
+const (
+	Unknown  Status = "unknown" // no answer (yet), or an error
+	Won      Status = "won"
+	Same     Status = "same" // the claim met itself: one server under two addresses
+	Held     Status = "held"
+	Paused   Status = "paused"
+	New      Status = "new" // the node forgot, or is new: it does not vote for a lease
+	Mine     Status = "mine"
+	Planted  Status = "planted" // lost there and put back: no vote in its round
+	Gone     Status = "gone"
+	Taken    Status = "taken"
+	Raised   Status = "raised"
+	Released Status = "released"
+)
+
+// Answer is what one node said in a round.
+type Answer struct {
+	Status  Status
+	Fence   uint64        // a token on Won, else the node's counter
+	Holder  string        // the lock value that stood in the way
+	Left    time.Duration // of what stands in the way
+	Waiters int           // listening on the wake channel; -1 not known
+	Crowd   int           // listening on the events channel; -1 not known
+	Note    string        // the marker of a new node, the note of a pause
+	Err     error
+}
+
+func parseAnswer(v any, err error) Answer {
+	if err != nil {
+		return Answer{Status: Unknown, Err: err}
+	}
+	fields, ok := v.([]any)
+	if !ok || len(fields) < 2 {
+		return Answer{Status: Unknown, Err: unexpected(v)}
+	}
+	status, ok := fields[0].(string)
+	if !ok {
+		return Answer{Status: Unknown, Err: unexpected(v)}
+	}
+	fence, err := strconv.ParseUint(fmt.Sprint(fields[1]), 10, 64)
+	if err != nil {
+		return Answer{Status: Unknown, Err: unexpected(v)}
+	}
+	a := Answer{Status: Status(status), Fence: fence, Waiters: -1, Crowd: -1}
+	if len(fields) > 2 {
+		a.Holder, _ = fields[2].(string)
+	}
+	if len(fields) > 6 {
+		a.Left = time.Duration(integer(fields[3])) * time.Millisecond
+		a.Waiters, a.Crowd = int(integer(fields[4])), int(integer(fields[5]))
+		a.Note, _ = fields[6].(string)
+	}
+	return a
+}
+
+func integer(v any) int64 { n, _ := v.(int64); return n }
+
+// round is one question to all nodes. Whoever asks a node waits for its answer
+// until the round is over: once a majority has answered, the others get a short
+// patience, then they count as unknown and finish in the background.
+type round struct {
+	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
+	majority int
+	started  time.Time
+	seq      uint64 // of the claim that the round is; 0: it is no claim
+
+	mu      sync.Mutex
+	answers []Answer
+	definit int
+	timer   *time.Timer
+	over    chan struct{}
+	closed  bool
+}
+
+// patience is how many times the majority's time the others get, at least
+// minPatience: timers are no finer.
+const (
+	patience    = 4
+	minPatience = time.Millisecond
+)
+
+type roundKey struct{}
+
+func newRound(n, majority int, ask func(int) Answer) *round {
+	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{})}
+	for i := range r.answers {
+		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Crowd: -1}
+	}
+	return r
+}
+
+// in hands the round down to our redsync connections: a straggler of an earlier
+// call of the same mutex then still finds its own round.
+func (r *round) in(ctx context.Context) context.Context { return context.WithValue(ctx, roundKey{}, r) }
+
+func roundOf(ctx context.Context) *round { r, _ := ctx.Value(roundKey{}).(*round); return r }
+
+// vote asks one node and waits until it answered or the round is over.
+func (r *round) vote(node int) Answer {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.record(node, r.ask(node))
+	}()
+	select {
+	case <-done:
+	case <-r.over:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.answers[node]
+	if a.Status == Unknown && a.Err == nil {
+		a.Err = errOverruled
+	}
+	return a
+}
+
+func (r *round) record(node int, a Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers[node] = a
+	if a.Status == Unknown {
+		return
+	}
+	r.definit++
+	if r.definit == r.majority && r.definit < len(r.answers) {
+		wait := max(minPatience, patience*time.Since(r.started))
+		r.timer = time.AfterFunc(wait, r.end)
+	}
+}
+
+// end makes whoever still waits go on with "unknown".
+func (r *round) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	if !r.closed {
+		r.closed = true
+		close(r.over)
+	}
+}
+
+// now is what is known at this moment.
+func (r *round) now() []Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Answer(nil), r.answers...)
+}
+
+func (r *round) claiming() bool { return r.seq != 0 }

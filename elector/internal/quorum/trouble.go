@@ -1,0 +1,76 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// NodeError is what one node answered instead of a vote, with what to do about
+// it where that is known.
+type NodeError struct {
+	Node string
+	Err  error
+}
+
+func (e *NodeError) Error() string {
+	msg := e.Err.Error()
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		msg = "no answer in time"
+	}
+	if a := advice(e.Err); a != "" {
+		msg += " (" + a + ")"
+	}
+	return e.Node + ": " + msg
+}
+
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// ErrSameServer: one server answered under two of the addresses.
+var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs a Redis of its own")
+
+// remedies of troubles that waiting does not cure.
+var remedies = []struct{ prefix, advice string }{
+	{"NOAUTH", "give the password: redis://user:password@host"},
+	{"WRONGPASS", "check user and password"},
+	{"ERR invalid password", "check the password"},
+	{"ERR AUTH", "check user and password"},
+	{"NOPERM", "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"},
+	{"CROSSSLOT", "don't put a hash tag into the prefix"},
+	{"WRONGTYPE", "remove the key of another type, or choose another prefix"},
+	{"MANDATE", "remove that key, or choose another prefix"},
+	{"ERR unknown command", "this server is no Redis that can run scripts"},
+}
+
+// Permanent tells whether waiting will not cure err: somebody has to mend the
+// configuration.
+func Permanent(err error) bool { return advice(err) != "" || errors.Is(err, ErrSameServer) }
+
+func advice(err error) string {
+	if err == nil {
+		return ""
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		msg := e.Error()
+		for _, r := range remedies {
+			if strings.HasPrefix(msg, r.prefix) {
+				return r.advice
+			}
+		}
+	}
+	return ""
+}
+
+func (ns *Nodes) nodeError(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &NodeError{Node: ns.list[i].Name, Err: err}
+}
+
+var errOverruled = errors.New("not answered before the round was over")
+
+// unexpected is an answer that no script of ours gives: another program under
+// our key, or a proxy.
+func unexpected(v any) error { return fmt.Errorf("unexpected answer %.200q", fmt.Sprint(v)) }

@@ -1,0 +1,278 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/redis/go-redis/v9"
+)
+
+// FrontRow is how many waiters listen on the wake channel of a node. Redis
+// writes a message to all its subscribers before it reads the next claim, so a
+// release is told to a few first.
+const FrontRow = 8
+
+// historyLength is how many events the history stream keeps, about.
+const historyLength = "1000"
+
+// Seat is an elector's place in an election.
+type Seat struct {
+	Keys        Keys
+	Candidate   string
+	Incarnation string
+	Advertise   string
+	Lease       time.Duration
+	CallTimeout time.Duration // bound of one request to one node
+	// Heard, if set, is told how each request to a node ended, also of those
+	// that a round did not wait for. It is called on many goroutines.
+	Heard func(node int, err error)
+}
+
+// Voter casts the votes of one elector. Claim, Renew and Release belong to one
+// goroutine at a time; Read and Announce are safe beside them.
+type Voter struct {
+	nodes *Nodes
+	seat  Seat
+	lanes []*lane
+	pools []rsredis.Pool
+
+	seq   uint64
+	value string
+	mutex *redsync.Mutex // of the newest attempt
+
+	background flights
+}
+
+// NewVoter takes a seat. It does no I/O.
+func NewVoter(ns *Nodes, seat Seat) *Voter {
+	v := &Voter{nodes: ns, seat: seat}
+	for i := range ns.list {
+		v.lanes = append(v.lanes, newLane())
+		v.pools = append(v.pools, pool{voter: v, node: i})
+	}
+	return v
+}
+
+// Settle waits until no request is under way any more, at most for d.
+func (v *Voter) Settle(d time.Duration) { v.background.wait(d) }
+
+// Tally is the outcome of a round.
+type Tally struct {
+	Answers []Answer // by node
+	RTT     time.Duration
+	nodes   *Nodes
+}
+
+// Count is how many nodes gave one of the answers.
+func (t Tally) Count(statuses ...Status) int {
+	n := 0
+	for _, a := range t.Answers {
+		for _, s := range statuses {
+			if a.Status == s {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Majority tells whether enough nodes gave one of the answers to decide.
+func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
+
+// Troubles are the errors of the nodes that gave none, each named.
+func (t Tally) Troubles() []error {
+	var all []error
+	for i, a := range t.Answers {
+		if a.Status == Same {
+			all = append(all, t.nodes.nodeError(i, ErrSameServer))
+		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
+			all = append(all, t.nodes.nodeError(i, a.Err))
+		}
+	}
+	return all
+}
+
+// Claim is one attempt to win, with a fresh lock value. It blocks for one round
+// trip to a majority (two when the nodes granted different tokens), at most for
+// the call time-out. hint is the lowest token that the caller wants; markers
+// are the notes of nodes that said New and that the caller found to be a
+// bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
+// was granted is given back in the background.
+func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
+	v.seq++
+	seq := v.seq
+	ballot := Ballot{
+		Candidate: v.seat.Candidate, Incarnation: v.seat.Incarnation, Seq: seq,
+		Nodes: v.nodes.Len(), Lease: v.seat.Lease, Advertise: v.seat.Advertise,
+	}
+	v.value = ballot.String()
+	value := v.value
+	for _, l := range v.lanes {
+		l.forget()
+	}
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
+	r.ask = func(node int) Answer {
+		marker := ""
+		if node < len(markers) {
+			marker = markers[node]
+		}
+		k := v.seat.Keys
+		return v.call(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next},
+			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow)
+	}
+	r.seq = seq
+	// One mutex per attempt, one try: retrying is the state machine's business.
+	v.mutex = redsync.New(v.pools...).NewMutex(v.seat.Keys.Lock,
+		redsync.WithExpiry(v.seat.Lease), redsync.WithTries(1), redsync.WithFailFast(true),
+		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))
+	err := v.mutex.TryLockContext(r.in(ctx))
+	t = v.tally(r)
+	if err != nil {
+		return 0, t
+	}
+	token, agreed := v.agree(ctx, t)
+	if !agreed {
+		v.Abandon()
+		return 0, t
+	}
+	return token, t
+}
+
+// agree finds the token that a majority granted. Where the values differ, the
+// lower ones are raised to the highest, in a second round.
+func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
+	for _, a := range t.Answers {
+		if a.Status == Won {
+			token = max(token, a.Fence)
+		}
+	}
+	votes, r := 0, (*round)(nil)
+	for _, a := range t.Answers {
+		if a.Status == Won && a.Fence == token {
+			votes++
+		}
+	}
+	if votes >= v.nodes.Majority() {
+		return token, true
+	}
+	seq := v.seq
+	k := v.seat.Keys
+	r = newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
+			return Answer{Status: Raised, Fence: token}
+		}
+		return v.call(ctx, node, raiseScript, []string{k.Lock, k.Fence}, v.seat.Incarnation, seq, token)
+	})
+	return token, v.all(r).Majority(Raised)
+}
+
+// all asks every node and waits until each has answered or the round is over.
+func (v *Voter) all(r *round) Tally {
+	var wg sync.WaitGroup
+	for i := range r.answers {
+		wg.Go(func() { r.vote(i) })
+	}
+	wg.Wait()
+	return v.tally(r)
+}
+
+// Renew prolongs the term that the last Claim won, in one round trip, at most
+// for the call time-out. Nothing is sent once ctx has ended: give it the
+// term's deadline.
+func (v *Voter) Renew(ctx context.Context, token uint64) Tally {
+	k, seq, value := v.seat.Keys, v.seq, v.value
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		l := v.lanes[node]
+		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New}, func() []any {
+			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard()}
+		})
+	})
+	_, _ = v.mutex.ExtendContext(r.in(ctx)) // what decides is our own count
+	return v.tally(r)
+}
+
+// Release gives the term back and reports it to the front row. report is the
+// event as a JSON object. It waits for a majority, and a little for the others;
+// it must run before the lock lapses, on a context that is not the dead one of
+// the work.
+func (v *Voter) Release(ctx context.Context, token uint64, report []byte) Tally {
+	k, seq, value := v.seat.Keys, v.seq, v.value
+	open := string(report[:len(report)-1]) // the script adds who is next, and the brace
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		return v.call(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
+			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, open, value)
+	})
+	_, _ = v.mutex.UnlockContext(r.in(ctx))
+	return v.tally(r)
+}
+
+// Abandon gives back, in the background and without a report, whatever the last
+// attempt was granted.
+func (v *Voter) Abandon() {
+	for i := range v.lanes {
+		v.release(i, v.seq)
+	}
+}
+
+// giveBack is Abandon for one node after a claim that redsync saw fail; it
+// tells whether there was anything to give.
+func (v *Voter) giveBack(node int, r *round) bool {
+	if s := r.now()[node].Status; s != Won && s != Unknown {
+		return false
+	}
+	v.release(node, r.seq)
+	return true
+}
+
+// release runs the silent release behind what is in flight to that node. It
+// outlives the caller's context: a dead context must not leave a lock behind.
+func (v *Voter) release(node int, seq uint64) {
+	l := v.lanes[node]
+	if !l.abandon(seq) {
+		return
+	}
+	v.background.Go(func() {
+		// After a lease the lock is gone by itself.
+		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
+		defer cancel()
+		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+			k := v.seat.Keys
+			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, []string{k.Lock, k.Fence, k.New, k.Next},
+				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "").Err()
+		})
+		if !done {
+			l.takeAbandoned()
+		}
+	})
+}
+
+// call runs a script on one node, in that node's order.
+func (v *Voter) call(ctx context.Context, node int, s *redis.Script, keys []string, args ...any) Answer {
+	return v.callLate(ctx, node, s, keys, func() []any { return args })
+}
+
+// callLate is call with arguments made when the node's turn comes.
+func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []string, args func() []any) Answer {
+	v.background.begin()
+	defer v.background.end()
+	l := v.lanes[node]
+	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Crowd: -1}
+	l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, args()...).Result())
+	})
+	if a.Status != Unknown {
+		l.hear(a.Fence)
+	}
+	if v.seat.Heard != nil && ctx.Err() == nil {
+		v.seat.Heard(node, v.nodes.nodeError(node, a.Err))
+	}
+	return a
+}
+
+func (v *Voter) tally(r *round) Tally {
+	return Tally{Answers: r.now(), RTT: time.Since(r.started), nodes: v.nodes}
+}
