@@ -1,0 +1,224 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// known is what this candidate remembers of the election.
+type known struct {
+	highest uint64      // the highest counter or token seen on any node
+	seen    lease.Stamp // when the election was last seen alive; zero: never
+	heard   bool        // a majority has answered before
+	twin    bool        // another process with our id was reported
+}
+
+// alive takes what a tally tells about tokens.
+func (k *known) alive(t quorum.Tally) {
+	for _, a := range t.Answers {
+		k.highest = max(k.highest, a.Fence)
+	}
+}
+
+// campaign blocks until this candidate has won a term, or ctx ends, or there is
+// permanent trouble before anything ever worked.
+func (e *Elector) campaign(ctx context.Context) (*Term, error) {
+	e.become(following, nil)
+	w := e.newWaiter()
+	defer w.close()
+	for ctx.Err() == nil {
+		if !e.awaitHealth(ctx) {
+			break
+		}
+		w.claiming()
+		sent := e.clock.Now()
+		token, tally := e.claim(ctx)
+		if token != 0 {
+			grant := lease.NewGrant(e.clock, e.timing, sent)
+			if no := e.refusal(tally); no.err != nil || ctx.Err() != nil || !grant.Valid() {
+				e.voter.Abandon()
+				e.setTrouble(no)
+				w.plan(tally)
+				w.wait(ctx)
+				continue
+			}
+			e.setTrouble(trouble{})
+			return newTerm(ctx, e, token, grant), nil
+		}
+		if err := e.assess(tally); err != nil {
+			return nil, err
+		}
+		w.plan(tally)
+		w.wait(ctx)
+	}
+	return nil, ctx.Err()
+}
+
+// awaitHealth blocks while the candidate's probe fails: the unhealthy don't
+// run. It returns false when ctx ended first.
+func (e *Elector) awaitHealth(ctx context.Context) bool {
+	if e.candidate == nil {
+		return true
+	}
+	said := false
+	for {
+		changed := e.candidate.Changed()
+		st := e.candidate.Status()
+		if st.Healthy {
+			if said {
+				e.log.Info("healthy again")
+				e.feed.publish(e.plain(Healthy, ""))
+			}
+			return true
+		}
+		// Before the first answer there is nothing to say.
+		if !said && st.LastErr != nil {
+			said = true
+			e.log.Warn("unhealthy: not campaigning", "reason", st.Err)
+			e.feed.publish(e.plain(Unhealthy, st.Err.Error()))
+		}
+		look := time.NewTimer(e.timing.RenewEvery)
+		select {
+		case <-ctx.Done():
+			look.Stop()
+			return false
+		case <-changed:
+		case <-look.C: // a first failure does not change Healthy
+		}
+		look.Stop()
+	}
+}
+
+func (e *Elector) plain(k Kind, detail string) Event {
+	return Event{
+		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID,
+		Advertise: e.cfg.Advertise, Detail: detail, Time: time.Now().Round(0),
+	}
+}
+
+// claim tries once. When all nodes say that they are new, and this candidate
+// has not seen the election alive, it is a bootstrap: it claims again, and
+// names the markers it found, so that a node which forgot only afterwards still
+// abstains.
+func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
+	hint := max(e.known.highest+1, uint64(max(0, time.Now().UnixMilli())))
+	token, tally := e.voter.Claim(ctx, hint, nil)
+	if token == 0 && tally.Count(quorum.New) == len(tally.Answers) && e.bootstraps() {
+		markers := make([]string, len(tally.Answers))
+		for i, a := range tally.Answers {
+			markers[i] = a.Note
+		}
+		e.log.Info("nodes without any trace of this election: starting it")
+		token, tally = e.voter.Claim(ctx, hint, markers)
+	}
+	e.known.alive(tally)
+	if token != 0 || tally.Count(quorum.Held, quorum.Paused) > 0 {
+		e.known.seen = e.clock.Now()
+	}
+	return token, tally
+}
+
+// bootstraps tells whether this candidate may believe that no leader sits when
+// no node knows of one: it never saw the election alive, or not for two leases.
+func (e *Elector) bootstraps() bool {
+	if e.known.seen.IsZero() {
+		return true
+	}
+	elapsed, ok := e.clock.Since(e.known.seen)
+	return ok && elapsed > 2*e.cfg.Lease
+}
+
+// assess reports what a lost claim told, and returns an error when waiting
+// can't help.
+func (e *Elector) assess(t quorum.Tally) error {
+	troubles := t.Troubles()
+	majority := e.quorum.nodes.Majority()
+	if len(t.Answers)-t.Count(quorum.Unknown, quorum.Same) >= majority {
+		e.known.heard = true
+		e.setTrouble(e.refusal(t))
+		return nil
+	}
+	permanent := 0
+	for _, err := range troubles {
+		if quorum.Permanent(err) {
+			permanent++
+		}
+	}
+	if (permanent >= majority || t.Count(quorum.Same) > 0) && !e.known.heard {
+		return fmt.Errorf("%w: %w", ErrPermanent, errors.Join(troubles...))
+	}
+	e.setTrouble(unreachable(t))
+	return nil
+}
+
+func unreachable(t quorum.Tally) trouble {
+	return trouble{key: ErrUnreachable.Error(), err: fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(t.Troubles()...))}
+}
+
+// refusal is why this candidate must not lead even if it could: another
+// candidate believes in another set of nodes or in another lease, and two
+// majorities could form. It also notices a process that uses our id.
+func (e *Elector) refusal(t quorum.Tally) trouble {
+	refuse := func(format string, args ...any) trouble {
+		err := fmt.Errorf(format, args...)
+		return trouble{key: err.Error(), err: err}
+	}
+	for _, a := range t.Answers {
+		if a.Holder == "" || a.Status != quorum.Held {
+			continue
+		}
+		b, err := quorum.ParseBallot(a.Holder)
+		if err != nil {
+			return refuse("elector: %w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
+		}
+		if n := len(t.Answers); b.Nodes != n {
+			return refuse("elector: %s holds the lock and counts %d Redis nodes, this candidate %d: "+
+				"refusing to lead until all candidates agree", b.Candidate, b.Nodes, n)
+		}
+		if b.Lease != e.cfg.Lease {
+			return refuse("elector: %s holds the lock with a lease of %v, this candidate uses %v: "+
+				"refusing to lead until all candidates agree", b.Candidate, b.Lease, e.cfg.Lease)
+		}
+		if b.Candidate == e.cfg.ID && b.Incarnation != e.incarnation && !e.known.twin {
+			e.known.twin = true
+			e.log.Warn("another process, or an earlier life of this one, holds the lock under our id", "holder", a.Holder)
+		}
+	}
+	return trouble{}
+}
+
+// opensAt is how long after the tally a majority of nodes could grant a claim,
+// if nobody renews or releases: the quorum-th smallest of what is left. ok is
+// false when too few nodes answered to tell.
+func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
+	var all []time.Duration
+	for _, a := range t.Answers {
+		switch a.Status {
+		case quorum.Unknown, quorum.Same:
+		case quorum.Held, quorum.Paused, quorum.New:
+			all = append(all, max(0, a.Left))
+		default: // it would have granted
+			all = append(all, 0)
+		}
+	}
+	if len(all) < majority {
+		return 0, false
+	}
+	slices.Sort(all)
+	return all[majority-1], true
+}
+
+// upTo is a random duration below d.
+func upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}

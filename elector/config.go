@@ -1,0 +1,155 @@
+package elector
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// Config says how one candidate takes part in one election. The zero value of
+// a field means its default; New refuses what can't work, all problems at once.
+type Config struct {
+	// Election is the name that all candidates share. Required; no spaces,
+	// no braces, at most 200 bytes.
+	Election string
+	// ID names this candidate. Default: host name, process id and a random
+	// part. Two living candidates must not share one; it is noticed if they do.
+	ID string
+	// Advertise is where this candidate can be reached when it leads, in words
+	// of your own (an address, a URL). Followers and operators see it.
+	Advertise string
+	// Prefix is the first part of every key. Default "mandate".
+	Prefix string
+
+	// Lease is how long a leadership holds without renewal: a leader that dies
+	// without a word is replaced after it. Default 10 s. All candidates must
+	// use the same.
+	Lease time.Duration
+	// RenewEvery is the time between renewals. Default a quarter of the lease.
+	RenewEvery time.Duration
+	// StopMargin is how long before the lease ends the work is told to stop.
+	// Default a quarter of the lease.
+	StopMargin time.Duration
+	// DrainTimeout is how long the lease is kept while the work stops after a
+	// resignation or at shutdown. Default one lease.
+	DrainTimeout time.Duration
+	// Cooldown is the pause before this candidate runs again after it was
+	// unhealthy (doubling with each trip in a row, up to 16 times) or resigned.
+	// Default one lease.
+	Cooldown time.Duration
+	// RestartDelay is the pause before this candidate runs again when its work
+	// returned nil. Default a tenth of the lease.
+	RestartDelay time.Duration
+
+	// Probe is asked always, also before a campaign: the unhealthy don't run.
+	// Default: always healthy.
+	Probe         health.Probe
+	ProbeSettings health.Settings
+	// WorkProbe looks at the work that only a leader does (health.Heartbeat, a
+	// port that only the leader opens). It is asked during a term only, and the
+	// start of the work counts as its first success. Default: always healthy.
+	WorkProbe         health.Probe
+	WorkProbeSettings health.Settings
+
+	// OnOverrun is called, on a goroutine of its own, when work goes on although
+	// its lease has ended: another leader may be at work. Ending the process is
+	// a good answer. Default: the overrun is logged and reported only.
+	OnOverrun func(*Term)
+	// Logger gets one line per change of state. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Bounds of what ends up in keys and lock values.
+const (
+	maxName      = 200
+	maxAdvertise = 256
+)
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.Lease, 10*time.Second)
+	def(&c.RenewEvery, c.Lease/4)
+	def(&c.StopMargin, c.Lease/4)
+	def(&c.DrainTimeout, c.Lease)
+	def(&c.Cooldown, c.Lease)
+	def(&c.RestartDelay, c.Lease/10)
+	if c.Prefix == "" {
+		c.Prefix = "mandate"
+	}
+	if c.ID == "" {
+		c.ID = defaultID()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func defaultID() string {
+	host, err := os.Hostname()
+	if err != nil || checkWord("", host, maxName, "") != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}
+
+func (c Config) timing() lease.Timing {
+	return lease.Timing{Lease: c.Lease, RenewEvery: c.RenewEvery, StopMargin: c.StopMargin}
+}
+
+func (c Config) validate() error {
+	problems := []error{
+		checkWord("Election", c.Election, maxName, "{}"),
+		checkWord("ID", c.ID, maxName, ""),
+		checkWord("Prefix", c.Prefix, maxName, "{}"),
+	}
+	if c.Advertise != "" {
+		problems = append(problems, checkWord("Advertise", c.Advertise, maxAdvertise, ""))
+	}
+	problems = append(problems, c.timing().Problems()...)
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}} {
+		if d.d < 0 {
+			problems = append(problems, fmt.Errorf("%s is %v: it must not be negative", d.name, d.d))
+		}
+	}
+	if err := c.ProbeSettings.Validate(); err != nil {
+		problems = append(problems, fmt.Errorf("ProbeSettings: %w", err))
+	}
+	if err := c.WorkProbeSettings.Validate(); err != nil {
+		problems = append(problems, fmt.Errorf("WorkProbeSettings: %w", err))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("elector: config: %w", err)
+	}
+	return nil
+}
+
+// checkWord accepts what can stand in a key and in the one-line lock value.
+func checkWord(field, s string, most int, without string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%s is empty: give it a value", field)
+	case len(s) > most:
+		return fmt.Errorf("%s is %d bytes long: at most %d", field, len(s), most)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		return fmt.Errorf("%s is %q: spaces and control characters are not allowed", field, s)
+	case strings.ContainsAny(s, without):
+		return fmt.Errorf("%s is %q: the characters %s are not allowed (they would change the Cluster slot)", field, s, without)
+	}
+	return nil
+}

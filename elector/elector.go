@@ -1,0 +1,297 @@
+package elector
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// Work is what a leader does. It must return soon after ctx ends (within
+// Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
+// is then an *Ended. Returning nil ends the term, and the candidate runs again
+// after Config.RestartDelay; returning an error ends Run.
+type Work func(ctx context.Context, term *Term) error
+
+// Elector is one candidate in one election. Safe for concurrent use; it takes
+// part while Run or Campaign does.
+type Elector struct {
+	cfg         Config
+	timing      lease.Timing
+	quorum      *Quorum
+	keys        quorum.Keys
+	incarnation string
+	voter       *quorum.Voter
+	clock       *lease.Clock
+	candidate   *health.Runner // nil: always healthy
+	worker      *health.Runner // nil: always healthy
+	log         *slog.Logger
+	feed        feed
+
+	running atomic.Bool
+	term    atomic.Pointer[Term] // the newest term, also an ended one
+	known   known                // of the campaigning goroutine only
+
+	mu      sync.Mutex
+	state   state
+	trouble trouble      // why this candidate can't take part right now
+	mute    map[int]bool // nodes that were said not to answer
+}
+
+// trouble is an error and the key under which it is the same one as before: its
+// text may change with every attempt.
+type trouble struct {
+	key string
+	err error
+}
+
+// New makes a candidate. It does no I/O. The error lists every problem of the
+// configuration.
+func New(q *Quorum, cfg Config) (*Elector, error) {
+	if q == nil {
+		return nil, errors.New("elector: New: the quorum is nil: make one with NewQuorum or Open")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	e := &Elector{
+		cfg: cfg, timing: cfg.timing(), quorum: q, keys: quorum.KeysOf(cfg.Prefix, cfg.Election),
+		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: idle,
+		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID),
+	}
+	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
+		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.sayNode,
+	})
+	var err error
+	if cfg.Probe != nil {
+		if e.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
+			return nil, fmt.Errorf("elector: Probe: %w", err)
+		}
+	}
+	if cfg.WorkProbe != nil {
+		if e.worker, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
+			return nil, fmt.Errorf("elector: WorkProbe: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// ID is the candidate's name in the election.
+func (e *Elector) ID() string { return e.cfg.ID }
+
+// Run takes part in the election until ctx ends or the work fails: it campaigns,
+// leads by calling work, rests where that is due, and campaigns again. Whoever
+// of work and leadership ends first ends the other, and Run awaits both: it
+// never returns before the work has.
+//
+// Run returns nil after ctx has ended and the lock was released; the work's
+// error, unchanged, when the work failed; an ErrPermanent when the election
+// can't work before it ever did; ErrRunning when the Elector is in use.
+func (e *Elector) Run(ctx context.Context, work Work) error {
+	if !e.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer e.running.Store(false)
+	defer e.enter(ctx)()
+	return e.run(ctx, work)
+}
+
+// Campaign blocks until this candidate leads, and returns its term: "leader for
+// life", for programs that lead until they end. Stop the work when the term's
+// context ends (it also ends when ctx does), then call Term.Resign: the lock is
+// released only then, and the Elector is free for another Campaign.
+//
+// It returns ctx's error when ctx ends first, an ErrPermanent, or ErrRunning.
+func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
+	if !e.running.CompareAndSwap(false, true) {
+		return nil, ErrRunning
+	}
+	leave := e.enter(ctx)
+	term, err := e.campaign(ctx)
+	if err != nil {
+		leave()
+		e.running.Store(false)
+		return nil, err
+	}
+	term.manual = true
+	go func() {
+		defer close(term.over)
+		defer e.running.Store(false)
+		defer leave()
+		e.lead(ctx, term, func(context.Context, *Term) error {
+			<-term.asked // Resign says that the work has stopped
+			return nil
+		})
+	}()
+	return term, nil
+}
+
+// enter starts what accompanies taking part; the returned function ends it and
+// waits for it.
+func (e *Elector) enter(ctx context.Context) (leave func()) {
+	if c := lease.ClockFrom(ctx); c != nil {
+		e.clock = c
+	}
+	probing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	if e.candidate != nil {
+		wg.Go(func() { e.sayProbe(e.candidate.Run(probing)) })
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+		// A hung node must not hold up the caller; what is under way to it is
+		// bounded by the call time-out, and harmless.
+		e.voter.Settle(e.timing.RetryEvery())
+		e.become(idle, nil)
+	}
+}
+
+// sayProbe reports a probe that had to be left behind in its goroutine.
+func (e *Elector) sayProbe(err error) {
+	if err != nil {
+		e.log.Warn("a probe did not stop", "error", err)
+	}
+}
+
+// IsLeader tells whether this candidate leads, by the clock, at every call: no
+// I/O, no allocation, some 50 ns. Between this answer and what you do with it
+// a process can be paused: only the token protects against that.
+func (e *Elector) IsLeader() bool {
+	t := e.term.Load()
+	return t != nil && t.Valid()
+}
+
+// Term is the term that this candidate serves, nil when it doesn't lead.
+func (e *Elector) Term() *Term {
+	if t := e.term.Load(); t != nil && t.Valid() {
+		return t
+	}
+	return nil
+}
+
+// Leader asks Redis who leads. It blocks for a round trip, at most 1.5 s. The
+// error is ErrNoLeader, or ErrUnreachable with each node's trouble.
+func (e *Elector) Leader(ctx context.Context) (Leader, error) {
+	st, err := e.quorum.Status(ctx, e.cfg.Prefix, e.cfg.Election)
+	if err != nil {
+		return Leader{}, err
+	}
+	if st.Leader == nil {
+		return Leader{}, ErrNoLeader
+	}
+	return *st.Leader, nil
+}
+
+// Resign ends the term that this candidate serves, and waits until its work has
+// returned and the lock was released, or until ctx ends. It returns nil at once
+// when this candidate doesn't lead, and when it is called from inside the work
+// with the work's context (it would wait for itself). The candidate runs again
+// after Config.Cooldown.
+func (e *Elector) Resign(ctx context.Context) error {
+	t := e.term.Load()
+	if t == nil {
+		return nil
+	}
+	t.ask()
+	if inside, _ := ctx.Value(termKey{}).(*Term); inside == t {
+		return nil
+	}
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Check tells whether this candidate is able to take part, and renewing if it
+// leads: nil, or what is wrong. It fails neither for "not the leader" nor for
+// "no leader", so it fits a readiness check of all replicas. No I/O.
+func (e *Elector) Check() error {
+	e.mu.Lock()
+	now, trouble := e.state, e.trouble
+	e.mu.Unlock()
+	if now == idle {
+		return errors.New("elector: not taking part: Run is not running")
+	}
+	if trouble.err != nil {
+		return trouble.err
+	}
+	if st := e.health(); st != nil {
+		return fmt.Errorf("elector: unhealthy: %w", st)
+	}
+	if t := e.term.Load(); now == stopping && t != nil && !t.grant.Valid() {
+		return errors.New("elector: the work of an ended term has not returned")
+	}
+	return nil
+}
+
+// setTrouble says a trouble once, and once that it is over.
+func (e *Elector) setTrouble(now trouble) {
+	e.mu.Lock()
+	old := e.trouble
+	e.trouble = now
+	e.mu.Unlock()
+	switch {
+	case now.err != nil && now.key != old.key:
+		e.log.Warn("unable to take part", "error", now.err)
+	case now.err == nil && old.err != nil:
+		e.log.Info("able to take part again")
+	}
+}
+
+// sayNode says once that a node does not answer, and once that it does again.
+func (e *Elector) sayNode(node int, err error) {
+	e.mu.Lock()
+	was := e.mute[node]
+	if e.mute == nil {
+		e.mute = map[int]bool{}
+	}
+	e.mute[node] = err != nil
+	e.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		e.log.Warn("a redis node does not take part", "error", err)
+	case err == nil && was:
+		e.log.Info("a redis node takes part again", "node", e.quorum.nodes.Names()[node])
+	}
+}
+
+// health asks the runners, in memory; nil means healthy.
+func (e *Elector) health() error {
+	if e.candidate != nil {
+		if st := e.candidate.Status(); !st.Healthy {
+			return st.Err
+		}
+	}
+	if e.worker == nil {
+		return nil
+	}
+	if t := e.term.Load(); t != nil && t.armed.Load() {
+		if st := e.worker.Status(); !st.Healthy {
+			return st.Err
+		}
+	}
+	return nil
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

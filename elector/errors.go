@@ -1,0 +1,62 @@
+package elector
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that a caller may want to tell apart. They come wrapped.
+var (
+	// ErrRunning: Run or Campaign was called while the Elector already takes
+	// part, or while a term of an earlier Campaign has not been resigned.
+	ErrRunning = errors.New("elector: already running")
+	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
+	// missing right, the same server listed twice. The text says what to do.
+	ErrPermanent = errors.New("elector: the election can't work like this")
+	// ErrNoLeader: nobody leads at the moment.
+	ErrNoLeader = errors.New("elector: no leader")
+	// ErrUnreachable: no majority of the Redis nodes answered.
+	ErrUnreachable = errors.New("elector: no majority of the Redis nodes answered")
+)
+
+// Reason is why a term ended.
+type Reason string
+
+// The reasons for the end of a term.
+const (
+	ReasonShutdown  Reason = "shutdown"  // the context of Run or Campaign ended
+	ReasonResigned  Reason = "resigned"  // somebody asked for it: Resign
+	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
+	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
+	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline
+	ReasonFinished  Reason = "finished"  // the work returned nil
+	ReasonFailed    Reason = "failed"    // the work returned an error
+	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
+)
+
+// voluntary ends keep the lease while the work drains; the others never renew
+// again.
+func (r Reason) voluntary() bool { return r == ReasonShutdown || r == ReasonResigned }
+
+// Ended is how a term ended: the cause of the work's context (context.Cause),
+// and what Term.Err returns.
+type Ended struct {
+	Reason Reason
+	Err    error // the probe's words, the work's error, what the nodes said; may be nil
+}
+
+func (e *Ended) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("elector: term ended: %s: %v", e.Reason, e.Err)
+	}
+	return fmt.Sprintf("elector: term ended: %s", e.Reason)
+}
+
+func (e *Ended) Unwrap() error { return e.Err }
+
+func (e *Ended) detail() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}

@@ -1,0 +1,81 @@
+package elector
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind is what an Event tells.
+type Kind string
+
+// The kinds of events. Elected and Released go to the channel and the history
+// of the election as JSON; the others are for local observers.
+const (
+	Elected   Kind = "elected"   // a leader: its term has begun
+	Released  Kind = "released"  // a term ended and its work has stopped
+	Vacant    Kind = "vacant"    // nobody leads (a leader disappeared without a word)
+	Unhealthy Kind = "unhealthy" // this candidate's probe fails: it does not campaign
+	Healthy   Kind = "healthy"   // this candidate's probe passes again
+	Stopping  Kind = "stopping"  // this leader's work was told to stop
+	Overrun   Kind = "overrun"   // this leader's work goes on although its lease has ended
+	Skipped   Kind = "skipped"   // the observer was too slow: Count events were left out
+)
+
+// Event is one change of an election.
+type Event struct {
+	Version   int       `json:"v"` // of the format: 1
+	Kind      Kind      `json:"kind"`
+	Election  string    `json:"election"`
+	Candidate string    `json:"candidate,omitempty"` // whom it is about
+	Advertise string    `json:"advertise,omitempty"` // where that candidate can be reached
+	Token     uint64    `json:"token,omitempty"`
+	Reason    Reason    `json:"reason,omitempty"` // on Stopping and Released
+	Detail    string    `json:"detail,omitempty"` // the reason in words
+	Count     int       `json:"count,omitempty"`  // on Skipped
+	Time      time.Time `json:"time"`             // by the clock of whoever reports it
+}
+
+const eventVersion = 1
+
+// maxEvent is more than any event of ours needs.
+const maxEvent = 16 << 10
+
+// ParseEvent reads an event from the channel or the history stream. Whoever has
+// access to Redis can write there: an event is a hint, never a proof.
+func ParseEvent(s string) (Event, error) {
+	var ev Event
+	if len(s) > maxEvent {
+		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))
+	}
+	if err := json.Unmarshal([]byte(s), &ev); err != nil {
+		return Event{}, fmt.Errorf("elector: not an event: %w", err)
+	}
+	switch {
+	case ev.Version < 1:
+		return Event{}, errors.New("elector: not an event: it has no version")
+	case ev.Kind == "" || ev.Election == "":
+		return Event{}, errors.New("elector: not an event: kind or election is missing")
+	case ev.Token > maxToken:
+		return Event{}, errors.New("elector: not an event: its token is larger than any")
+	}
+	return ev, nil
+}
+
+// maxToken is the largest number that Redis' scripts keep exactly.
+const maxToken = 1<<53 - 1
+
+func (ev Event) encode() []byte {
+	// Details hold foreign words (a probe's, a child's): bounded, so that no
+	// event outgrows what a reader accepts.
+	if len(ev.Detail) > 1000 {
+		ev.Detail = strings.ToValidUTF8(ev.Detail[:1000], "") + "..."
+	}
+	b, err := json.Marshal(ev)
+	if err != nil { // strings, numbers and a time of this century
+		panic("elector: an event that can't be encoded: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,124 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// state is where a candidate stands.
+type state string
+
+// The states, in the order of a life. become is the only way from one to
+// another.
+const (
+	idle      state = "idle"      // not taking part
+	following state = "following" // campaigning, or waiting while another leads
+	leading   state = "leading"   // serving a term
+	stopping  state = "stopping"  // the term has ended, its work has not returned yet
+	resting   state = "resting"   // cooling down before the next campaign
+)
+
+// leadsTo lists the transitions that exist.
+var leadsTo = map[state][]state{
+	idle:      {following},
+	following: {leading, idle},
+	leading:   {stopping},
+	stopping:  {resting, following, idle},
+	resting:   {following, idle},
+}
+
+// become is the one setter of the state. It logs the change and tells the
+// observers; it never blocks.
+func (e *Elector) become(s state, ev *Event, attrs ...slog.Attr) {
+	e.mu.Lock()
+	old := e.state
+	allowed := old == s
+	for _, next := range leadsTo[old] {
+		allowed = allowed || next == s
+	}
+	if !allowed {
+		e.mu.Unlock()
+		panic("elector: from " + string(old) + " to " + string(s)) // a bug of ours
+	}
+	e.state = s
+	e.mu.Unlock()
+	if old != s {
+		e.log.LogAttrs(context.Background(), slog.LevelInfo, string(s), attrs...)
+	}
+	if ev != nil {
+		e.feed.publish(*ev)
+	}
+}
+
+// run is the machine: campaign, lead, rest, and again.
+func (e *Elector) run(ctx context.Context, work Work) error {
+	trips := 0
+	for {
+		term, err := e.campaign(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil // shutdown is how Run ends well
+			}
+			return err
+		}
+		ended := e.lead(ctx, term, work)
+		close(term.over)
+		switch {
+		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
+			return ended.Err
+		case ctx.Err() != nil:
+			return nil
+		case ended.Reason == ReasonUnhealthy:
+			trips++
+			if time.Since(term.since) > 4*e.cfg.Lease { // a good term
+				trips = 1
+			}
+		default:
+			trips = 0
+		}
+		if d := e.restAfter(ended.Reason, trips); d > 0 {
+			e.become(resting, nil, slog.Duration("for", d))
+			pause(ctx, d)
+		}
+	}
+}
+
+// restAfter is the pause before the next campaign.
+func (e *Elector) restAfter(r Reason, trips int) time.Duration {
+	switch r {
+	case ReasonUnhealthy:
+		return e.cfg.Cooldown << min(trips-1, 4)
+	case ReasonResigned:
+		return e.cfg.Cooldown
+	case ReasonFinished:
+		return e.cfg.RestartDelay
+	default: // nothing of ours was wrong: run again at once
+		return 0
+	}
+}
+
+// lead serves a term from its election to the release of the lock. It returns
+// after the work has.
+func (e *Elector) lead(ctx context.Context, term *Term, work Work) *Ended {
+	s := e.serve(ctx, term, work)
+	s.hold()
+	ended := s.ended()
+	reason := slog.String("reason", string(ended.Reason))
+	ev := e.event(Stopping, term, ended)
+	e.become(stopping, &ev, slog.Uint64("token", term.token), reason,
+		slog.String("detail", ended.detail()), slog.Duration("led_for", time.Since(term.since).Round(time.Millisecond)))
+	s.drain()
+	s.release(ended)
+	return ended
+}
+
+// ended is how the term ended. A panic of the work is told as such.
+func (s *service) ended() *Ended {
+	var ended *Ended
+	if !errors.As(context.Cause(s.term.ctx), &ended) {
+		panic("elector: a term without an end") // a bug of ours
+	}
+	return ended
+}

@@ -1,0 +1,222 @@
+package elector
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Observe reports the election: who leads now (Elected or Vacant), then every
+// change in order, until ctx ends; then the channel is closed. It works whether
+// or not this candidate takes part, and never delays it: an observer that falls
+// behind is told by Skipped how much it missed. Events of other candidates
+// are reported after Redis confirmed them; a leader that vanished without a word
+// is noticed within a lease.
+func (e *Elector) Observe(ctx context.Context) <-chan Event {
+	o := &observer{
+		e: e, out: make(chan Event), local: e.feed.subscribe(), poke: make(chan struct{}, 1),
+	}
+	stop := e.quorum.nodes.Watch(e.keys.Events, o.hear)
+	go func() {
+		defer close(o.out)
+		defer e.feed.unsubscribe(o.local)
+		defer stop()
+		o.run(ctx)
+	}()
+	return o.out
+}
+
+// settle is how long an observer waits after a message for those that belong to
+// it: the winner's "elected" may overtake the "released" that made room for it.
+const settle = 5 * time.Millisecond
+
+type observer struct {
+	e     *Elector
+	out   chan Event
+	local *subscription
+	poke  chan struct{}
+
+	mu      sync.Mutex
+	told    []Event // by messages, not confirmed yet
+	skipped int
+
+	elected, released uint64 // the newest token reported as such
+	first             bool   // the snapshot was given
+}
+
+func (o *observer) hear(s quorum.Signal) {
+	if s.Kind == quorum.Message {
+		ev, err := ParseEvent(s.Payload)
+		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != Elected && ev.Kind != Released {
+			return
+		}
+		o.mu.Lock()
+		if len(o.told) < feedBuffer {
+			o.told = append(o.told, ev)
+		} else {
+			o.skipped++
+		}
+		o.mu.Unlock()
+	}
+	select {
+	case o.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (o *observer) run(ctx context.Context) {
+	ask := time.NewTimer(0)
+	defer ask.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.local.wake:
+			events, skipped := o.e.feed.take(o.local)
+			for _, ev := range events {
+				if ev.Kind == Elected && o.elected > o.released {
+					o.lastWords(ctx)
+				}
+				if !o.report(ctx, ev) {
+					return
+				}
+			}
+			if !o.skip(ctx, skipped) {
+				return
+			}
+		case <-o.poke:
+			ask.Reset(settle)
+		case <-ask.C:
+			next := o.ask(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			ask.Reset(next)
+		}
+	}
+}
+
+// lastWords reports, before this candidate's own election, how the term before
+// it ended: that message takes a little longer to arrive.
+func (o *observer) lastWords(ctx context.Context) {
+	pause(ctx, settle)
+	o.mu.Lock()
+	told := slices.Clone(o.told)
+	o.mu.Unlock()
+	for _, ev := range told {
+		if ev.Kind == Released && ev.Token == o.elected {
+			o.report(ctx, ev)
+			return
+		}
+	}
+}
+
+// ask reads the truth and reports what changed; it returns when to ask again if
+// nothing is heard.
+func (o *observer) ask(ctx context.Context) time.Duration {
+	o.mu.Lock()
+	told, skipped := o.told, o.skipped
+	o.told, o.skipped = nil, 0
+	o.mu.Unlock()
+	st, err := o.e.quorum.Status(ctx, o.e.cfg.Prefix, o.e.cfg.Election)
+	if err != nil {
+		o.mu.Lock() // what was told is still to be confirmed
+		o.told = append(told, o.told...)
+		o.mu.Unlock()
+		return o.e.timing.RenewEvery
+	}
+	if !o.skip(ctx, skipped) {
+		return 0
+	}
+	for _, ev := range o.confirmed(told, st) {
+		if !o.report(ctx, ev) {
+			return 0
+		}
+	}
+	if st.Leader != nil {
+		o.report(ctx, o.seen(st.Leader))
+		return min(o.e.cfg.Lease, st.Leader.Left+settle)
+	}
+	if o.elected > o.released || !o.first {
+		ev := Event{Version: eventVersion, Kind: Vacant, Election: o.e.cfg.Election, Token: o.elected, Time: time.Now().Round(0)}
+		o.report(ctx, ev)
+	}
+	return o.e.cfg.Lease
+}
+
+// confirmed picks the messages that tell something new and that the counters of
+// Redis allow, in order: a forged token above them is dropped.
+func (o *observer) confirmed(told []Event, st Status) []Event {
+	var highest uint64
+	for _, n := range st.Nodes {
+		highest = max(highest, n.Fence)
+	}
+	told = slices.DeleteFunc(told, func(ev Event) bool {
+		if ev.Token > highest || !o.first {
+			return true
+		}
+		if st.Leader != nil && ev.Token == st.Leader.Token {
+			return ev.Kind == Released || ev.Candidate != st.Leader.Candidate // it still leads
+		}
+		return false
+	})
+	slices.SortStableFunc(told, func(a, b Event) int {
+		switch {
+		case a.Token != b.Token && a.Token < b.Token:
+			return -1
+		case a.Token != b.Token:
+			return 1
+		case a.Kind == b.Kind:
+			return 0
+		case a.Kind == Elected:
+			return -1
+		}
+		return 1
+	})
+	return told
+}
+
+func (o *observer) seen(l *Leader) Event {
+	at := l.Since
+	if at.IsZero() {
+		at = time.Now().Round(0)
+	}
+	return Event{
+		Version: eventVersion, Kind: Elected, Election: o.e.cfg.Election,
+		Candidate: l.Candidate, Advertise: l.Advertise, Token: l.Token, Time: at,
+	}
+}
+
+// report sends an event unless it was sent before; false when ctx ended.
+func (o *observer) report(ctx context.Context, ev Event) bool {
+	switch ev.Kind {
+	case Elected:
+		if ev.Token <= o.elected {
+			return true
+		}
+		o.elected, o.first = ev.Token, true
+	case Released:
+		if ev.Token <= o.released || ev.Token < o.elected {
+			return true
+		}
+		o.elected, o.released, o.first = ev.Token, ev.Token, true
+	case Vacant:
+		o.released, o.first = max(o.released, ev.Token), true
+	}
+	select {
+	case o.out <- ev:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (o *observer) skip(ctx context.Context, n int) bool {
+	if n == 0 {
+		return true
+	}
+	return o.report(ctx, Event{Version: eventVersion, Kind: Skipped, Election: o.e.cfg.Election, Count: n, Time: time.Now().Round(0)})
+}

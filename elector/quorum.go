@@ -1,0 +1,244 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Quorum is a set of independent Redis deployments of which a majority decides:
+// one, three or five (an even number is refused, it would tolerate no more
+// failures). One Quorum serves any number of Electors; it keeps a few
+// connections and one subscription per node. Safe for concurrent use.
+type Quorum struct {
+	nodes *quorum.Nodes
+	owned []redis.UniversalClient // only the options were needed
+}
+
+// NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
+// or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives
+// connections of its own from their options (hooks are not taken over), does no
+// I/O, and leaves the clients to the caller.
+func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
+	nodes, err := quorum.Open(clients)
+	if err != nil {
+		return nil, fmt.Errorf("elector: quorum: %w", err)
+	}
+	return &Quorum{nodes: nodes}, nil
+}
+
+// Open makes a Quorum from URLs, one per independent deployment. It does no I/O.
+//
+//	redis://[user:password@]host:6379[/db]     rediss:// for TLS, unix:///path
+//	redis+sentinel://host:26379?master_name=m  one of the sentinels, more as &addr=
+//	redis+cluster://host:6379                  one of the nodes, more as &addr=
+//
+// Options of go-redis may follow as query parameters.
+func Open(urls ...string) (*Quorum, error) {
+	var clients []redis.UniversalClient
+	var problems []error
+	for i, u := range urls {
+		c, err := clientOf(u)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("URL %d: %w", i+1, err))
+			continue
+		}
+		clients = append(clients, c)
+	}
+	if err := errors.Join(problems...); err != nil {
+		closeAll(clients)
+		return nil, fmt.Errorf("elector: quorum: %w", err)
+	}
+	q, err := NewQuorum(clients...)
+	if err != nil {
+		closeAll(clients)
+		return nil, err
+	}
+	q.owned = clients
+	return q, nil
+}
+
+// clientOf never repeats the URL in an error: it may hold a password.
+func clientOf(raw string) (redis.UniversalClient, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return nil, fmt.Errorf("not a URL: %w; write redis://[user:password@]host:port", err)
+	}
+	scheme, kind, _ := strings.Cut(u.Scheme, "+")
+	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
+	bad := func(err error) error { return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err) }
+	switch {
+	case kind == "sentinel" && (scheme == "redis" || scheme == "rediss"):
+		o, err := redis.ParseFailoverURL(plain)
+		if err != nil {
+			return nil, bad(err)
+		}
+		if o.MasterName == "" {
+			return nil, bad(errors.New("?master_name= is missing"))
+		}
+		return redis.NewFailoverClient(o), nil
+	case kind == "cluster" && (scheme == "redis" || scheme == "rediss"):
+		o, err := redis.ParseClusterURL(plain)
+		if err != nil {
+			return nil, bad(err)
+		}
+		return redis.NewClusterClient(o), nil
+	case slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme):
+		o, err := redis.ParseURL(raw)
+		if err != nil {
+			return nil, bad(err)
+		}
+		return redis.NewClient(o), nil
+	case u.Scheme == "" || u.Host == "":
+		return nil, errors.New("not a Redis URL: write redis://[user:password@]host:port")
+	default:
+		return nil, fmt.Errorf("scheme %q is not known: use redis, rediss, unix, redis+sentinel or redis+cluster", u.Scheme)
+	}
+}
+
+func closeAll(clients []redis.UniversalClient) {
+	for _, c := range clients {
+		_ = c.Close()
+	}
+}
+
+// Close ends all connections and subscriptions. Close it after the Electors on
+// it have returned; requests that are still under way are cut off.
+func (q *Quorum) Close() error {
+	q.nodes.Close()
+	closeAll(q.owned)
+	return nil
+}
+
+// Size is the number of nodes.
+func (q *Quorum) Size() int { return q.nodes.Len() }
+
+// Status is what the nodes say of an election at one moment.
+type Status struct {
+	Election string       `json:"election"`
+	Leader   *Leader      `json:"leader"` // nil: nobody leads
+	Paused   bool         `json:"paused"`
+	Nodes    []NodeStatus `json:"nodes"`
+}
+
+// Leader is who leads.
+type Leader struct {
+	Candidate string        `json:"candidate"`
+	Advertise string        `json:"advertise,omitempty"`
+	Token     uint64        `json:"token"`
+	Left      time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
+	Since     time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+}
+
+// NodeStatus is what one node says.
+type NodeStatus struct {
+	Node      string        `json:"node"`
+	Reachable bool          `json:"reachable"`
+	Error     string        `json:"error,omitempty"`
+	Holder    string        `json:"holder,omitempty"` // the candidate that holds this node's lock
+	Left      time.Duration `json:"lease_left_ns,omitempty"`
+	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
+	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
+	RTT       time.Duration `json:"rtt_ns"`
+}
+
+// statusTimeout bounds Status when the caller's context does not.
+const statusTimeout = 1500 * time.Millisecond
+
+// Status asks every node about an election, and waits for each at most 1.5 s
+// (or until ctx ends). An empty prefix means "mandate". The error is
+// ErrUnreachable, with each node's trouble, when no majority answered; the
+// Status is then as complete as it can be.
+func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, error) {
+	if prefix == "" {
+		prefix = "mandate"
+	}
+	if err := errors.Join(checkWord("the prefix", prefix, maxName, "{}"), checkWord("the election's name", election, maxName, "{}")); err != nil {
+		return Status{}, fmt.Errorf("elector: %w", err)
+	}
+	keys := quorum.KeysOf(prefix, election)
+	views := q.nodes.Read(ctx, keys, statusTimeout)
+	st, troubles := summarize(election, views, q.nodes.Majority())
+	if len(views)-len(troubles) < q.nodes.Majority() {
+		return st, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(troubles...))
+	}
+	if st.Leader != nil {
+		st.Leader.Since = q.since(ctx, keys, st.Leader.Token)
+	}
+	return st, nil
+}
+
+// since looks the term's begin up in the history.
+func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
+	defer cancel()
+	entries, _ := q.nodes.History(ctx, keys, 10) // best effort: the history may be trimmed, or not be permitted
+	for _, s := range entries {
+		if ev, err := ParseEvent(s); err == nil && ev.Kind == Elected && ev.Token == token {
+			return ev.Time
+		}
+	}
+	return time.Time{}
+}
+
+func summarize(election string, views []quorum.View, majority int) (Status, []error) {
+	st := Status{Election: election}
+	var troubles []error
+	holders := map[string][]quorum.View{}
+	paused := 0
+	for _, v := range views {
+		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, Left: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
+		if v.Err != nil {
+			n.Error = v.Err.Error()
+			troubles = append(troubles, v.Err)
+		}
+		if v.Holder != "" {
+			n.Holder = v.Holder
+			if b, err := quorum.ParseBallot(v.Holder); err == nil {
+				n.Holder = b.Candidate
+			}
+			holders[v.Holder] = append(holders[v.Holder], v)
+		}
+		if v.Paused {
+			paused++
+		}
+		st.Nodes = append(st.Nodes, n)
+	}
+	st.Paused = paused >= majority
+	for value, held := range holders {
+		if len(held) >= majority {
+			st.Leader = leaderOf(value, held, majority)
+		}
+	}
+	return st, troubles
+}
+
+func leaderOf(value string, held []quorum.View, majority int) *Leader {
+	b, err := quorum.ParseBallot(value)
+	if err != nil {
+		b.Candidate = value // somebody else's lock under our key: show it as it is
+	}
+	l := &Leader{Candidate: b.Candidate, Advertise: b.Advertise}
+	slices.SortFunc(held, func(a, b quorum.View) int { return int(b.Left - a.Left) })
+	l.Left = held[majority-1].Left
+	count := map[uint64]int{}
+	for _, v := range held {
+		count[v.Fence]++
+		if c, best := count[v.Fence], count[l.Token]; c > best || c == best && v.Fence > l.Token {
+			l.Token = v.Fence
+		}
+	}
+	return l
+}

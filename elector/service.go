@@ -1,0 +1,286 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+var (
+	errExpired = errors.New("no renewal succeeded in time")
+	errGoexit  = errors.New("elector: the work panicked, or called runtime.Goexit")
+	errGone    = errors.New("a majority of the nodes no longer holds the lock for this term")
+)
+
+// service is the serving of one term: its work, its renewals, its end. All of it
+// belongs to the goroutine that runs the machine.
+type service struct {
+	e        *Elector
+	ctx      context.Context // of Run or Campaign
+	term     *Term
+	done     chan outcome  // the work's end
+	result   *outcome      // set when the work has returned
+	renewed  chan renewal  // the end of the one renewal under way
+	renewing bool          // one is under way
+	next     *time.Timer   // for the next renewal
+	released chan struct{} // closed at the end: frees a panicking work
+	closing  context.CancelFunc
+	probing  chan struct{} // closed when the work's probe runner has returned
+}
+
+type outcome struct {
+	err      error
+	panicked bool
+}
+
+type renewal struct {
+	sent  lease.Stamp
+	tally quorum.Tally
+}
+
+// serve arms the deadline, becomes leader, and starts the work.
+func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
+	s := &service{
+		e: e, ctx: ctx, term: term, done: make(chan outcome, 1), renewed: make(chan renewal, 1),
+		next: time.NewTimer(e.timing.RenewEvery), released: make(chan struct{}),
+	}
+	term.guard(e.timing.RetryEvery())
+	e.term.Store(term)
+	elected := e.event(Elected, term, nil)
+	e.become(leading, &elected, slog.Uint64("token", term.token))
+	e.voter.Announce(elected.encode(), true, true)
+	s.startProbe()
+	go s.work(work)
+	return s
+}
+
+// startProbe arms the work's probe: its start counts as the first success.
+func (s *service) startProbe() {
+	s.probing = make(chan struct{})
+	if s.e.worker == nil {
+		close(s.probing)
+		s.closing = func() {}
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.closing = cancel
+	started := s.e.worker.Changed()
+	go func() {
+		defer close(s.probing)
+		s.e.sayProbe(s.e.worker.RunArmed(ctx))
+	}()
+	select {
+	case <-started:
+	case <-s.probing: // left behind by the term before: it counts as unhealthy
+	}
+	s.term.armed.Store(true)
+}
+
+// work runs the work. A panic is not swallowed: the lock is given back, bounded
+// by the call time-out, and the process ends as it would have.
+func (s *service) work(work Work) {
+	out := outcome{panicked: true}
+	defer func() {
+		s.done <- out
+		if !out.panicked {
+			return
+		}
+		s.e.log.Error("the work panicked", "token", s.term.token, "stack", string(debug.Stack()))
+		timer := time.NewTimer(s.e.timing.CallTimeout())
+		defer timer.Stop()
+		select {
+		case <-s.released:
+		case <-timer.C:
+		}
+	}()
+	err := work(s.term.ctx, s.term)
+	out = outcome{err: err}
+}
+
+// hold renews until the term ends, by whatever ends first.
+func (s *service) hold() {
+	for s.term.ctx.Err() == nil {
+		sick := s.sick() // first the channel, then the question: no change falls in between
+		if err := s.e.health(); err != nil {
+			s.term.end(ReasonUnhealthy, err)
+			return
+		}
+		select {
+		case <-s.term.ctx.Done():
+		case out := <-s.done:
+			s.returned(out)
+		case <-s.ctx.Done():
+			s.term.end(ReasonShutdown, nil)
+		case <-s.term.asked:
+			s.term.end(ReasonResigned, nil)
+		case <-sick.worker:
+		case <-sick.candidate:
+		case <-s.next.C:
+			s.renew()
+		case r := <-s.renewed:
+			s.count(r)
+		}
+	}
+}
+
+// changes are the channels that tell of a change of health.
+type changes struct{ candidate, worker <-chan struct{} }
+
+func (s *service) sick() (c changes) {
+	if s.e.candidate != nil {
+		c.candidate = s.e.candidate.Changed()
+	}
+	if s.e.worker != nil {
+		c.worker = s.e.worker.Changed()
+	}
+	return c
+}
+
+// renew is the only function that renews, and it asks for health first. The
+// request runs beside the machine, which stays able to end the term at once.
+func (s *service) renew() {
+	if err := s.e.health(); err != nil {
+		s.term.end(ReasonUnhealthy, err)
+		return
+	}
+	if s.renewing {
+		return // its end sets the timer again
+	}
+	sent := s.e.clock.Now()
+	left, _ := s.term.grant.Left()
+	if left <= 0 {
+		return // nothing is sent after the deadline
+	}
+	s.renewing = true
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), left)
+		defer cancel()
+		s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(ctx, s.term.token)}
+	}()
+}
+
+// count takes the outcome of a renewal.
+func (s *service) count(r renewal) {
+	s.renewing = false
+	e := s.e
+	switch {
+	case r.tally.Majority(quorum.Mine):
+		if s.term.grant.Renew(r.sent) {
+			e.known.alive(r.tally)
+			e.setTrouble(trouble{})
+		}
+		elapsed, _ := e.clock.Since(r.sent)
+		s.next.Reset(max(0, e.timing.RenewEvery-elapsed))
+	case r.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
+		s.term.end(ReasonLost, errGone)
+	default: // unknown: ride it until the deadline
+		e.setTrouble(unreachable(r.tally))
+		s.next.Reset(e.timing.RetryEvery())
+	}
+}
+
+// returned takes the end of the work. Once the term has ended an error of the
+// work is said, and no more: work that is stopped usually fails.
+func (s *service) returned(out outcome) {
+	s.result = &out
+	if s.term.ctx.Err() != nil {
+		if out.err != nil && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, s.term.Err()) {
+			s.e.log.Warn("the work failed while it stopped", "token", s.term.token, "error", out.err)
+		}
+		return
+	}
+	switch {
+	case out.panicked:
+		s.term.end(ReasonPanicked, errGoexit)
+	case out.err != nil:
+		s.term.end(ReasonFailed, out.err)
+	case s.term.manual: // Resign said that the work has stopped
+		s.term.end(ReasonResigned, nil)
+	default:
+		s.term.end(ReasonFinished, nil)
+	}
+}
+
+// drain waits for the work to return. After a voluntary end the lease is kept
+// meanwhile, up to DrainTimeout; then, and in all other cases, it lapses by
+// itself, and the overrun is reported.
+func (s *service) drain() {
+	stopKeeping := time.NewTimer(s.e.cfg.DrainTimeout)
+	defer stopKeeping.Stop()
+	_, toEnd := s.term.grant.Left()
+	lapse := time.NewTimer(toEnd)
+	defer lapse.Stop()
+	keep := s.ended().Reason.voluntary()
+	for s.result == nil {
+		var next <-chan time.Time
+		if keep {
+			next = s.next.C
+		}
+		select {
+		case out := <-s.done:
+			s.returned(out)
+		case <-stopKeeping.C:
+			keep = false
+		case <-next:
+			s.renew() // asks for health first, as ever
+		case r := <-s.renewed:
+			s.count(r)
+		case <-lapse.C:
+			if _, left := s.term.grant.Left(); left > 0 {
+				lapse.Reset(left) // it was renewed
+				continue
+			}
+			s.overrun()
+		}
+	}
+	s.next.Stop()
+}
+
+func (s *service) overrun() {
+	e := s.e
+	e.log.Error("the work goes on although its lease has ended: another leader may start", "token", s.term.token)
+	e.feed.publish(e.event(Overrun, s.term, s.ended()))
+	if e.cfg.OnOverrun != nil {
+		go e.cfg.OnOverrun(s.term)
+	}
+}
+
+// release gives the lock back: the work has returned. The front row hears of it
+// in the same step; the others a little later, so that they don't stand in its
+// way.
+func (s *service) release(ended *Ended) {
+	e := s.e
+	s.term.armed.Store(false)
+	s.closing()
+	if s.renewing { // a release follows the end of the renewal before it
+		<-s.renewed
+		s.renewing = false
+	}
+	ev := e.event(Released, s.term, ended)
+	report := ev.encode()
+	ctx, cancel := context.WithTimeout(context.Background(), e.timing.CallTimeout())
+	defer cancel()
+	e.voter.Release(ctx, s.term.token, report)
+	close(s.released)
+	e.feed.publish(ev)
+	time.Sleep(frontRowLead)
+	e.voter.Announce(report, false, true)
+	<-s.probing
+}
+
+// event describes a change of a term.
+func (e *Elector) event(k Kind, t *Term, ended *Ended) Event {
+	ev := Event{
+		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Advertise: e.cfg.Advertise,
+		Token: t.token, Time: time.Now().Round(0),
+	}
+	if ended != nil {
+		ev.Reason, ev.Detail = ended.Reason, ended.detail()
+	}
+	return ev
+}

@@ -1,0 +1,135 @@
+package elector
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+)
+
+// Term is one leadership, from its election to its end. Safe for concurrent use.
+type Term struct {
+	elector *Elector
+	token   uint64
+	grant   *lease.Grant
+	since   time.Time
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ended  atomic.Bool
+	once   sync.Once
+	watch  *time.Timer
+
+	asked   chan struct{} // closed by the first Resign
+	askOnce sync.Once
+	over    chan struct{} // closed when the work has returned and the lock was given back
+	armed   atomic.Bool   // the work's probe counts
+	manual  bool          // won by Campaign: Resign says that the work has stopped
+}
+
+type termKey struct{}
+
+func newTerm(parent context.Context, e *Elector, token uint64, grant *lease.Grant) *Term {
+	t := &Term{
+		elector: e, token: token, grant: grant, since: time.Now(),
+		asked: make(chan struct{}), over: make(chan struct{}),
+	}
+	// The parent's end is a reason of its own (shutdown), which the machine
+	// gives: so the context only inherits the values.
+	ctx := context.WithValue(context.WithoutCancel(parent), termKey{}, t)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	return t
+}
+
+// Token is the term's fencing token: larger than that of every earlier term.
+// Give it to whatever the work writes to, and have it refuse smaller ones: it
+// is the only protection against a leader that was paused between asking Valid
+// and writing.
+func (t *Term) Token() uint64 { return t.token }
+
+// Valid tells whether the term still holds, by the clock, at every call. It
+// does no I/O, allocates nothing and takes some 50 ns.
+func (t *Term) Valid() bool { return !t.ended.Load() && t.grant.Valid() }
+
+// Deadline is when the work must stop unless the lease is renewed before; it
+// moves with every renewal. A wall time, for people and for sizing a step of
+// the work: decisions use Valid or the context.
+func (t *Term) Deadline() time.Time { return t.grant.Deadline() }
+
+// Since is when the term began.
+func (t *Term) Since() time.Time { return t.since }
+
+// Context ends with the term; context.Cause gives the *Ended.
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Done is closed when the term has ended and the work must stop.
+func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+
+// Err is nil while the term holds, then its *Ended.
+func (t *Term) Err() error {
+	if t.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(t.ctx)
+}
+
+// Resign ends the term.
+//
+// For a term of Run it asks only, and returns at once: the work's context ends,
+// and when the work has returned the lock is released. (Elector.Resign waits.)
+//
+// For a term of Campaign it also says that the work has stopped: it releases
+// the lock and returns when that is done or when ctx ends. Call it after every
+// such term, also after one that was lost.
+func (t *Term) Resign(ctx context.Context) error {
+	t.ask()
+	if !t.manual {
+		return nil
+	}
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *Term) ask() { t.askOnce.Do(func() { close(t.asked) }) }
+
+// end ends the term, once; it tells whether this call did. From here on Valid
+// is false, whatever the clock says.
+func (t *Term) end(reason Reason, err error) bool {
+	first := false
+	t.once.Do(func() {
+		first = true
+		t.ended.Store(true)
+		t.cancel(&Ended{Reason: reason, Err: err})
+	})
+	return first
+}
+
+// guard ends the term at its deadline by itself, also when the goroutine that
+// renews is stuck. It looks at the clock again every now and then, because
+// timers stand still while a machine sleeps.
+func (t *Term) guard(every time.Duration) {
+	var look func()
+	var mu sync.Mutex // the first timer may fire before watch is set
+	look = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if t.ended.Load() {
+			return
+		}
+		left, _ := t.grant.Left()
+		if left <= 0 {
+			t.end(ReasonExpired, errExpired)
+			return
+		}
+		t.watch.Reset(min(left, every))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.watch = time.AfterFunc(0, look)
+}

@@ -1,0 +1,302 @@
+package elector
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Timing of the waiters. A timer of an idle Go process is no finer than about
+// 1 ms.
+const (
+	frontRowLead = 2 * time.Millisecond   // between telling the front row and all others
+	slot         = time.Millisecond       // between two claims of the front row, at least
+	rowAhead     = 5 * time.Millisecond   // what the others leave to the front row
+	perFollower  = 100 * time.Microsecond // by which the others spread
+)
+
+// waiter decides when to claim again: when the lease that it saw would end, or
+// earlier when a release is heard. Messages are hints; only asking tells.
+type waiter struct {
+	e          *Elector
+	stopEvents func()
+	stopWake   func() // nil while not in the front row
+
+	poke chan struct{}
+
+	mu      sync.Mutex // what was heard since the last claim
+	heard   heard
+	backoff time.Duration
+	at      time.Time // when to claim, if nothing is heard
+	waiters int       // in the front row, as last told
+	crowd   int       // listening in all, as last told
+	rtt     time.Duration
+	held    string    // the holder of the last claim
+	muted   time.Time // releases heard before this are not believed: the last one was false
+	woken   bool      // the last claim was made because of a message
+}
+
+// heard is what messages told since the last claim.
+type heard struct {
+	front, all map[int]bool   // nodes that reported the release on wake, on events
+	named      map[string]int // successors that the nodes named
+	token      uint64         // of the released term
+	elected    bool           // a newer leader was announced
+	postponed  bool           // the claim was put off once because of that
+	again      bool           // (re)subscribed: something may have been missed
+}
+
+// report is an event as it comes on the wake channel.
+type report struct {
+	Event
+	Next string `json:"next"`
+}
+
+func (e *Elector) newWaiter() *waiter {
+	w := &waiter{e: e, poke: make(chan struct{}, 1)}
+	w.stopEvents = e.quorum.nodes.Watch(e.keys.Events, w.hear)
+	return w
+}
+
+func (w *waiter) close() {
+	w.stopEvents()
+	w.leaveRow()
+}
+
+func (w *waiter) leaveRow() {
+	if w.stopWake != nil {
+		w.stopWake()
+		w.stopWake = nil
+	}
+}
+
+// claiming forgets what was heard: the claim asks Redis itself.
+func (w *waiter) claiming() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard = heard{}
+}
+
+// hear runs on the subscription's goroutine.
+func (w *waiter) hear(s quorum.Signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch s.Kind {
+	case quorum.Deaf:
+		return // the lease's end is waited for in any case
+	case quorum.Subscribed:
+		if s.Channel != w.e.keys.Events {
+			return
+		}
+		w.heard.again = true
+	case quorum.Message:
+		if !w.take(s) {
+			return
+		}
+	}
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (w *waiter) take(s quorum.Signal) bool {
+	var r report
+	if len(s.Payload) > maxEvent || json.Unmarshal([]byte(s.Payload), &r) != nil || r.Election != w.e.cfg.Election {
+		return false // garbage; whoever writes there can't make us do anything
+	}
+	h := &w.heard
+	switch r.Kind {
+	case Elected:
+		h.elected = r.Token > h.token
+		return h.elected
+	case Released:
+		if time.Now().Before(w.muted) || r.Token < h.token {
+			return false
+		}
+		if r.Token > h.token {
+			*h = heard{token: r.Token, again: h.again}
+		}
+		if h.front == nil {
+			h.front, h.all, h.named = map[int]bool{}, map[int]bool{}, map[string]int{}
+		}
+		h.all[s.Node] = true
+		if s.Channel == w.e.keys.Wake {
+			h.front[s.Node] = true
+			if r.Next != "" {
+				h.named[r.Next]++
+			}
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// plan computes when to claim again from what the last claim told.
+func (w *waiter) plan(t quorum.Tally) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	majority := w.e.quorum.nodes.Majority()
+	w.rtt = t.RTT
+	w.crowds(t)
+	holder := holderOf(t, majority)
+	if w.woken && holder != "" && holder == w.held {
+		w.muted = now.Add(w.e.timing.RetryEvery()) // a false alarm: don't be driven by whoever sends them
+	}
+	w.held, w.woken = holder, false
+
+	left, ok := opensAt(t, majority)
+	switch {
+	case !ok: // too few answered: again soon, then less and less often
+		w.backoff = min(max(2*w.backoff, w.e.cfg.Lease/64), w.e.cfg.Lease/4)
+		w.at = now.Add(w.backoff/2 + upTo(w.backoff/2))
+	case left == 0: // a split vote
+		w.backoff = min(max(2*w.backoff, t.RTT), w.e.cfg.Lease/8)
+		w.at = now.Add(w.backoff + upTo(3*w.backoff))
+	default:
+		w.backoff = 0
+		// A key lives until the millisecond after its time to live.
+		w.at = now.Add(min(left, w.e.cfg.Lease) + time.Millisecond + w.share())
+	}
+	w.row()
+}
+
+// share spreads the claims at a lease's end, by how many listen.
+func (w *waiter) share() time.Duration {
+	if w.stopWake != nil || w.crowd <= quorum.FrontRow {
+		return upTo(slot * time.Duration(max(0, w.waiters-1)) / 2)
+	}
+	return rowAhead + upTo(time.Duration(w.crowd)*perFollower)
+}
+
+func (w *waiter) crowds(t quorum.Tally) {
+	waiters, crowd := -1, -1
+	for _, a := range t.Answers {
+		waiters, crowd = max(waiters, a.Waiters), max(crowd, a.Crowd)
+	}
+	if waiters >= 0 {
+		w.waiters, w.crowd = waiters, crowd
+	}
+}
+
+// row joins the front row while it has room, and leaves it when too many did
+// so at once.
+func (w *waiter) row() {
+	switch {
+	case w.stopWake == nil && w.waiters < quorum.FrontRow:
+		w.stopWake = w.e.quorum.nodes.Watch(w.e.keys.Wake, w.hear)
+	case w.stopWake != nil && w.waiters > quorum.FrontRow &&
+		upTo(time.Duration(w.waiters)) >= quorum.FrontRow:
+		w.leaveRow()
+	}
+}
+
+func holderOf(t quorum.Tally, majority int) string {
+	count := map[string]int{}
+	for _, a := range t.Answers {
+		if a.Status == quorum.Held {
+			if count[a.Holder]++; count[a.Holder] >= majority {
+				return a.Holder
+			}
+		}
+	}
+	return ""
+}
+
+// wait blocks until it is time to claim, health changes, or ctx ends.
+func (w *waiter) wait(ctx context.Context) {
+	var sick <-chan struct{}
+	if w.e.candidate != nil {
+		sick = w.e.candidate.Changed()
+	}
+	at := w.at
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-sick:
+			return
+		case <-timer.C:
+			return
+		case <-w.poke:
+			next := w.next()
+			if !next.After(time.Now()) {
+				return
+			}
+			if !next.Equal(at) {
+				at = next
+				timer.Reset(time.Until(at))
+			}
+		}
+	}
+}
+
+// next is when to claim after what was heard.
+func (w *waiter) next() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h, now := &w.heard, time.Now()
+	majority := w.e.quorum.nodes.Majority()
+	switch {
+	case h.elected:
+		return w.afterElection(now)
+	case len(h.front) >= majority && w.stopWake != nil:
+		w.woken = true
+		return now.Add(w.turn(majority))
+	case len(h.all) >= majority && (w.stopWake == nil || len(h.front) == 0):
+		w.woken = true
+		return now.Add(rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower))
+	case h.again && w.held != "":
+		// What was published before the subscription stood was missed: ask once.
+		h.again = false
+		w.at = earlier(w.at, now.Add(upTo(w.e.timing.RetryEvery())))
+		return w.at
+	default:
+		return w.at
+	}
+}
+
+// afterElection lets a new leader be: the front row still asks at the end of
+// the old lease, the others once within the new one. So a forged message delays
+// most, but not all.
+func (w *waiter) afterElection(now time.Time) time.Time {
+	w.woken = false
+	if w.stopWake == nil && !w.heard.postponed {
+		w.heard.postponed = true // once per claim
+		w.at = now.Add(w.e.cfg.Lease/2 + upTo(w.e.cfg.Lease/4))
+	}
+	return w.at
+}
+
+// turn is when a member of the front row goes after a release: whom a majority
+// of the nodes named goes at once, the others in random slots behind.
+func (w *waiter) turn(majority int) time.Duration {
+	unit := max(slot, 2*w.rtt)
+	if w.heard.named[w.e.incarnation] >= majority {
+		return 0
+	}
+	row := max(1, w.waiters)
+	for _, n := range w.heard.named {
+		if n >= majority {
+			return unit + upTo(unit*time.Duration(row))
+		}
+	}
+	if w.e.quorum.Size() == 1 { // two at once do no harm where votes can't split
+		return unit * (upTo(time.Duration(row+1)) / 2)
+	}
+	return unit * upTo(time.Duration(row))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
