@@ -105,10 +105,15 @@ func (e *Elector) lead(ctx context.Context, term *Term, work Work) *Ended {
 	s := e.serve(ctx, term, work)
 	s.hold()
 	ended := s.ended()
-	reason := slog.String("reason", string(ended.Reason))
 	ev := e.event(Stopping, term, ended)
-	e.become(stopping, &ev, slog.Uint64("token", term.token), reason,
-		slog.String("detail", ended.detail()), slog.Duration("led_for", time.Since(term.since).Round(time.Millisecond)))
+	attrs := []slog.Attr{
+		slog.Uint64("token", term.token), slog.String("reason", string(ended.Reason)),
+		slog.Duration("led_for", time.Since(term.since).Round(time.Millisecond)),
+	}
+	if ended.Err != nil {
+		attrs = append(attrs, slog.String("detail", ended.detail()))
+	}
+	e.become(stopping, &ev, attrs...)
 	s.drain()
 	s.release(ended)
 	return ended

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -30,7 +31,9 @@ type service struct {
 	next     *time.Timer   // for the next renewal
 	released chan struct{} // closed at the end: frees a panicking work
 	closing  context.CancelFunc
-	probing  chan struct{} // closed when the work's probe runner has returned
+	// closed when the election was announced: the release comes after it
+	announced chan struct{}
+	probing   chan struct{} // closed when the work's probe runner has returned
 }
 
 type outcome struct {
@@ -53,8 +56,12 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	e.term.Store(term)
 	elected := e.event(Elected, term, nil)
 	e.become(leading, &elected, slog.Uint64("token", term.token))
-	e.voter.Announce(elected.encode(), true, true)
 	s.startProbe()
+	s.announced = make(chan struct{})
+	go func() { // beside the start of the work
+		defer close(s.announced)
+		e.voter.Announce(elected.encode(), wakeElected+strconv.FormatUint(term.token, 10))
+	}()
 	go s.work(work)
 	return s
 }
@@ -261,15 +268,15 @@ func (s *service) release(ended *Ended) {
 		<-s.renewed
 		s.renewing = false
 	}
-	ev := e.event(Released, s.term, ended)
-	report := ev.encode()
 	ctx, cancel := context.WithTimeout(context.Background(), e.timing.CallTimeout())
 	defer cancel()
-	e.voter.Release(ctx, s.term.token, report)
+	e.voter.Release(ctx, s.term.token)
 	close(s.released)
+	ev := e.event(Released, s.term, ended)
 	e.feed.publish(ev)
 	time.Sleep(frontRowLead)
-	e.voter.Announce(report, false, true)
+	<-s.announced
+	e.voter.Announce(ev.encode(), "")
 	<-s.probing
 }
 

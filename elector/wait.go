@@ -2,7 +2,8 @@ package elector
 
 import (
 	"context"
-	"encoding/json"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,11 +50,12 @@ type heard struct {
 	again      bool           // (re)subscribed: something may have been missed
 }
 
-// report is an event as it comes on the wake channel.
-type report struct {
-	Event
-	Next string `json:"next"`
-}
+// Messages on the wake channel are short words for the few that must be fast:
+// "released <token> <who goes first>" and "elected <token>".
+const (
+	wakeReleased = "released "
+	wakeElected  = "elected "
+)
 
 func (e *Elector) newWaiter() *waiter {
 	w := &waiter{e: e, poke: make(chan struct{}, 1)}
@@ -103,37 +105,58 @@ func (w *waiter) hear(s quorum.Signal) {
 	}
 }
 
+// take notes what a message says; false when it says nothing to us. Garbage is
+// nothing: whoever writes there can't make us do more than ask.
 func (w *waiter) take(s quorum.Signal) bool {
-	var r report
-	if len(s.Payload) > maxEvent || json.Unmarshal([]byte(s.Payload), &r) != nil || r.Election != w.e.cfg.Election {
-		return false // garbage; whoever writes there can't make us do anything
-	}
-	h := &w.heard
-	switch r.Kind {
-	case Elected:
-		h.elected = r.Token > h.token
-		return h.elected
-	case Released:
-		if time.Now().Before(w.muted) || r.Token < h.token {
+	if s.Channel != w.e.keys.Wake {
+		ev, err := ParseEvent(s.Payload)
+		if err != nil || ev.Election != w.e.cfg.Election {
 			return false
 		}
-		if r.Token > h.token {
-			*h = heard{token: r.Token, again: h.again}
+		switch ev.Kind {
+		case Elected:
+			return w.heard.election(ev.Token)
+		case Released:
+			return w.release(s.Node, ev.Token)
+		default:
+			return false
 		}
-		if h.front == nil {
-			h.front, h.all, h.named = map[int]bool{}, map[int]bool{}, map[string]int{}
-		}
-		h.all[s.Node] = true
-		if s.Channel == w.e.keys.Wake {
-			h.front[s.Node] = true
-			if r.Next != "" {
-				h.named[r.Next]++
-			}
-		}
-		return true
-	default:
+	}
+	if rest, ok := strings.CutPrefix(s.Payload, wakeElected); ok {
+		token, err := strconv.ParseUint(rest, 10, 64)
+		return err == nil && w.heard.election(token)
+	}
+	rest, ok := strings.CutPrefix(s.Payload, wakeReleased)
+	number, next, _ := strings.Cut(rest, " ")
+	token, err := strconv.ParseUint(number, 10, 64)
+	if !ok || err != nil || !w.release(s.Node, token) {
 		return false
 	}
+	w.heard.front[s.Node] = true
+	if next != "" {
+		w.heard.named[next]++
+	}
+	return true
+}
+
+func (h *heard) election(token uint64) bool {
+	h.elected = h.elected || token > h.token
+	return h.elected
+}
+
+func (w *waiter) release(node int, token uint64) bool {
+	h := &w.heard
+	if time.Now().Before(w.muted) || token < h.token {
+		return false
+	}
+	if token > h.token || h.all == nil {
+		*h = heard{
+			token: token, postponed: h.postponed, again: h.again,
+			front: map[int]bool{}, all: map[int]bool{}, named: map[string]int{},
+		}
+	}
+	h.all[node] = true
+	return true
 }
 
 // plan computes when to claim again from what the last claim told.
@@ -169,6 +192,9 @@ func (w *waiter) plan(t quorum.Tally) {
 // share spreads the claims at a lease's end, by how many listen.
 func (w *waiter) share() time.Duration {
 	if w.stopWake != nil || w.crowd <= quorum.FrontRow {
+		if w.e.quorum.Size() == 1 && w.waiters <= 3 {
+			return 0 // a few at once do no harm where votes can't split
+		}
 		return upTo(slot * time.Duration(max(0, w.waiters-1)) / 2)
 	}
 	return rowAhead + upTo(time.Duration(w.crowd)*perFollower)

@@ -2,16 +2,16 @@
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
 -- KEYS lock fence new next
--- ARGV incarnation seq lease_ms token wake_channel event(without its closing brace) value
+-- ARGV incarnation seq lease_ms token wake_channel value
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
 local token = tonumber(ARGV[4])
 if mine == 'other' or mine == 'newer' then return {'taken', text(fence)} end
 if mine ~= 'nobody' then redis.call('DEL', KEYS[1]) end
 if token == 0 then return {mine == 'nobody' and 'gone' or 'released', text(fence)} end
-if not got[2] then redis.call('SET', KEYS[3], ARGV[7], 'PX', ARGV[3]) end
+if not got[2] then redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[3]) end
 fence = math.max(fence, token) + 1
 redis.call('SET', KEYS[2], text(fence))
 if mine == 'nobody' then return {'gone', text(fence)} end
-redis.pcall('PUBLISH', ARGV[5], ARGV[6] .. ',"next":"' .. (got[4] or '') .. '"}')
+redis.pcall('PUBLISH', ARGV[5], 'released ' .. ARGV[4] .. ' ' .. (got[4] or ''))
 return {'released', text(fence)}

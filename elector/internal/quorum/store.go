@@ -60,19 +60,12 @@ func parseView(v []any, err error) View {
 	return view
 }
 
-// Announce tells the events channel of every node, and the wake channel too
-// when front is set; keep also appends to the history stream. It starts the
+// Announce tells the events channel of every node and appends to the history
+// stream; front, unless empty, goes to the wake channel first. It starts the
 // requests and does not wait for them: reporting must never delay a renewal.
-func (v *Voter) Announce(event []byte, front, keep bool) {
+func (v *Voter) Announce(event []byte, front string) {
 	k := v.seat.Keys
-	args := []any{event, "0"}
-	if keep {
-		args[1] = historyLength
-	}
-	if front {
-		args = append(args, k.Wake)
-	}
-	args = append(args, k.Events)
+	args := []any{event, historyLength, k.Events, k.Wake, front}
 	for _, n := range v.nodes.list {
 		v.background.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), v.seat.CallTimeout)

@@ -195,16 +195,14 @@ func (v *Voter) Renew(ctx context.Context, token uint64) Tally {
 	return v.tally(r)
 }
 
-// Release gives the term back and reports it to the front row. report is the
-// event as a JSON object. It waits for a majority, and a little for the others;
-// it must run before the lock lapses, on a context that is not the dead one of
-// the work.
-func (v *Voter) Release(ctx context.Context, token uint64, report []byte) Tally {
+// Release gives the term back and reports it to the front row. It waits for a
+// majority, and a little for the others; give it a context that is not the dead
+// one of the work.
+func (v *Voter) Release(ctx context.Context, token uint64) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
-	open := string(report[:len(report)-1]) // the script adds who is next, and the brace
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		return v.call(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
-			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, open, value)
+			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, value)
 	})
 	_, _ = v.mutex.UnlockContext(r.in(ctx))
 	return v.tally(r)
@@ -242,7 +240,7 @@ func (v *Voter) release(node int, seq uint64) {
 		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
 			k := v.seat.Keys
 			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, []string{k.Lock, k.Fence, k.New, k.Next},
-				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "").Err()
+				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "").Err()
 		})
 		if !done {
 			l.takeAbandoned()

@@ -1,0 +1,102 @@
+// Package elector elects one leader among the replicas of a worker, on the
+// Redis that they already run. A leader keeps its mandate only while it proves
+// that it is healthy.
+//
+//	q, err := elector.Open("redis://127.0.0.1:6379") // or 3, or 5, independent ones
+//	e, err := elector.New(q, elector.Config{Election: "orders-poller", Probe: probe})
+//	err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+//		return poll(ctx, term.Token()) // only one replica is here at a time
+//	})
+//
+// # The machine
+//
+// One goroutine runs one small state machine (machine.go):
+//
+//	             ┌──────────── nothing was wrong ─────────────┐
+//	             ▼                                            │
+//	idle ──► following ──── a majority granted ──► leading ──► stopping
+//	             ▲          the same token            │           │
+//	             │                                    │   the work has returned,
+//	             └──────── cooled down ── resting ◄───┼── the lock was released
+//	                                                  │
+//	                       ends by: deadline, probe, lost lock,
+//	                       resignation, shutdown, the work itself
+//
+// Whoever of the work and the leadership ends first ends the other, and both
+// are awaited. The lock is released only after the work has returned; work that
+// ignores its context keeps this process from campaigning, and the lease lapses
+// by itself.
+//
+// # Time
+//
+// A lease counts from the moment before its request was sent. With the lease L
+// (default 10 s) and a drift allowance of 1 % + 2 ms:
+//
+//	the lease ends          E = sent + L - drift
+//	the work is told        D = E - StopMargin          (L/4)
+//	it is renewed           every RenewEvery            (L/4)
+//
+// So with the defaults: work of a leader that is cut off is told after at most
+// 7.4 s and has 2.5 s to stop, and another candidate leads after at most 10 s
+// and a few milliseconds. A leader that dies is replaced after at most L, one
+// that resigns or shuts down within a round trip or two, one whose probe fails
+// as soon as its work has stopped.
+//
+// Term.Valid and IsLeader read the clock at every call. They notice suspends
+// and steps of the wall clock: when the wall and the monotonic clock disagree,
+// CLOCK_BOOTTIME decides (Linux), and where there is none the lease counts as
+// lost. A virtual machine whose clocks were all stopped can't notice; only the
+// token protects then.
+//
+// # Health
+//
+// Exactly one function renews, and it asks the probe first. Config.Probe is
+// asked always: an unhealthy candidate does not campaign. Config.WorkProbe looks
+// at what only a leader's work does, and is asked during a term only; put a
+// health.Heartbeat there, so that a leader which is alive but makes no progress
+// loses its mandate. When a probe has failed beyond its threshold the term ends
+// at once, and the candidate cools down.
+//
+// # The token
+//
+// Every term has a fencing token that is larger than those of all terms before
+// it. Give it to the resource that the work writes to, and have the resource
+// refuse smaller ones. Between asking "am I the leader" and writing, a process
+// can be paused for any time, and no lock service in the world can help that;
+// the token does.
+//
+// # Guarantees
+//
+// Never two valid terms at one time, as long as clocks run at the same rate
+// within the drift allowance, and:
+//
+//   - one Redis: it keeps its data. A restart without AOF, FLUSHALL, or a failover
+//     to a replica that lags lose the lock. A node that lost everything grants
+//     nothing for one lease, unless the candidate that asks has started after
+//     the loss too: it can't tell a loss from a first start, and the overlap
+//     lasts until the old leader's next renewal (a quarter of a lease).
+//   - 3 or 5 independent Redis: a majority of them keeps its data. A minority may
+//     hang, die, restart empty or step its clock, and costs nothing. A node that
+//     comes back empty grants nothing for one lease.
+//   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
+//     can lose the lock; it is noticed at the next renewal.
+//
+// Tokens are unique and grow in the order of elections without any assumption
+// about clocks while no node of the granting majority forgets before the first
+// renewal has copied the token to the others; beyond that a hint of the wall
+// clock keeps them growing, as long as the new candidate's clock is not behind
+// the old one's by more than the time since that election.
+//
+// # What is not promised
+//
+//   - Valid is no guarantee for the next instruction. Only the token is.
+//   - A step of the wall clock of a majority of the Redis nodes frees the lock early
+//     (they count their TTLs by it).
+//   - Partial loss of data on a majority (the last second of "appendfsync everysec",
+//     an RDB snapshot) can't be noticed by a node that kept its counter.
+//   - The work is told to stop, it is not killed: that is up to the work
+//     (mandate run does kill its command).
+//
+// What an election keeps in Redis, and the rights that it needs, are described
+// in docs/redis.md.
+package elector

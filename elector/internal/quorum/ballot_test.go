@@ -1,0 +1,97 @@
+package quorum_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBallotIsTheDocumentedLine(t *testing.T) {
+	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Advertise: "http://h:1/?a=b"}
+	const line = "pod-1/ABC123/7 n=3 lease=10000 addr=http://h:1/?a=b"
+	if got := b.String(); got != line {
+		t.Errorf("got %q, want %q", got, line)
+	}
+	if got, err := quorum.ParseBallot(line); err != nil || got != b {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	// A later version may add fields.
+	if got, err := quorum.ParseBallot(line + " zone=a"); err != nil || got != b {
+		t.Errorf("with a field more: %+v, %v", got, err)
+	}
+}
+
+func TestParseBallotRefuses(t *testing.T) {
+	for name, s := range map[string]string{
+		"empty":             "",
+		"a word":            "locked",
+		"a redsync value":   "kJ8j7d9s0sLw==",
+		"two parts":         "a/b n=1 lease=1000",
+		"no candidate":      "/inc/1 n=1 lease=1000",
+		"no incarnation":    "a//1 n=1 lease=1000",
+		"odd incarnation":   "a/b-c/1 n=1 lease=1000",
+		"seq no number":     "a/b/x n=1 lease=1000",
+		"negative seq":      "a/b/-1 n=1 lease=1000",
+		"no n":              "a/b/1 lease=1000",
+		"no lease":          "a/b/1 n=1",
+		"n is zero":         "a/b/1 n=0 lease=1000",
+		"n no number":       "a/b/1 n=x lease=1000",
+		"lease is zero":     "a/b/1 n=1 lease=0",
+		"lease is negative": "a/b/1 n=1 lease=-5",
+		"lease overflows":   "a/b/1 n=1 lease=9223372036854775807",
+	} {
+		if b, err := quorum.ParseBallot(s); err == nil {
+			t.Errorf("%s: accepted as %+v", name, b)
+		} else if b != (quorum.Ballot{}) || !strings.Contains(err.Error(), "not one of ours") {
+			t.Errorf("%s: %+v, %v", name, b, err)
+		}
+	}
+	if _, err := quorum.ParseBallot(strings.Repeat("x", 1<<20)); err == nil || len(err.Error()) > 1000 {
+		t.Error("the error repeats a megabyte")
+	}
+}
+
+func FuzzParseBallot(f *testing.F) {
+	f.Add("pod-1", "ABC123", uint64(7), 3, int64(10000), "http://h:1")
+	f.Add("a/b/c", "0", uint64(0), 1, int64(1), "")
+	f.Add("ü=1", "zZ9", uint64(1<<63), 5, int64(86400000), "addr=x n=2")
+	f.Fuzz(func(t *testing.T, candidate, incarnation string, seq uint64, nodes int, ms int64, addr string) {
+		// Garbage, in any place, is no panic; what is read from it means the same
+		// when it is written again.
+		for _, s := range []string{candidate, candidate + "/" + incarnation + "/1 " + addr, addr} {
+			if b, err := quorum.ParseBallot(s); err == nil {
+				if again, err := quorum.ParseBallot(b.String()); err != nil || again != b {
+					t.Fatalf("%q is %+v, but its String is %+v, %v", s, b, again, err)
+				}
+			}
+		}
+		if !word(candidate) || len(candidate) == 0 || !word(addr) || !alnum(incarnation) || nodes < 1 || ms < 1 || ms > 86400000 {
+			return // Config refuses it
+		}
+		b := quorum.Ballot{Candidate: candidate, Incarnation: incarnation, Seq: seq, Nodes: nodes, Lease: time.Duration(ms) * time.Millisecond, Advertise: addr}
+		if got, err := quorum.ParseBallot(b.String()); err != nil || got != b {
+			t.Fatalf("%+v became %+v, %v", b, got, err)
+		}
+	})
+}
+
+// word is what Config accepts as an id.
+func word(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar
+	})
+}
+
+func alnum(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 127 || !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
