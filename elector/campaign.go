@@ -42,6 +42,12 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 		token, tally := e.claim(ctx)
 		if token != 0 {
 			grant := lease.NewGrant(e.clock, e.timing, sent)
+			if tally.Count(quorum.Same) > 0 {
+				e.voter.Abandon()
+				if err := e.assess(tally); err != nil {
+					return nil, err
+				}
+			}
 			if no := e.refusal(tally); no.err != nil || ctx.Err() != nil || !grant.Valid() {
 				e.voter.Abandon()
 				e.setTrouble(no)
@@ -119,6 +125,7 @@ func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 		token, tally = e.voter.Claim(ctx, hint, markers)
 	}
 	e.known.alive(tally)
+	e.known.heard = e.known.heard || token != 0 && tally.Count(quorum.Same) == 0
 	if token != 0 || tally.Count(quorum.Held, quorum.Paused) > 0 {
 		e.known.seen = e.clock.Now()
 	}
@@ -140,7 +147,7 @@ func (e *Elector) bootstraps() bool {
 func (e *Elector) assess(t quorum.Tally) error {
 	troubles := t.Troubles()
 	majority := e.quorum.nodes.Majority()
-	if len(t.Answers)-t.Count(quorum.Unknown, quorum.Same) >= majority {
+	if t.Count(quorum.Same) == 0 && len(t.Answers)-t.Count(quorum.Unknown) >= majority {
 		e.known.heard = true
 		e.setTrouble(e.refusal(t))
 		return nil
@@ -171,6 +178,9 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		return trouble{key: err.Error(), err: err}
 	}
 	for _, a := range t.Answers {
+		if a.Status == quorum.Same {
+			return refuse("elector: %w", errors.Join(t.Troubles()...))
+		}
 		if a.Holder == "" || a.Status != quorum.Held {
 			continue
 		}

@@ -37,6 +37,7 @@ type Elector struct {
 	feed        feed
 
 	running atomic.Bool
+	deaf    atomic.Bool          // said that releases are not heard
 	term    atomic.Pointer[Term] // the newest term, also an ended one
 	known   known                // of the campaigning goroutine only
 
@@ -124,14 +125,15 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	term.manual = true
+	s := e.serve(ctx, term, func(context.Context, *Term) error {
+		<-term.asked // Resign says that the work has stopped
+		return nil
+	})
 	go func() {
 		defer close(term.over)
 		defer e.running.Store(false)
 		defer leave()
-		e.lead(ctx, term, func(context.Context, *Term) error {
-			<-term.asked // Resign says that the work has stopped
-			return nil
-		})
+		s.lead()
 	}()
 	return term, nil
 }
@@ -265,6 +267,14 @@ func (e *Elector) sayNode(node int, err error) {
 		e.log.Warn("a redis node does not take part", "error", err)
 	case err == nil && was:
 		e.log.Info("a redis node takes part again", "node", e.quorum.nodes.Names()[node])
+	}
+}
+
+// sayDeaf says once that a right is missing to hear of releases. Other trouble
+// with a subscription passes, and shows in the requests too.
+func (e *Elector) sayDeaf(err error) {
+	if quorum.Permanent(err) && e.deaf.CompareAndSwap(false, true) {
+		e.log.Warn("not told of releases: waiting for the lease's end instead", "error", err)
 	}
 }
 

@@ -63,7 +63,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 			}
 			return err
 		}
-		ended := e.lead(ctx, term, work)
+		ended := e.serve(ctx, term, work).lead()
 		close(term.over)
 		switch {
 		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
@@ -99,10 +99,9 @@ func (e *Elector) restAfter(r Reason, trips int) time.Duration {
 	}
 }
 
-// lead serves a term from its election to the release of the lock. It returns
-// after the work has.
-func (e *Elector) lead(ctx context.Context, term *Term, work Work) *Ended {
-	s := e.serve(ctx, term, work)
+// lead serves a term to the release of the lock. It returns after the work has.
+func (s *service) lead() *Ended {
+	e, term := s.e, s.term
 	s.hold()
 	ended := s.ended()
 	ev := e.event(Stopping, term, ended)

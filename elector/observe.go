@@ -44,6 +44,7 @@ type observer struct {
 	skipped int
 
 	elected, released uint64 // the newest token reported as such
+	missed            bool   // the leader was gone when last asked, without a word
 	first             bool   // the snapshot was given
 }
 
@@ -140,6 +141,10 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 		o.report(ctx, o.seen(st.Leader))
 		return min(o.e.cfg.Lease, st.Leader.Left+settle)
 	}
+	if o.elected > o.released && !o.missed {
+		o.missed = true // its "released" may still be under way
+		return 4 * settle
+	}
 	if o.elected > o.released || !o.first {
 		ev := Event{Version: eventVersion, Kind: Vacant, Election: o.e.cfg.Election, Token: o.elected, Time: time.Now().Round(0)}
 		o.report(ctx, ev)
@@ -197,14 +202,14 @@ func (o *observer) report(ctx context.Context, ev Event) bool {
 		if ev.Token <= o.elected {
 			return true
 		}
-		o.elected, o.first = ev.Token, true
+		o.elected, o.first, o.missed = ev.Token, true, false
 	case Released:
 		if ev.Token <= o.released || ev.Token < o.elected {
 			return true
 		}
-		o.elected, o.released, o.first = ev.Token, ev.Token, true
+		o.elected, o.released, o.first, o.missed = ev.Token, ev.Token, true, false
 	case Vacant:
-		o.released, o.first = max(o.released, ev.Token), true
+		o.released, o.first, o.missed = max(o.released, ev.Token), true, false
 	}
 	select {
 	case o.out <- ev:

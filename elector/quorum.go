@@ -69,12 +69,10 @@ func Open(urls ...string) (*Quorum, error) {
 // clientOf never repeats the URL in an error: it may hold a password.
 func clientOf(raw string) (redis.UniversalClient, error) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		return nil, fmt.Errorf("not a URL: %w; write redis://[user:password@]host:port", err)
+	if err != nil || u.User == nil && strings.Contains(raw, "@") {
+		// The parser's own words may quote a part of the password.
+		return nil, errors.New("not a URL: write redis://[user:password@]host:port, " +
+			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
 	plain := scheme + strings.TrimPrefix(raw, u.Scheme)

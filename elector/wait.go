@@ -36,7 +36,9 @@ type waiter struct {
 	crowd   int       // listening in all, as last told
 	rtt     time.Duration
 	held    string    // the holder of the last claim
-	muted   time.Time // releases heard before this are not believed: the last one was false
+	token   uint64    // its term's token, or less
+	highest uint64    // counter or token that Redis told
+	muted   time.Time // no message makes us claim before this: the last one was false
 	woken   bool      // the last claim was made because of a message
 }
 
@@ -45,7 +47,7 @@ type heard struct {
 	front, all map[int]bool   // nodes that reported the release on wake, on events
 	named      map[string]int // successors that the nodes named
 	token      uint64         // of the released term
-	elected    bool           // a newer leader was announced
+	leads      uint64         // the highest token that was announced as elected
 	postponed  bool           // the claim was put off once because of that
 	again      bool           // (re)subscribed: something may have been missed
 }
@@ -87,8 +89,9 @@ func (w *waiter) hear(s quorum.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch s.Kind {
-	case quorum.Deaf:
-		return // the lease's end is waited for in any case
+	case quorum.Deaf: // the lease's end is waited for in any case
+		w.e.sayDeaf(s.Err)
+		return
 	case quorum.Subscribed:
 		if s.Channel != w.e.keys.Events {
 			return
@@ -115,7 +118,7 @@ func (w *waiter) take(s quorum.Signal) bool {
 		}
 		switch ev.Kind {
 		case Elected:
-			return w.heard.election(ev.Token)
+			return w.election(ev.Token)
 		case Released:
 			return w.release(s.Node, ev.Token)
 		default:
@@ -124,7 +127,7 @@ func (w *waiter) take(s quorum.Signal) bool {
 	}
 	if rest, ok := strings.CutPrefix(s.Payload, wakeElected); ok {
 		token, err := strconv.ParseUint(rest, 10, 64)
-		return err == nil && w.heard.election(token)
+		return err == nil && w.election(token)
 	}
 	rest, ok := strings.CutPrefix(s.Payload, wakeReleased)
 	number, next, _ := strings.Cut(rest, " ")
@@ -139,24 +142,36 @@ func (w *waiter) take(s quorum.Signal) bool {
 	return true
 }
 
-func (h *heard) election(token uint64) bool {
-	h.elected = h.elected || token > h.token
-	return h.elected
+func (w *waiter) election(token uint64) bool {
+	if token > w.plausible() {
+		return false
+	}
+	w.heard.leads = max(w.heard.leads, token)
+	return token > w.heard.token
 }
 
 func (w *waiter) release(node int, token uint64) bool {
 	h := &w.heard
-	if time.Now().Before(w.muted) || token < h.token {
+	// On the events channel the winner's "elected" overtakes the "released" that
+	// made room for it.
+	if token < h.token || token < h.leads || token < w.token || token > w.plausible() {
 		return false
 	}
 	if token > h.token || h.all == nil {
 		*h = heard{
-			token: token, postponed: h.postponed, again: h.again,
+			token: token, leads: h.leads, postponed: h.postponed, again: h.again,
 			front: map[int]bool{}, all: map[int]bool{}, named: map[string]int{},
 		}
 	}
 	h.all[node] = true
 	return true
+}
+
+// plausible is the highest token that can have been granted by now: a forged
+// one above it must not make true ones look old.
+func (w *waiter) plausible() uint64 {
+	const ahead = 2 * time.Hour // more than a script lets a hint be
+	return max(w.highest+1<<20, uint64(max(0, time.Now().Add(ahead).UnixMilli())))
 }
 
 // plan computes when to claim again from what the last claim told.
@@ -165,20 +180,20 @@ func (w *waiter) plan(t quorum.Tally) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	majority := w.e.quorum.nodes.Majority()
-	w.rtt = t.RTT
+	w.rtt, w.highest = t.RTT, w.e.known.highest
 	w.crowds(t)
 	holder := holderOf(t, majority)
 	if w.woken && holder != "" && holder == w.held {
 		w.muted = now.Add(w.e.timing.RetryEvery()) // a false alarm: don't be driven by whoever sends them
 	}
-	w.held, w.woken = holder, false
+	w.held, w.token, w.woken = holder, tokenOf(t, holder), false
 
 	left, ok := opensAt(t, majority)
 	switch {
 	case !ok: // too few answered: again soon, then less and less often
 		w.backoff = min(max(2*w.backoff, w.e.cfg.Lease/64), w.e.cfg.Lease/4)
 		w.at = now.Add(w.backoff/2 + upTo(w.backoff/2))
-	case left == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New) == 0: // a split vote
 		w.backoff = min(max(2*w.backoff, t.RTT), w.e.cfg.Lease/8)
 		w.at = now.Add(w.backoff + upTo(3*w.backoff))
 	default:
@@ -234,6 +249,16 @@ func holderOf(t quorum.Tally, majority int) string {
 	return ""
 }
 
+// tokenOf is a lower bound of the holder's token: its nodes' lowest counter.
+func tokenOf(t quorum.Tally, holder string) (token uint64) {
+	for _, a := range t.Answers {
+		if a.Status == quorum.Held && a.Holder == holder && (token == 0 || a.Fence < token) {
+			token = a.Fence
+		}
+	}
+	return token
+}
+
 // wait blocks until it is time to claim, health changes, or ctx ends.
 func (w *waiter) wait(ctx context.Context) {
 	var sick <-chan struct{}
@@ -271,14 +296,14 @@ func (w *waiter) next() time.Time {
 	h, now := &w.heard, time.Now()
 	majority := w.e.quorum.nodes.Majority()
 	switch {
-	case h.elected:
+	case h.leads > h.token:
 		return w.afterElection(now)
 	case len(h.front) >= majority && w.stopWake != nil:
 		w.woken = true
-		return now.Add(w.turn(majority))
+		return later(w.muted, now.Add(w.turn(majority)))
 	case len(h.all) >= majority && (w.stopWake == nil || len(h.front) == 0):
 		w.woken = true
-		return now.Add(rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower))
+		return later(w.muted, now.Add(rowAhead+upTo(time.Duration(max(1, w.crowd))*perFollower)))
 	case h.again && w.held != "":
 		// What was published before the subscription stood was missed: ask once.
 		h.again = false
@@ -318,6 +343,13 @@ func (w *waiter) turn(majority int) time.Duration {
 		return unit * (upTo(time.Duration(row+1)) / 2)
 	}
 	return unit * upTo(time.Duration(row))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func earlier(a, b time.Time) time.Time {

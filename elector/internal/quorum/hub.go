@@ -280,7 +280,11 @@ func (h *hub) lost(err error) {
 	}
 }
 
-// close ends the subscription and waits for its goroutines.
+// closePatience is how long close waits for a subscription to end: go-redis may
+// be dialling a hung node, and can't be interrupted at it.
+const closePatience = 100 * time.Millisecond
+
+// close ends the subscription and waits for its goroutines, for a bounded time.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.shut = true
@@ -288,8 +292,14 @@ func (h *hub) close() {
 	ps := h.ps
 	h.wake()
 	h.mu.Unlock()
-	if ps != nil {
-		_ = ps.Close() // frees a reader, and a writer that is dialling
-		<-done
+	if ps == nil {
+		return
+	}
+	go func() { _ = ps.Close() }() // frees the reader
+	timer := time.NewTimer(closePatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
 	}
 }

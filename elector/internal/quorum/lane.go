@@ -13,6 +13,7 @@ type lane struct {
 
 	mu        sync.Mutex
 	told      uint64 // the highest fence that this node told the current term
+	silent    bool   // the last request got no answer
 	abandoned uint64 // highest seq whose grant must be given back; 0 none waiting
 }
 
@@ -38,10 +39,20 @@ func (l *lane) run(ctx context.Context, limit time.Duration, f func(context.Cont
 	return true
 }
 
-func (l *lane) hear(fence uint64) {
+// hear takes the end of a request: what it told, or that the node is silent.
+func (l *lane) hear(a Answer) {
 	l.mu.Lock()
-	l.told = max(l.told, fence)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.silent = a.Status == Unknown
+	if !l.silent {
+		l.told = max(l.told, a.Fence)
+	}
+}
+
+func (l *lane) isSilent() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.silent
 }
 
 func (l *lane) heard() uint64 {

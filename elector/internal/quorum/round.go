@@ -81,6 +81,9 @@ type round struct {
 	mu      sync.Mutex
 	answers []Answer
 	definit int
+	missing int           // nodes that are expected to answer and have not
+	silent  map[int]bool  // nodes that are not expected to: their last request failed
+	settled chan struct{} // closed when all that were expected have answered
 	timer   *time.Timer
 	over    chan struct{}
 	closed  bool
@@ -96,7 +99,7 @@ const (
 type roundKey struct{}
 
 func newRound(n, majority int, ask func(int) Answer) *round {
-	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{})}
+	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{}), settled: make(chan struct{}), missing: n}
 	for i := range r.answers {
 		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Crowd: -1}
 	}
@@ -137,6 +140,11 @@ func (r *round) record(node int, a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers[node] = a
+	if !r.silent[node] {
+		if r.missing--; r.missing == 0 {
+			close(r.settled)
+		}
+	}
 	if a.Status == Unknown {
 		return
 	}
@@ -157,6 +165,28 @@ func (r *round) end() {
 	if !r.closed {
 		r.closed = true
 		close(r.over)
+	}
+}
+
+// ignore takes a node that did not answer its last request out of those that
+// settle waits for. Before the first vote only.
+func (r *round) ignore(node int) {
+	if r.silent == nil {
+		r.silent = map[int]bool{}
+	}
+	if r.missing > 1 && !r.silent[node] {
+		r.silent[node] = true
+		r.missing--
+	}
+}
+
+// settle waits until all nodes that are expected to have answered, or until
+// their patience is over: a majority decides who may lead, but one node may know
+// why nobody should.
+func (r *round) settle() {
+	select {
+	case <-r.settled:
+	case <-r.over:
 	}
 }
 

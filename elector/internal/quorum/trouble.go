@@ -16,7 +16,8 @@ type NodeError struct {
 
 func (e *NodeError) Error() string {
 	msg := e.Err.Error()
-	if errors.Is(e.Err, context.DeadlineExceeded) {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() {
 		msg = "no answer in time"
 	}
 	if a := advice(e.Err); a != "" {
@@ -32,6 +33,7 @@ var ErrSameServer = errors.New("this Redis is listed twice, under different addr
 
 // remedies of troubles that waiting does not cure.
 var remedies = []struct{ prefix, advice string }{
+	{"ERR Protocol error: unauthenticated", "give the password: redis://user:password@host"},
 	{"NOAUTH", "give the password: redis://user:password@host"},
 	{"WRONGPASS", "check user and password"},
 	{"ERR invalid password", "check the password"},

@@ -125,11 +125,17 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow)
 	}
 	r.seq = seq
+	for i, l := range v.lanes {
+		if l.isSilent() {
+			r.ignore(i)
+		}
+	}
 	// One mutex per attempt, one try: retrying is the state machine's business.
 	v.mutex = redsync.New(v.pools...).NewMutex(v.seat.Keys.Lock,
 		redsync.WithExpiry(v.seat.Lease), redsync.WithTries(1), redsync.WithFailFast(true),
 		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))
 	err := v.mutex.TryLockContext(r.in(ctx))
+	r.settle()
 	t = v.tally(r)
 	if err != nil {
 		return 0, t
@@ -262,9 +268,7 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 	l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
 		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, args()...).Result())
 	})
-	if a.Status != Unknown {
-		l.hear(a.Fence)
-	}
+	l.hear(a)
 	if v.seat.Heard != nil && ctx.Err() == nil {
 		v.seat.Heard(node, v.nodes.nodeError(node, a.Err))
 	}
