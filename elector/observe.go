@@ -132,6 +132,12 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 	if !o.skip(ctx, skipped) {
 		return 0
 	}
+	if o.expectsWord(told, st) {
+		o.mu.Lock()
+		o.told = append(told, o.told...)
+		o.mu.Unlock()
+		return 8 * settle
+	}
 	for _, ev := range o.confirmed(told, st) {
 		if !o.report(ctx, ev) {
 			return 0
@@ -150,6 +156,16 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 		o.report(ctx, ev)
 	}
 	return o.e.cfg.Lease
+}
+
+// expectsWord tells, once per leader, whether a new leader is there before the
+// word of the old one's end: that is waited for a little.
+func (o *observer) expectsWord(told []Event, st Status) bool {
+	if o.missed || st.Leader == nil || st.Leader.Token <= o.elected || o.elected <= o.released {
+		return false
+	}
+	o.missed = true
+	return !slices.ContainsFunc(told, func(ev Event) bool { return ev.Kind == Released && ev.Token == o.elected })
 }
 
 // confirmed picks the messages that tell something new and that the counters of

@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,7 +187,11 @@ func (w *waiter) plan(t quorum.Tally) {
 	if w.woken && holder != "" && holder == w.held {
 		w.muted = now.Add(w.e.timing.RetryEvery()) // a false alarm: don't be driven by whoever sends them
 	}
-	w.held, w.token, w.woken = holder, tokenOf(t, holder), false
+	w.held, w.token, w.woken = holder, tokenOf(t, majority), false
+
+	if w.heard.token < w.token { // heard while the claim was under way, and older than its answer
+		w.heard = heard{leads: w.heard.leads, again: w.heard.again}
+	}
 
 	left, ok := opensAt(t, majority)
 	switch {
@@ -249,14 +254,19 @@ func holderOf(t quorum.Tally, majority int) string {
 	return ""
 }
 
-// tokenOf is a lower bound of the holder's token: its nodes' lowest counter.
-func tokenOf(t quorum.Tally, holder string) (token uint64) {
+// tokenOf is the holder's token, or less: what a majority of the nodes knows.
+func tokenOf(t quorum.Tally, majority int) uint64 {
+	var fences []uint64
 	for _, a := range t.Answers {
-		if a.Status == quorum.Held && a.Holder == holder && (token == 0 || a.Fence < token) {
-			token = a.Fence
+		if a.Status == quorum.Held {
+			fences = append(fences, a.Fence)
 		}
 	}
-	return token
+	if len(fences) < majority {
+		return 0
+	}
+	slices.Sort(fences)
+	return fences[len(fences)-majority]
 }
 
 // wait blocks until it is time to claim, health changes, or ctx ends.

@@ -18,10 +18,7 @@ const (
 
 // pool is one node as redsync sees it. It keeps nothing: the round that a call
 // belongs to comes with its context.
-type pool struct {
-	voter *Voter
-	node  int
-}
+type pool struct{ node int }
 
 // Get returns the connection of the round that ctx carries. It does no I/O.
 func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
@@ -29,12 +26,11 @@ func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
 	if r == nil {
 		return nil, errors.New("quorum: a call outside of a round")
 	}
-	return conn{voter: p.voter, node: p.node, round: r}, nil
+	return conn{node: p.node, round: r}, nil
 }
 
 // conn answers redsync's operations by voting in a round.
 type conn struct {
-	voter *Voter
 	node  int
 	round *round
 }
@@ -59,10 +55,10 @@ func (c conn) Eval(script *rsredis.Script, _ ...any) (any, error) {
 		}
 		return flag(a.Status == Mine), nil
 	case redsyncDelete:
-		if c.round.claiming() {
-			// A definite loss left nothing behind: no request. Anything else is
-			// given back in the background, behind what is in flight.
-			return flag(c.voter.giveBack(c.node, c.round)), nil
+		if c.round.claim {
+			// The clean-up after a failed claim needs no network here: Claim gives
+			// back what may have been granted, when all have answered.
+			return flag(false), nil
 		}
 		a := c.round.vote(c.node)
 		if a.Status == Unknown {

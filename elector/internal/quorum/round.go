@@ -76,7 +76,7 @@ type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
 	started  time.Time
-	seq      uint64 // of the claim that the round is; 0: it is no claim
+	claim    bool // and neither a renewal nor a release
 
 	mu      sync.Mutex
 	answers []Answer
@@ -196,5 +196,3 @@ func (r *round) now() []Answer {
 	defer r.mu.Unlock()
 	return append([]Answer(nil), r.answers...)
 }
-
-func (r *round) claiming() bool { return r.seq != 0 }

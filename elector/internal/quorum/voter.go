@@ -52,7 +52,7 @@ func NewVoter(ns *Nodes, seat Seat) *Voter {
 	v := &Voter{nodes: ns, seat: seat}
 	for i := range ns.list {
 		v.lanes = append(v.lanes, newLane())
-		v.pools = append(v.pools, pool{voter: v, node: i})
+		v.pools = append(v.pools, pool{node: i})
 	}
 	return v
 }
@@ -124,7 +124,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		return v.call(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next},
 			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow)
 	}
-	r.seq = seq
+	r.claim = true
 	for i, l := range v.lanes {
 		if l.isSilent() {
 			r.ignore(i)
@@ -138,6 +138,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	r.settle()
 	t = v.tally(r)
 	if err != nil {
+		v.giveBack(t)
 		return 0, t
 	}
 	token, agreed := v.agree(ctx, t)
@@ -222,14 +223,14 @@ func (v *Voter) Abandon() {
 	}
 }
 
-// giveBack is Abandon for one node after a claim that redsync saw fail; it
-// tells whether there was anything to give.
-func (v *Voter) giveBack(node int, r *round) bool {
-	if s := r.now()[node].Status; s != Won && s != Unknown {
-		return false
+// giveBack is Abandon for the nodes of a failed claim that granted it, or may
+// have: a definite loss left nothing behind, and costs no request.
+func (v *Voter) giveBack(t Tally) {
+	for i, a := range t.Answers {
+		if a.Status == Won || a.Status == Unknown {
+			v.release(i, v.seq)
+		}
 	}
-	v.release(node, r.seq)
-	return true
 }
 
 // release runs the silent release behind what is in flight to that node. It

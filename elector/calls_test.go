@@ -1,0 +1,137 @@
+package elector_test
+
+import (
+	"bufio"
+	"embed"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// What the nodes of a cluster see: every call of a script, before it runs.
+
+//go:embed internal/quorum/*.lua
+var luaFiles embed.FS
+
+// scriptNames maps the hash that a client sends to the script's name.
+var scriptNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	head, _ := luaFiles.ReadFile("internal/quorum/head.lua")
+	for _, name := range []string{"claim", "renew", "raise", "release", "read", "announce"} {
+		body, err := luaFiles.ReadFile("internal/quorum/" + name + ".lua")
+		if err != nil {
+			panic(err)
+		}
+		src := string(head) + string(body)
+		if name == "announce" {
+			src = string(body)
+		}
+		names[redis.NewScript(src).Hash()] = name
+		names[src] = name // as EVAL sends it
+	}
+	return names
+})
+
+// call is one script call as a node received it.
+type call struct {
+	script string
+	args   []string
+	at     time.Time
+}
+
+func (c call) from(id string) bool {
+	return slices.ContainsFunc(c.args, func(a string) bool { return strings.HasPrefix(a, id+"/") })
+}
+
+// before sees every command before it runs; those that scripts issue, too.
+func (n *node) before(p *server.Peer, cmd string, args ...string) bool {
+	n.mu.Lock()
+	answer, hook, nested := n.answer, n.hook, n.own == p
+	switch cmd { // what our scripts, and only they, use
+	case "GET", "SET", "DEL", "PTTL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD":
+	default:
+		n.asked++
+	}
+	var c call
+	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
+		c = call{script: scriptNames()[args[0]], args: args[1:], at: time.Now()}
+		if answer == "" {
+			n.calls = append(n.calls, c)
+		}
+	}
+	n.mu.Unlock()
+	switch {
+	case nested:
+		return false
+	case answer != "":
+		p.WriteError(answer)
+		return true
+	case c.script != "" && hook != nil:
+		return hook(c, p)
+	}
+	return false
+}
+
+// run executes a call without sending its answer: for hooks.
+func (n *node) run(c call) {
+	src := ""
+	for k, name := range scriptNames() {
+		if name == c.script && len(k) > 40 {
+			src = k
+		}
+	}
+	p := server.NewPeer(bufio.NewWriter(io.Discard))
+	n.mu.Lock()
+	n.own = p
+	n.mu.Unlock()
+	n.server().Server().Dispatch(p, append([]string{"EVAL", src}, c.args...))
+	n.mu.Lock()
+	n.own = nil
+	n.mu.Unlock()
+}
+
+func (n *node) on(hook func(call, *server.Peer) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hook = hook
+}
+
+// say makes every answer an error; "" ends it.
+func (n *node) say(err string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answer = err
+}
+
+// took returns the calls since the last take.
+func (n *node) took() []call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	calls := n.calls
+	n.calls = nil
+	return calls
+}
+
+func (n *node) requests() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked
+}
+
+// loseReply makes the node execute the next calls of a script without answering.
+func (n *node) loseReply(script string, times int) {
+	n.on(func(cl call, p *server.Peer) bool {
+		if cl.script != script || times == 0 {
+			return false
+		}
+		times--
+		n.run(cl)
+		p.Close()
+		return true
+	})
+}

@@ -1,0 +1,223 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// logbook collects log lines.
+type logbook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logbook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logbook) lines(with ...string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for line := range strings.Lines(l.buf.String()) {
+		ok := true
+		for _, w := range with {
+			ok = ok && strings.Contains(line, w)
+		}
+		if ok {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+func (l *logbook) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// candidate is an Elector that takes part, with work that stops when it is told.
+type candidate struct {
+	*elector.Elector
+	t      testing.TB
+	q      *elector.Quorum
+	log    *logbook
+	terms  chan *elector.Term // each as its work starts
+	stop   context.CancelFunc
+	done   chan struct{}
+	result error
+}
+
+const shortLease = 10 * time.Second
+
+func makeCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*elector.Config)) *candidate {
+	t.Helper()
+	c := &candidate{t: t, q: q, log: &logbook{}, terms: make(chan *elector.Term, 1000), done: make(chan struct{})}
+	cfg := elector.Config{Election: "orders", ID: id, Lease: shortLease, Logger: c.log.logger()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e, err := elector.New(q, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Elector = e
+	return c
+}
+
+// run starts Run; work nil means: until told to stop.
+func (c *candidate) run(work elector.Work) *candidate {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	go func() {
+		defer close(c.done)
+		c.result = c.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+			c.terms <- term
+			if work != nil {
+				return work(ctx, term)
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	c.t.Cleanup(func() { cancel(); <-c.done })
+	return c
+}
+
+// start makes a candidate with connections of its own and runs it.
+func (c *cluster) start(id string, change ...func(*elector.Config)) *candidate {
+	c.t.Helper()
+	return makeCandidate(c.t, c.quorum(id), id, change...).run(nil)
+}
+
+// elected waits for the next term.
+func (c *candidate) elected(within time.Duration) *elector.Term {
+	c.t.Helper()
+	select {
+	case term := <-c.terms:
+		return term
+	case <-c.done:
+		c.t.Fatalf("%s: Run ended: %v", c.ID(), c.result)
+	case <-time.After(within):
+		c.t.Fatalf("%s was not elected within %v\n%s", c.ID(), within, strings.Join(c.log.lines(), ""))
+	}
+	return nil
+}
+
+// ended waits for Run's end.
+func (c *candidate) ended(within time.Duration) error {
+	c.t.Helper()
+	select {
+	case <-c.done:
+		return c.result
+	case <-time.After(within):
+		c.t.Fatalf("%s: Run did not end within %v", c.ID(), within)
+	}
+	return nil
+}
+
+// shutdown ends Run and wants it to end well.
+func (c *candidate) shutdown() {
+	c.t.Helper()
+	c.stop()
+	if err := c.ended(time.Minute); err != nil {
+		c.t.Fatalf("%s: Run returned %v", c.ID(), err)
+	}
+}
+
+// quiet fails when a term begins within d.
+func (c *candidate) quiet(d time.Duration) {
+	c.t.Helper()
+	select {
+	case term := <-c.terms:
+		c.t.Fatalf("%s was elected with token %d", c.ID(), term.Token())
+	case <-time.After(d):
+	}
+}
+
+// reasonOf waits for a term's end and returns why.
+func reasonOf(t testing.TB, term *elector.Term, within time.Duration) *elector.Ended {
+	t.Helper()
+	select {
+	case <-term.Done():
+	case <-time.After(within + tick):
+		t.Fatalf("the term did not end within %v", within)
+	}
+	ended, ok := term.Err().(*elector.Ended)
+	if !ok {
+		t.Fatalf("Err is %v", term.Err())
+	}
+	return ended
+}
+
+func wantReason(t testing.TB, term *elector.Term, within time.Duration, want elector.Reason) *elector.Ended {
+	t.Helper()
+	ended := reasonOf(t, term, within)
+	if ended.Reason != want {
+		t.Fatalf("the term ended with %q (%v), want %q", ended.Reason, ended, want)
+	}
+	return ended
+}
+
+// first waits until one of the candidates leads.
+func first(t testing.TB, within time.Duration, cs ...*candidate) (*candidate, *elector.Term) {
+	t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(tick) {
+		for _, c := range cs {
+			select {
+			case term := <-c.terms:
+				return c, term
+			default:
+			}
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("nobody was elected within %v", within)
+		}
+	}
+}
+
+// tick is how exactly tests look at what happens.
+const tick = 100 * time.Microsecond
+
+// eventually waits until ok holds.
+func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); !ok(); time.Sleep(tick) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+func others(all []*candidate, c *candidate) []*candidate {
+	var rest []*candidate
+	for _, o := range all {
+		if o != c {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+// endedOrElected is Run's error, or one that says that a term began.
+func (c *candidate) endedOrElected(within time.Duration) error {
+	c.t.Helper()
+	select {
+	case <-c.done:
+		return c.result
+	case term := <-c.terms:
+		return fmt.Errorf("elected with token %d", term.Token())
+	case <-time.After(within):
+		return errors.New("neither ended nor elected")
+	}
+}

@@ -1,0 +1,260 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// next reads an event.
+func next(t testing.TB, events <-chan elector.Event, within time.Duration) elector.Event {
+	t.Helper()
+	select {
+	case ev, ok := <-events:
+		if !ok {
+			t.Fatal("the channel was closed")
+		}
+		return ev
+	case <-time.After(within):
+		t.Fatalf("no event within %v", within)
+	}
+	return elector.Event{}
+}
+
+// want reads the next event and wants it to be of this kind.
+func want(t testing.TB, events <-chan elector.Event, within time.Duration, kind elector.Kind, candidate string, token uint64) elector.Event {
+	t.Helper()
+	ev := next(t, events, within)
+	if ev.Kind != kind || ev.Candidate != candidate || ev.Token != token || ev.Version != 1 || ev.Time.IsZero() {
+		t.Fatalf("event %+v, want %s of %q with token %d", ev, kind, candidate, token)
+	}
+	return ev
+}
+
+func watch(t testing.TB, c *candidate) <-chan elector.Event {
+	ctx, cancel := context.WithCancel(context.Background())
+	events := c.Observe(ctx)
+	t.Cleanup(func() {
+		cancel()
+		for range events { // closed when the observer has ended
+		}
+	})
+	return events
+}
+
+func conformObserve(t *testing.T, w *world) {
+	bystander := w.make(t, "bystander")
+	events := watch(t, bystander)
+	want(t, events, w.soon(), elector.Vacant, "", 0)
+	a := w.start(t, "a", func(cfg *elector.Config) { cfg.Advertise = "http://a:80" })
+	one := a.elected(w.first())
+	if ev := want(t, events, w.lease, elector.Elected, "a", one.Token()); ev.Advertise != "http://a:80" || ev.Election != w.election {
+		t.Errorf("event %+v", ev)
+	}
+	b := w.start(t, "b")
+	b.quiet(w.lease / 4)
+	late := watch(t, bystander)
+	want(t, late, w.soon(), elector.Elected, "a", one.Token()) // the snapshot
+	own := watch(t, b)
+	want(t, own, w.soon(), elector.Elected, "a", one.Token())
+	a.shutdown()
+	two := b.elected(w.soon())
+	for name, ch := range map[string]<-chan elector.Event{"from the start": events, "later": late, "the winner's own": own} {
+		if ev := want(t, ch, w.lease, elector.Released, "a", one.Token()); ev.Reason != elector.ReasonShutdown {
+			t.Errorf("%s: reason %q", name, ev.Reason)
+		}
+		want(t, ch, w.lease, elector.Elected, "b", two.Token())
+	}
+	time.Sleep(w.lease / 10) // see TestFoundReleaseReportedAsVacant
+	b.shutdown()
+	want(t, own, w.lease, elector.Stopping, "b", two.Token())
+	for _, ch := range []<-chan elector.Event{events, late, own} {
+		want(t, ch, w.lease, elector.Released, "b", two.Token())
+	}
+}
+
+func conformObserveSlow(t *testing.T, w *world) {
+	a := w.make(t, "a", func(cfg *elector.Config) { cfg.RestartDelay = time.Millisecond })
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	slow := a.Observe(ctx)
+	terms, enough := 0, make(chan struct{})
+	a.run(func(ctx context.Context, _ *elector.Term) error {
+		if terms++; terms < 50 {
+			return nil
+		}
+		close(enough)
+		<-ctx.Done()
+		return nil
+	})
+	select {
+	case <-enough:
+	case <-time.After(w.first() + 10*w.lease):
+		t.Fatal("an observer that does not read held up the elector")
+	}
+	var last *elector.Term
+	for len(a.terms) > 0 {
+		last = <-a.terms
+	}
+	skipped, elected := 0, uint64(0)
+	for elected < last.Token() {
+		switch ev := next(t, slow, w.lease); ev.Kind {
+		case elector.Skipped:
+			skipped += ev.Count
+		case elector.Elected:
+			if ev.Token <= elected {
+				t.Fatalf("elected %d after %d", ev.Token, elected)
+			}
+			elected = ev.Token
+		}
+	}
+	if skipped == 0 {
+		t.Error("events are missing, and nothing said so")
+	}
+	cancel()
+	for range slow {
+	}
+}
+
+func conformLeader(t *testing.T, w *world) {
+	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
+	if l, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+		t.Fatalf("leader %+v, %v", l, err)
+	}
+	began := time.Now()
+	a.run(nil)
+	term := a.elected(w.first())
+	time.Sleep(w.lease / 2) // the history is written behind the election, the minority's lock by a renewal at the latest
+	for _, c := range []*candidate{a, w.make(t, "bystander")} {
+		l, err := c.Leader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Candidate != "a" || l.Advertise != "10.0.0.1:80" || l.Token != term.Token() || l.Left <= 0 || l.Left > w.lease {
+			t.Errorf("leader %+v", l)
+		}
+		if l.Since.Before(began) || l.Since.After(time.Now()) {
+			t.Errorf("since %v", l.Since)
+		}
+	}
+	st, err := a.q.Status(t.Context(), "", w.election)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Election != w.election || st.Paused || st.Leader == nil || len(st.Nodes) != w.n {
+		t.Fatalf("status %+v", st)
+	}
+	for _, n := range st.Nodes {
+		if !n.Reachable || n.Error != "" || n.Holder != "a" || n.Fence < term.Token() || n.Left <= 0 || n.Abstains != 0 || n.Node == "" {
+			t.Errorf("node %+v", n)
+		}
+	}
+	if _, err := a.q.Status(t.Context(), "", "a{b}"); err == nil {
+		t.Error("the status of an election that can't exist")
+	}
+	a.shutdown()
+	if _, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
+func conformCheck(t *testing.T, w *world) {
+	a := w.start(t, "a")
+	term := a.elected(w.first())
+	b := w.start(t, "b")
+	b.quiet(w.lease)
+	for _, c := range []*candidate{a, b} {
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", c.ID(), err)
+		}
+	}
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.elected(w.soon())
+	if err := a.Check(); err != nil { // it rests, which is no fault
+		t.Errorf("while resting: %v", err)
+	}
+	if term.Valid() {
+		t.Error("valid after its end")
+	}
+	a.shutdown()
+	if a.Check() == nil {
+		t.Error("able to take part without Run")
+	}
+}
+
+func conformKeys(t *testing.T, w *world) {
+	ctx := t.Context()
+	sub := w.raw[0].Subscribe(ctx, w.key("events"))
+	defer sub.Close()
+	if _, err := sub.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a := w.start(t, "pod/a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
+	term := a.elected(w.first())
+	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
+	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d addr=10.0.0.1:80$`, w.n, w.lease.Milliseconds()))
+	for _, r := range w.raw {
+		if v := r.Get(ctx, w.key("lock")).Val(); !line.MatchString(v) {
+			t.Errorf("lock value %q is not the documented line", v)
+		}
+		if d := r.PTTL(ctx, w.key("lock")).Val(); d <= 0 || d > w.lease {
+			t.Errorf("the lock lives for %v", d)
+		}
+		// A node outside of the granting majority may know a higher number.
+		eventually(t, w.lease, "fence is the token, or above", func() bool {
+			fence, err := r.Get(ctx, w.key("fence")).Uint64()
+			return err == nil && fence >= term.Token()
+		})
+		if d := r.PTTL(ctx, w.key("fence")).Val(); d != -1 {
+			t.Errorf("the counter expires in %v", d)
+		}
+	}
+	a.shutdown()
+	message := func(kind elector.Kind) elector.Event {
+		t.Helper()
+		m, err := sub.ReceiveTimeout(ctx, w.lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := elector.ParseEvent(payloadOf(m))
+		if err != nil || ev.Kind != kind || ev.Candidate != "pod/a" || ev.Token != term.Token() {
+			t.Fatalf("message %v: %+v, %v", m, ev, err)
+		}
+		return ev
+	}
+	message(elector.Elected)
+	if ev := message(elector.Released); ev.Reason != elector.ReasonShutdown {
+		t.Errorf("event %+v", ev)
+	}
+	for _, r := range w.raw {
+		eventually(t, w.lease, "the history has both events", func() bool {
+			entries, err := r.XRange(ctx, w.key("history"), "-", "+").Result()
+			if err != nil || len(entries) != 2 {
+				return false
+			}
+			for i, kind := range []elector.Kind{elector.Elected, elector.Released} {
+				s, _ := entries[i].Values["event"].(string)
+				if ev, err := elector.ParseEvent(s); err != nil || ev.Kind != kind || ev.Token != term.Token() {
+					t.Fatalf("entry %d: %v", i, entries[i])
+				}
+			}
+			return true
+		})
+	}
+}
+
+func payloadOf(m any) string {
+	if msg, ok := m.(*redis.Message); ok {
+		return msg.Payload
+	}
+	return ""
+}

@@ -1,0 +1,81 @@
+package elector_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Of all replicas of a worker, only the leader polls.
+func Example() {
+	redis := embeddedRedis() // yours is a redis-server
+	defer redis.Close()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute) // yours is signal.NotifyContext
+	defer stop()
+
+	quorum, err := elector.Open("redis://" + redis.Addr())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer quorum.Close()
+	candidate, err := elector.New(quorum, elector.Config{Election: "orders-poller"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = candidate.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+		fmt.Println("I lead:", term.Valid()) // poll until ctx ends
+		stop()                               // as SIGTERM would
+		<-ctx.Done()
+		fmt.Println(context.Cause(ctx))
+		return nil
+	})
+	fmt.Println("Run:", err)
+	// Output:
+	// I lead: true
+	// elector: term ended: shutdown
+	// Run: <nil>
+}
+
+// Leader for life: lead until the program ends or the lease is lost.
+func ExampleElector_Campaign() {
+	redis := embeddedRedis()
+	defer redis.Close()
+	ctx := context.Background()
+
+	quorum, err := elector.Open("redis://" + redis.Addr())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer quorum.Close()
+	candidate, err := elector.New(quorum, elector.Config{Election: "orders-poller"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	term, err := candidate.Campaign(ctx) // blocks until this process leads
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("I lead:", term.Valid())
+	// ... work until term.Done() is closed; then, when the work has stopped:
+	if err := term.Resign(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(term.Err())
+	// Output:
+	// I lead: true
+	// elector: term ended: resigned
+}
+
+func embeddedRedis() *miniredis.Miniredis {
+	m, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	m.ClockTTL(true)
+	return m
+}

@@ -1,0 +1,71 @@
+package elector_test
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// "No channel rights: the election works by PTTL, and says so."
+func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
+	s := realServers(t, 1)[0]
+	s.do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
+	q, err := elector.Open("redis://worker:pw@" + s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
+	a.elected(5 * realLease)
+	time.Sleep(2 * realLease)
+	if lines := a.log.lines("WARN"); len(lines) != 1 || !strings.Contains(lines[0], "NOPERM") {
+		t.Errorf("want one line that says so, got %q", lines)
+	}
+}
+
+// A refused SET of the hint (next) must not hide who holds the lock.
+func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
+	s := realServers(t, 1)[0]
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
+	a.elected(5 * realLease)
+	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
+	b.quiet(2 * realLease)
+	if err := b.Check(); err != nil {
+		t.Errorf("a follower that sees a leader: %v", err)
+	}
+}
+
+// Close waits for a dial to a hung node: go-redis' PubSub holds its mutex meanwhile.
+func TestFoundRealCloseBesideAHungNode(t *testing.T) {
+	servers := realServers(t, 3)
+	servers[2].signal(t, syscall.SIGSTOP)
+	defer servers[2].signal(t, syscall.SIGCONT)
+	q := realQuorum(t, servers...)
+	a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
+	a.elected(5 * realLease)
+	a.shutdown()
+	b := makeCandidate(t, q, "b", leaseOf(realLease)).run(nil)
+	b.elected(realLease)
+	b.shutdown()
+	began := time.Now()
+	q.Close()
+	if d := time.Since(began); d > 200*time.Millisecond {
+		t.Errorf("Close took %v", d)
+	}
+}
+
+// Redis refuses requests of more than ten parts from the unauthenticated with a
+// protocol error, not with NOAUTH: nothing says what to mend, and Run waits for ever.
+func TestFoundScenario08RealNoPassword(t *testing.T) {
+	s := realServers(t, 1, "--requirepass", "secret")[0]
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
+	err := a.endedOrElected(5 * realLease)
+	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "give the password") {
+		t.Errorf("Run returned %v; Check: %v", err, a.Check())
+	}
+}

@@ -1,0 +1,16 @@
+// Package simtest runs a whole cluster in one testing/synctest bubble: Redis
+// nodes (miniredis), the network between, and candidates that are the real
+// Elector with the real go-redis below it. A seed makes a schedule of faults:
+// connections, nodes, clocks, probes, work. A checker that sees true time (the
+// bubble's) and the truth of every node watches the invariants of the design at
+// every step and at every event; in a quiet end the faults are healed and
+// liveness is checked.
+//
+// One seed is one schedule. The order in which goroutines run at the same
+// instant, and the electors' own random pauses, are not part of it, so a
+// failure that depends on them may need a few runs of its seed.
+//
+// What the simulation can't bend: timers run on while a candidate is paused or
+// suspended (they fire, but whoever looks at the clock or at the network
+// blocks), and the handshake of a connection never fails halfway (see conn).
+package simtest

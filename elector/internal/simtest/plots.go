@@ -1,0 +1,106 @@
+package simtest
+
+import (
+	"slices"
+	"time"
+)
+
+// The plots are faults that only bite together: single random ones would meet
+// in the right order once in days.
+
+// squeeze makes all answers to the leader slow, so that what counts from the
+// answer instead of from the request is wrong by much; then nothing gets through
+// at all, and the others are told that the lock is free.
+func (p *planner) squeeze() {
+	l := p.sim.t.lease
+	slow, first, second := p.sim.t.callTimeout/2+p.upTo(p.sim.t.callTimeout/2), p.upTo(2*l), l/2+p.upTo(2*l)
+	way, all, late := p.rng.IntN(3), p.rng.IntN(2) == 0, p.rng.IntN(2) == 0
+	elect := p.rng.IntN(2) == 0
+	if elect { // hit the winner before its first renewal
+		first = 4*slow + p.upTo(l/8)
+	}
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(-1)
+		hit = h.links
+		if elect {
+			h.proc.Load().shutdown(l, "")
+			hit = nil
+			for _, h := range s.hosts {
+				hit = append(hit, h.links...)
+			}
+		}
+		s.net.change(func() {
+			for _, k := range hit {
+				k.delayRep = slow
+			}
+		})
+	}, "squeeze: answers to the leader are slow (%v, and its successor's %v)", slow, elect)
+	p.later(first, func(s *Sim) {
+		cut := s.find(-1).links
+		hit = append(hit[:len(hit):len(hit)], cut...)
+		s.net.change(func() {
+			for i, k := range cut {
+				if all || i <= len(cut)/2 {
+					k.holdReq, k.holdRep = way != 1, way != 2
+				}
+			}
+		})
+	}, "squeeze: and cut off (way %d, all %v)", way, all)
+	for at := first; at < first+second; at += l / 5 {
+		p.later(at, alarm, "squeeze: false alarm")
+	}
+	p.later(first+second, func(s *Sim) { s.heal(hit, late) }, "squeeze: healed (reset %v)", late)
+}
+
+// alarm tells the candidates that the lock has been released, as a replayed
+// message would.
+func alarm(s *Sim) {
+	for _, n := range s.nodes {
+		n.redis.Publish(s.keys.Wake, "released 9007199254740991 ")
+		n.redis.Publish(s.keys.Events, forged("released", "9007199254740991"))
+	}
+}
+
+// amnesia lets the leader hold a bare majority, then one node of it forgets
+// while the leader can't renew.
+func (p *planner) amnesia() {
+	nodes := len(p.sim.nodes)
+	l := p.sim.t.lease
+	minority := p.some(nodes / 2)
+	wait := l + p.upTo(l/2)
+	forgetAt := wait + p.upTo(l/10)
+	if nodes == 1 || !p.mayForget(p.at+forgetAt) {
+		return
+	}
+	victim := p.rng.IntN(nodes)
+	for slices.Contains(minority, victim) {
+		victim = (victim + 1) % nodes
+	}
+	cutAll := p.rng.IntN(3) > 0
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(-1)
+		hit = h.links
+		s.net.change(func() {
+			for _, i := range minority {
+				hit[i].holdReq, hit[i].holdRep = true, true
+			}
+		})
+	}, "amnesia: the leader is cut from nodes %v", minority)
+	p.later(forgetAt, func(s *Sim) {
+		s.crash(s.nodes[victim])
+		s.restart(s.nodes[victim], true)
+		if cutAll {
+			s.net.change(func() {
+				for _, k := range hit {
+					k.holdReq, k.holdRep = true, true
+				}
+			})
+		}
+	}, "amnesia: node %d forgets (leader cut from all %v)", victim, cutAll)
+	for at := forgetAt + time.Millisecond; at < forgetAt+l; at += l / 7 {
+		p.later(at, alarm, "amnesia: false alarm")
+	}
+	p.later(forgetAt+l+p.upTo(l), func(s *Sim) { s.heal(hit, false) }, "amnesia: healed")
+}

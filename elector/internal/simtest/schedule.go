@@ -1,0 +1,353 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// step is one action of a schedule.
+type step struct {
+	at   time.Duration
+	name string
+	do   func(*Sim)
+}
+
+// planner draws a schedule. Everything random is drawn here, before the
+// simulation starts, except for the jitter.
+type planner struct {
+	sim    *Sim
+	rng    *rand.Rand
+	at     time.Duration
+	steps  []step
+	forgot []time.Duration // when nodes forget
+}
+
+// schedule draws the whole schedule of faults.
+func (s *Sim) schedule(rng *rand.Rand) []step {
+	p := &planner{sim: s, rng: rng}
+	end := time.Duration(s.o.Minutes * float64(time.Minute))
+	faults := []struct {
+		weight int
+		plan   func()
+	}{
+		{14, p.linkFault}, {6, p.partition}, {8, p.nodeFault}, {8, p.crashNode},
+		{12, p.pause}, {5, p.wallStep}, {2, p.noBoot},
+		{6, p.resign}, {6, p.shutdown}, {4, p.crash},
+		{8, p.probe}, {8, p.work}, {5, p.forge}, {8, p.squeeze}, {8, p.amnesia},
+	}
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	for p.at = p.upTo(s.t.lease); p.at < end; p.at += p.upTo(2 * s.t.lease) {
+		n := rng.IntN(total)
+		for _, f := range faults {
+			if n -= f.weight; n < 0 {
+				f.plan()
+				break
+			}
+		}
+	}
+	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
+	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
+	return p.steps
+}
+
+func (p *planner) upTo(d time.Duration) time.Duration {
+	return time.Duration(p.rng.Int64N(int64(d)) + 1)
+}
+
+// span is how long a fault lasts: mostly about a lease, sometimes much less or
+// more.
+func (p *planner) span() time.Duration {
+	l := p.sim.t.lease
+	return p.upTo([]time.Duration{l / 10, l / 2, l, l, 2 * l, 2 * l, 5 * l}[p.rng.IntN(7)])
+}
+
+func (p *planner) add(do func(*Sim), format string, args ...any) {
+	p.steps = append(p.steps, step{at: p.at, name: fmt.Sprintf(format, args...), do: do})
+}
+
+// later adds what ends a fault.
+func (p *planner) later(after time.Duration, do func(*Sim), format string, args ...any) {
+	p.steps = append(p.steps, step{at: p.at + after, name: fmt.Sprintf(format, args...), do: do})
+}
+
+// whom draws a host: often whoever leads at that moment (-1).
+func (p *planner) whom() int {
+	if p.rng.IntN(2) == 0 {
+		return -1
+	}
+	return p.rng.IntN(len(p.sim.hosts))
+}
+
+func name(host int) string {
+	if host < 0 {
+		return "the leader"
+	}
+	return fmt.Sprintf("host %d", host)
+}
+
+// find resolves a host at the moment of a step.
+func (s *Sim) find(host int) *host {
+	if host >= 0 {
+		return s.hosts[host]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.procs {
+		if p.counts() && p.e.IsLeader() {
+			return p.host
+		}
+	}
+	return s.hosts[0]
+}
+
+// some draws a random set of nodes of a size.
+func (p *planner) some(n int) []int {
+	return p.rng.Perm(len(p.sim.nodes))[:n]
+}
+
+// linkFault hits the way from one host to one or more nodes.
+func (p *planner) linkFault() {
+	who, nodes, d := p.whom(), p.some(1+p.rng.IntN(len(p.sim.nodes))), p.span()
+	slow := p.upTo(p.sim.t.lease / 3)
+	kinds := []struct {
+		name string
+		set  func(*link)
+	}{
+		{"hangs", func(l *link) { l.holdReq, l.holdRep = true, true }},
+		{"requests are held", func(l *link) { l.holdReq = true }},
+		{"answers are held", func(l *link) { l.holdRep = true }},
+		{"answers are lost", func(l *link) { l.loseRep = true }},
+		{"refuses", func(l *link) { l.refuse = true }},
+		{"requests are slow", func(l *link) { l.delayReq = slow }},
+		{"answers are slow", func(l *link) { l.delayRep = slow }},
+		{"messages are lost", func(l *link) { l.deaf = true }},
+		{"is reset", func(*link) {}},
+	}
+	k := kinds[p.rng.IntN(len(kinds))]
+	cut := p.rng.IntN(2) == 0
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(who)
+		for _, n := range nodes {
+			hit = append(hit, h.links[n])
+		}
+		s.net.change(func() {
+			for _, l := range hit {
+				k.set(l)
+			}
+		})
+		if k.name == "refuses" || k.name == "is reset" {
+			s.net.reset(func(c *conn) bool { return slices.Contains(hit, c.link) })
+		}
+	}, "way from %s to nodes %v: %s (slow %v)", name(who), nodes, k.name, slow)
+	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "way from %s to nodes %v: healed (%s, reset %v)", name(who), nodes, k.name, cut)
+}
+
+// heal mends links: what was held arrives late, or is lost by a reset.
+func (s *Sim) heal(links []*link, cut bool) {
+	if cut {
+		s.net.reset(func(c *conn) bool { return slices.Contains(links, c.link) })
+	}
+	s.net.change(func() {
+		for _, l := range links {
+			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.deaf, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
+		}
+	})
+}
+
+// partition cuts a host from a minority or a majority.
+func (p *planner) partition() {
+	n := len(p.sim.nodes)
+	size := n/2 + 1
+	if p.rng.IntN(2) == 0 && n > 1 {
+		size = n / 2
+	}
+	who, nodes, d, cut := p.whom(), p.some(size), p.span(), p.rng.IntN(2) == 0
+	way := p.rng.IntN(3)
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(who)
+		for _, i := range nodes {
+			hit = append(hit, h.links[i])
+		}
+		s.net.change(func() {
+			for _, l := range hit {
+				l.holdReq, l.holdRep = way != 1, way != 2
+			}
+		})
+	}, "%s is partitioned from nodes %v (way %d)", name(who), nodes, way)
+	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "%s: partition healed (reset %v)", name(who), cut)
+}
+
+// nodeFault makes a node hang, or answer with an error, for everybody.
+func (p *planner) nodeFault() {
+	count := 1
+	if p.rng.IntN(4) == 0 {
+		count = len(p.sim.nodes)/2 + 1
+	}
+	nodes, d := p.some(count), p.span()
+	if p.rng.IntN(3) == 0 {
+		msg := []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."}[p.rng.IntN(2)]
+		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError(msg) }) }, "nodes %v say %s", nodes, msg)
+		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError("") }) }, "nodes %v answer again", nodes)
+		return
+	}
+	hang := func(on bool) func(*Sim) {
+		return func(s *Sim) { s.net.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
+	}
+	p.add(hang(true), "nodes %v hang", nodes)
+	p.later(d, hang(false), "nodes %v go on", nodes)
+}
+
+func (s *Sim) each(nodes []int, f func(*node)) {
+	for _, i := range nodes {
+		f(s.nodes[i])
+	}
+}
+
+// crashNode crashes a node and starts it again, with its data or without.
+func (p *planner) crashNode() {
+	n, d := p.rng.IntN(len(p.sim.nodes)), p.span()
+	if p.rng.IntN(2) == 0 {
+		d = time.Millisecond // restarted at once
+	}
+	empty := p.rng.IntN(2) == 0 && p.mayForget(p.at+d)
+	p.add(func(s *Sim) { s.crash(s.nodes[n]) }, "node %d crashes", n)
+	p.later(d, func(s *Sim) { s.restart(s.nodes[n], empty) }, "node %d restarts (empty %v)", n, empty)
+}
+
+// mayForget keeps the condition of the safe mode: within a lease at most a
+// minority forgets.
+func (p *planner) mayForget(at time.Duration) bool {
+	switch p.sim.o.Mode {
+	case WallHints:
+		return false
+	case TokensOnly:
+		return true
+	default:
+	}
+	near := 1
+	for _, f := range p.forgot {
+		if (f - at).Abs() <= p.sim.t.lease*101/100 {
+			near++
+		}
+	}
+	if near > len(p.sim.nodes)/2 {
+		return false
+	}
+	p.forgot = append(p.forgot, at)
+	return true
+}
+
+func (s *Sim) crash(n *node) {
+	s.net.change(func() { n.up = false })
+	s.net.reset(func(c *conn) bool { return c.link.node == n })
+}
+
+func (s *Sim) restart(n *node, empty bool) {
+	n.restart(empty)
+	if empty {
+		s.mu.Lock()
+		n.forgot = time.Now()
+		s.mu.Unlock()
+	}
+	s.net.change(func() { n.up, n.hung = true, false })
+}
+
+// pause stops a process, or suspends its machine, for a while.
+func (p *planner) pause() {
+	who, d, suspend := p.whom(), p.span(), p.rng.IntN(2) == 0
+	var slept time.Duration
+	if suspend {
+		slept = d
+	}
+	var hit *proc
+	p.add(func(s *Sim) { hit = s.find(who).proc.Load(); hit.pause() }, "%s is paused for %v (suspend %v)", name(who), d, suspend)
+	p.later(d, func(*Sim) { hit.resume(slept) }, "%s goes on", name(who))
+}
+
+func (p *planner) wallStep() {
+	who, by := p.whom(), p.upTo(2*time.Hour)-time.Hour
+	if p.rng.IntN(2) == 0 {
+		by = p.upTo(2*p.sim.t.lease) - p.sim.t.lease
+	}
+	p.add(func(s *Sim) { s.find(who).proc.Load().warp.Wall.Add(int64(by)) }, "%s: wall clock steps by %v", name(who), by)
+}
+
+func (p *planner) noBoot() {
+	who, off := p.whom(), p.rng.IntN(3) > 0
+	p.add(func(s *Sim) { s.find(who).proc.Load().warp.NoBoot.Store(off) }, "%s: without boot clock %v", name(who), off)
+}
+
+func (p *planner) resign() {
+	who := p.whom()
+	p.add(func(s *Sim) {
+		e := s.find(who).proc.Load().e
+		s.extra.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*s.t.lease)
+			defer cancel()
+			_ = e.Resign(ctx)
+		})
+	}, "%s resigns", name(who))
+}
+
+func (p *planner) shutdown() {
+	who, after, same := p.whom(), p.upTo(2*p.sim.t.lease), p.rng.IntN(2) == 0
+	if p.rng.IntN(2) == 0 {
+		after = time.Millisecond
+	}
+	p.add(func(s *Sim) {
+		q, id := s.find(who).proc.Load(), ""
+		if same {
+			id = q.name
+		}
+		q.shutdown(after, id)
+	}, "%s shuts down, and starts again %v after (same id %v)", name(who), after, same)
+}
+
+func (p *planner) crash() {
+	who, after := p.whom(), p.upTo(2*p.sim.t.lease)
+	p.add(func(s *Sim) { s.find(who).proc.Load().crash(after) }, "%s crashes, and starts again %v after", name(who), after)
+}
+
+func (p *planner) probe() {
+	who, mode, d, work := p.whom(), p.rng.Int32N(probeModes), p.span(), p.rng.IntN(2) == 0
+	var hit *probe
+	p.add(func(s *Sim) {
+		q := s.find(who).proc.Load()
+		if hit = q.probe; work {
+			hit = q.work
+		}
+		hit.set(mode)
+	}, "%s: probe (of the work %v) to mode %d", name(who), work, mode)
+	p.later(d, func(*Sim) { hit.set(passing) }, "%s: probe passes again", name(who))
+}
+
+func (p *planner) work() {
+	who, mode := p.whom(), p.rng.Int32N(workModes)
+	p.add(func(s *Sim) { s.find(who).proc.Load().mode.Store(mode) }, "%s: work to mode %d", name(who), mode)
+}
+
+// forge publishes garbage, forged and replayed events.
+func (p *planner) forge() {
+	n, pick, times := p.rng.IntN(len(p.sim.nodes)), p.rng.IntN(1000), 1+p.rng.IntN(4)
+	p.add(func(s *Sim) {
+		events, _ := s.nodes[n].redis.Stream(s.keys.History)
+		var replay []string
+		for _, ev := range events {
+			replay = append(replay, ev.Values[1])
+		}
+		for i := range times {
+			channel, message := garbage(s.keys, pick+7*i, replay)
+			for _, m := range s.nodes {
+				m.redis.Publish(channel, message)
+			}
+		}
+	}, "forged messages (%d, %d)", pick, times)
+}

@@ -1,0 +1,244 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Mode says which faults a schedule may hold, and so what may be expected.
+type Mode int
+
+const (
+	// Safe is everything that the design promises to survive. At most a minority
+	// of the nodes forgets within a lease.
+	Safe Mode = iota
+	// WallHints means that the wall clocks that the token hints come from are wrong by up
+	// to an hour; no node forgets.
+	WallHints
+	// TokensOnly means that any node forgets at any time. Terms may overlap; the tokens
+	// must still grow.
+	TokensOnly
+)
+
+func (m Mode) String() string { return [...]string{"safe", "wall-hints", "tokens-only"}[m] }
+
+// Options of one simulation.
+type Options struct {
+	Seed    uint64
+	Minutes float64 // of faults, in virtual time
+	Mode    Mode
+	Nodes   int // 0: by the seed
+	// Strict also asks for what the code does not promise (yet): that no pause
+	// falls between asking the probes and sending a renewal, and that
+	// Elector.Leader tells the exact token.
+	Strict bool
+
+	// NodeRate, when not 0, is how much faster all nodes' clocks run: beyond
+	// the drift, to see that the checker notices.
+	NodeRate float64
+	// Sabotage, if set, is called every now and then: for the same purpose.
+	Sabotage func(*Sim)
+}
+
+// Report is what a simulation did.
+type Report struct {
+	Options
+	Lease      time.Duration
+	Hosts      int
+	Virtual    time.Duration
+	Terms      int
+	Renewals   int
+	Refused    int           // writes of superseded terms that the fenced register refused
+	Recovery   time.Duration // from the end of the faults to a leader
+	Ends       map[string]int
+	Violations []string
+	History    []string
+}
+
+// timing is what all candidates of a simulation share.
+type timing struct {
+	lease, renewEvery, stopMargin, cooldown time.Duration
+	callTimeout                             time.Duration
+}
+
+const election = "sim"
+
+// Sim is one cluster.
+type Sim struct {
+	o       Options
+	t       timing
+	keys    quorum.Keys
+	start   time.Time
+	history *history
+	net     *network
+	nodes   []*node
+	hosts   []*host
+	extra   sync.WaitGroup // goroutines of faults
+
+	rngMu sync.Mutex
+	rng   *rand.Rand // for what is decided while it runs
+
+	mu        sync.Mutex // of the truth: terms, pauses, the register
+	procs     []*proc
+	born      []*proc // all that ever were
+	terms     []*record
+	highest   uint64 // of the fenced register
+	writer    *record
+	quiet     bool
+	retiring  bool // no faults, and the only ends are shutdowns
+	recovered time.Duration
+	renewals  int
+	refused   int // writes of superseded terms
+	ends      map[string]int
+	kinds     map[string]int // of violations
+	broken    []string
+	snapshot  []string
+}
+
+// Run simulates in a bubble of its own and reports; it fails t only for what
+// keeps it from working.
+func Run(t *testing.T, o Options) (r Report) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		s := newSim(o)
+		s.run()
+		r = s.report()
+	})
+	return r
+}
+
+func newSim(o Options) *Sim {
+	plan := rand.New(rand.NewPCG(o.Seed, 1))
+	s := &Sim{
+		o: o, keys: quorum.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
+		rng: rand.New(rand.NewPCG(o.Seed, 2)), ends: map[string]int{}, kinds: map[string]int{},
+	}
+	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
+	s.t = timings(plan)
+	n := o.Nodes
+	if n == 0 {
+		n = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
+	}
+	s.o.Nodes = n
+	for i := range n {
+		rate := (plan.Float64() - 0.5) * 0.009
+		if o.NodeRate != 0 {
+			rate = o.NodeRate
+		}
+		s.nodes = append(s.nodes, newNode(i, rate))
+	}
+	for i := range 2 + plan.IntN(3) {
+		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
+	}
+	return s
+}
+
+func timings(plan *rand.Rand) timing {
+	t := timing{lease: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}[plan.IntN(3)]}
+	t.renewEvery = t.lease / 4
+	t.stopMargin = []time.Duration{t.lease / 4, t.lease / 10, time.Millisecond, time.Millisecond}[plan.IntN(4)]
+	t.cooldown = t.lease / 2
+	t.callTimeout = t.renewEvery * 4 / 5
+	return t
+}
+
+func (s *Sim) run() {
+	steps := s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
+	s.history.addf("seed %d, %s, %d nodes, %d hosts, lease %v, stop margin %v", s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.t.lease, s.t.stopMargin)
+	for _, h := range s.hosts {
+		h.boot("")
+	}
+	end := s.start.Add(time.Duration(s.o.Minutes * float64(time.Minute)))
+	for _, st := range steps {
+		s.until(s.start.Add(st.at))
+		s.history.addf("%s", st.name)
+		st.do(s)
+		synctest.Wait()
+		s.look()
+	}
+	s.until(end)
+	s.settle()
+	s.close()
+}
+
+// until lets time pass, and looks every now and then.
+func (s *Sim) until(at time.Time) {
+	for {
+		left := time.Until(at)
+		if left <= 0 {
+			return
+		}
+		s.rngMu.Lock()
+		step := s.t.lease/400 + time.Duration(s.rng.Int64N(int64(s.t.lease/100)))
+		s.rngMu.Unlock()
+		time.Sleep(min(left, step))
+		s.tick()
+	}
+}
+
+// tick is one step of the checker, and of the clocks that run at another rate.
+func (s *Sim) tick() {
+	for _, n := range s.nodes {
+		n.drift()
+	}
+	for _, h := range s.hosts {
+		h.drift()
+	}
+	if s.o.Sabotage != nil {
+		s.o.Sabotage(s)
+	}
+	synctest.Wait()
+	s.look()
+}
+
+// close ends everything; the bubble notices what is left.
+func (s *Sim) close() {
+	s.net.reset(func(*conn) bool { return true })
+	s.extra.Wait()
+	for _, n := range s.nodes {
+		n.close()
+	}
+}
+
+func (s *Sim) report() Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := Report{
+		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
+		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Violations: s.broken, History: s.snapshot,
+	}
+	return r
+}
+
+// violate notes a violation, the first few of each kind. s.mu is held.
+func (s *Sim) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.history.addf("VIOLATION %s", text)
+	if len(s.broken) == 0 {
+		s.snapshot = s.history.last()
+	}
+	s.kinds[format]++
+	if s.kinds[format] <= 3 {
+		s.broken = append(s.broken, fmt.Sprintf("%.4fs %s", time.Since(s.start).Seconds(), text))
+	}
+}
+
+// chance draws from the simulation's dice.
+func (s *Sim) chance(n int) int {
+	s.rngMu.Lock()
+	defer s.rngMu.Unlock()
+	return s.rng.IntN(n)
+}
+
+// share is a random part of d.
+func (s *Sim) share(d time.Duration) time.Duration {
+	s.rngMu.Lock()
+	defer s.rngMu.Unlock()
+	return time.Duration(s.rng.Int64N(int64(d) + 1))
+}

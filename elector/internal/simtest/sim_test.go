@@ -1,0 +1,103 @@
+package simtest
+
+import (
+	"flag"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag    = flag.Uint64("sim.seed", 0, "run this one seed of TestSimulation")
+	runsFlag    = flag.Int("sim.runs", 12, "how many seeds TestSimulation runs")
+	firstFlag   = flag.Uint64("sim.first", 0, "the first seed; 0: by the time of day")
+	strictFlag  = flag.Bool("sim.strict", false, "see Options.Strict")
+	minutesFlag = flag.Float64("sim.minutes", 4, "virtual minutes of faults per seed")
+)
+
+// modeOf is part of what a seed decides.
+func modeOf(seed uint64) Mode {
+	switch seed % 8 {
+	case 3, 6:
+		return WallHints
+	case 7:
+		return TokensOnly
+	default:
+		return Safe
+	}
+}
+
+func complain(t *testing.T, r Report) {
+	t.Helper()
+	if len(r.Violations) == 0 {
+		return
+	}
+	t.Errorf("seed %d (%s, %d nodes, %d hosts, lease %v) breaks invariants:\n  %s\nreplay: go test ./elector/internal/simtest -run 'TestSimulation$' -sim.seed=%d -sim.minutes=%v\nhistory:\n  %s",
+		r.Seed, r.Mode, r.Nodes, r.Hosts, r.Lease, strings.Join(r.Violations, "\n  "), r.Seed, r.Minutes, strings.Join(r.History, "\n  "))
+}
+
+// TestSimulation runs new seeds every time.
+func TestSimulation(t *testing.T) {
+	first, runs := *firstFlag, *runsFlag
+	if first == 0 {
+		first = uint64(time.Now().UnixNano()) % 1e9
+	}
+	if *seedFlag != 0 {
+		first, runs = *seedFlag, 1
+	}
+	var virtual, worst time.Duration
+	terms, renewals, refused, ends := 0, 0, 0, map[string]int{}
+	for i := range uint64(runs) {
+		r := Run(t, Options{Seed: first + i, Minutes: *minutesFlag, Mode: modeOf(first + i), Strict: *strictFlag})
+		complain(t, r)
+		virtual += r.Virtual
+		terms += r.Terms
+		renewals += r.Renewals
+		refused += r.Refused
+		worst = max(worst, r.Recovery*1000/r.Lease)
+		for k, n := range r.Ends {
+			ends[k] += n
+		}
+	}
+	t.Logf("seeds %d to %d: %.1f virtual hours, %d terms, %d renewals, %d late writes refused, ends %v, slowest recovery %.3f leases",
+		first, first+uint64(runs)-1, virtual.Hours(), terms, renewals, refused, ends, float64(worst)/1000)
+}
+
+// TestRegressions replays the seeds that once showed something.
+func TestRegressions(t *testing.T) {
+	for _, c := range []struct {
+		seed    uint64
+		minutes float64
+		why     string
+	}{
+		{seed: 1, minutes: 2, why: "the first schedule that ever ran"},
+	} {
+		complain(t, Run(t, Options{Seed: c.seed, Minutes: c.minutes, Mode: modeOf(c.seed)}))
+	}
+}
+
+// TestCheckerNotices breaks what the design relies on, from outside, and wants
+// to hear of it: a checker that can't fail proves nothing.
+func TestCheckerNotices(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want string
+	}{
+		{"all nodes' clocks run 40 % fast", Options{Seed: 3, NodeRate: 0.4, Nodes: 3}, "hold its lock"},
+		{"an operator deletes the lock everywhere", Options{Seed: 4, Nodes: 3, Sabotage: deleteLocks}, "valid terms at once"},
+		{"the fence goes back", Options{Seed: 5, Mode: WallHints, Nodes: 3, Sabotage: lowerFence}, "is lower than"},
+		{"all nodes forget, and don't abstain", Options{Seed: 6, Nodes: 5, Sabotage: forgetAll}, "valid terms at once"},
+		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
+		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Minutes = 10
+			r := Run(t, c.o)
+			all := strings.Join(r.Violations, "\n")
+			if !strings.Contains(all, c.want) {
+				t.Errorf("want a violation with %q, got:\n%s", c.want, all)
+			}
+		})
+	}
+}

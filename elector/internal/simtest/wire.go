@@ -1,0 +1,106 @@
+package simtest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// command is one whole request as it goes over the wire.
+type command struct {
+	raw  []byte
+	args [][]byte // parts of raw
+}
+
+// nextCommand cuts the first whole command off a stream; ok is false while it
+// is incomplete.
+func nextCommand(b []byte) (c command, rest []byte, ok bool) {
+	line := func(at int) (n, next int, ok bool) {
+		end := bytes.Index(b[at:], []byte("\r\n"))
+		if end < 1 {
+			return 0, 0, false
+		}
+		n, err := strconv.Atoi(string(b[at+1 : at+end]))
+		if err != nil {
+			panic(fmt.Sprintf("simtest: not RESP: %.80q", b[at:]))
+		}
+		return n, at + end + 2, true
+	}
+	if len(b) == 0 {
+		return c, b, false
+	}
+	count, at, ok := line(0)
+	if !ok {
+		return c, b, false
+	}
+	for range count {
+		if at >= len(b) {
+			return c, b, false
+		}
+		size, begin, ok := line(at)
+		if !ok || begin+size+2 > len(b) {
+			return c, b, false
+		}
+		c.args = append(c.args, b[begin:begin+size])
+		at = begin + size + 2
+	}
+	c.raw = b[:at]
+	return c, b[at:], true
+}
+
+func (c command) is(name string) bool {
+	return len(c.args) > 0 && bytes.EqualFold(c.args[0], []byte(name))
+}
+
+// kind is what a request means to the election.
+type kind int
+
+const (
+	other kind = iota
+	claim
+	renewal
+	release
+	abandonment // the silent release of a failed attempt
+)
+
+// election recognises the scripts by how many keys and arguments they take, and
+// returns the arguments. It looks at the wire only, so it needs nothing of the
+// code under test.
+func (c command) election() (kind, [][]byte) {
+	if !c.is("EVALSHA") && !c.is("EVAL") || len(c.args) < 3 {
+		return other, nil
+	}
+	keys, err := strconv.Atoi(string(c.args[2]))
+	if err != nil || len(c.args) < 3+keys {
+		return other, nil
+	}
+	argv := c.args[3+keys:]
+	switch {
+	case keys == 5 && len(argv) == 9:
+		return claim, argv
+	case keys == 3 && len(argv) == 6:
+		return renewal, argv
+	case keys == 4 && len(argv) > 3 && string(argv[3]) == "0":
+		return abandonment, argv
+	case keys == 4 && len(argv) > 3:
+		return release, argv
+	}
+	return other, nil
+}
+
+// claimHint is the position of the token hint among a claim's arguments.
+const claimHint = 4
+
+// bendHint makes the hint of a claim look as if the candidate's wall clock were
+// off: the Elector reads the bubble's clock for it, which nothing can bend.
+func bendHint(hint []byte, off time.Duration) {
+	n, err := strconv.ParseInt(string(hint), 10, 64)
+	now := time.Now().UnixMilli()
+	if err != nil || n > now+1000 { // it comes from a token, not from the clock
+		return
+	}
+	if s := strconv.FormatInt(n+off.Milliseconds(), 10); len(s) == len(hint) {
+		copy(hint, s)
+	}
+}

@@ -1,0 +1,194 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// pipe is one connection, with a queue each way, so that nobody ever blocks in a
+// write: a node that writes to a frozen client must not stand still for it.
+type pipe struct {
+	n          *node
+	client     string
+	near, far  net.Conn // the client's side, the node's side
+	subscribed atomic.Bool
+	greeted    atomic.Bool // the first request after HELLO and the like was sent
+	dead       chan struct{}
+	once       sync.Once
+}
+
+func (p *pipe) close() {
+	p.once.Do(func() {
+		close(p.dead)
+		p.near.Close()
+		p.far.Close()
+	})
+}
+
+// greets tells whether a request belongs to the making of a connection.
+func greets(request []byte) bool {
+	request = bytes.ToLower(request)
+	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {
+		if bytes.Contains(request, []byte(cmd)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dial connects at once or fails at once, and the making of a connection (HELLO,
+// AUTH) takes no time whatever the fault: go-redis' PubSub dials and greets with
+// its mutex held, and a bubble's clock stands still while another goroutine waits
+// for a mutex. Real servers (the Real tests) hang in these places too.
+func (n *node) dial(_ context.Context, client string) (net.Conn, error) {
+	switch f, _ := n.fault(client); {
+	case f.refuse:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	case f.unreachable:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
+	}
+	far, err := n.server().Dial()
+	if err != nil {
+		return nil, err
+	}
+	conn, near := net.Pipe()
+	p := &pipe{n: n, client: client, near: near, far: far, dead: make(chan struct{})}
+	n.mu.Lock()
+	n.pipes[p] = true
+	n.mu.Unlock()
+	n.c.wg.Go(func() {
+		var both sync.WaitGroup
+		both.Go(func() { p.flow(p.near, p.far, true) })
+		both.Go(func() { p.flow(p.far, p.near, false) })
+		both.Wait()
+		p.close()
+		n.mu.Lock()
+		delete(n.pipes, p)
+		n.mu.Unlock()
+	})
+	return conn, nil
+}
+
+// wire is what every way takes.
+const wire = 100 * time.Microsecond
+
+type chunk struct {
+	data []byte
+	at   time.Time
+}
+
+// flow carries one direction. What was sent before the sender hung up still
+// arrives, also late: as a slow server would execute it.
+func (p *pipe) flow(from, to net.Conn, up bool) {
+	var mu sync.Mutex
+	var queue []chunk
+	more := make(chan struct{}, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		buf := make([]byte, 32<<10)
+		for {
+			k, err := from.Read(buf)
+			if k > 0 {
+				data := bytes.Clone(buf[:k])
+				if up && bytes.Contains(data, []byte("subscribe")) {
+					p.subscribed.Store(true)
+				}
+				mu.Lock()
+				queue = append(queue, chunk{data, time.Now()})
+				mu.Unlock()
+				select {
+				case more <- struct{}{}:
+				default:
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for {
+		mu.Lock()
+		var c chunk
+		if len(queue) > 0 {
+			c, queue = queue[0], queue[1:]
+		}
+		mu.Unlock()
+		if c.data == nil {
+			select {
+			case <-more:
+				continue
+			default:
+			}
+			select {
+			case <-more:
+				continue
+			case <-ended:
+			case <-p.dead:
+			}
+			mu.Lock()
+			rest := len(queue)
+			mu.Unlock()
+			if rest > 0 && !closed(p.dead) {
+				continue
+			}
+			to.Close()
+			return
+		}
+		if up && !greets(c.data) {
+			p.greeted.Store(true)
+		}
+		if !p.greeted.Load() || p.admit(c, up) {
+			_, _ = to.Write(c.data)
+		}
+	}
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// admit waits as the line's fault demands, and tells whether to deliver.
+func (p *pipe) admit(c chunk, up bool) bool {
+	for {
+		f, changed := p.n.fault(p.client)
+		m := f.down
+		if up {
+			m = f.up
+		} else if f.deaf && p.subscribed.Load() {
+			m = drop
+		}
+		switch m {
+		case drop:
+			return false
+		case hold:
+			select {
+			case <-changed:
+			case <-p.dead:
+				return false
+			}
+			continue
+		}
+		wait := max(f.delay, wire) - time.Since(c.at)
+		if wait <= 0 {
+			return true
+		}
+		select {
+		case <-time.After(wait):
+			return true
+		case <-changed:
+		case <-p.dead:
+			return false
+		}
+	}
+}

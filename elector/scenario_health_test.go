@@ -1,0 +1,228 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// ward is a probe that a test makes sick.
+type ward struct {
+	mu     sync.Mutex
+	err    error
+	f      func(context.Context) error
+	during atomic.Int32 // runs under way
+	most   atomic.Int32
+}
+
+func (w *ward) Check(ctx context.Context) error {
+	if n := w.during.Add(1); n > w.most.Load() {
+		w.most.Store(n)
+	}
+	defer w.during.Add(-1)
+	w.mu.Lock()
+	err, f := w.err, w.f
+	w.mu.Unlock()
+	if f != nil {
+		return f(ctx)
+	}
+	return err
+}
+
+func (w *ward) set(err error) { w.mu.Lock(); defer w.mu.Unlock(); w.err, w.f = err, nil }
+
+func (w *ward) do(f func(context.Context) error) { w.mu.Lock(); defer w.mu.Unlock(); w.f = f }
+
+func probed(p health.Probe) func(*elector.Config) {
+	return func(cfg *elector.Config) { cfg.Probe = p }
+}
+
+func TestScenario17FailingProbeStepsDown(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		const stops = 700 * time.Millisecond
+		a := makeCandidate(t, c.quorum("a"), "a", probed(w))
+		a.run(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			time.Sleep(stops)
+			if c.locks() != 3 {
+				t.Error("the lock was released under the running work")
+			}
+			return nil
+		})
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		events := watch(t, a)
+		want(t, events, time.Second, elector.Elected, "a", term.Token())
+		w.set(errors.New("the queue is not reachable"))
+		ended := wantReason(t, term, 3*time.Second+tick, elector.ReasonUnhealthy) // 3 failures, one a second
+		if !strings.Contains(ended.Error(), "the queue is not reachable") {
+			t.Errorf("the reason %q lacks the probe's words", ended)
+		}
+		if a.IsLeader() {
+			t.Error("IsLeader while unhealthy")
+		}
+		began := time.Now()
+		two := b.elected(time.Second)
+		if d := time.Since(began); d < stops-time.Millisecond || d > stops+20*time.Millisecond {
+			t.Errorf("b was elected %v after the step-down, the work took %v to stop", d, stops)
+		}
+		want(t, events, time.Second, elector.Stopping, "a", term.Token())
+		if ev := want(t, events, time.Second, elector.Released, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy || !strings.Contains(ev.Detail, "the queue") {
+			t.Errorf("event %+v", ev)
+		}
+		want(t, events, time.Second, elector.Elected, "b", two.Token())
+		// Not a candidate until it has recovered.
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "the queue is not reachable") {
+			t.Errorf("Check: %v", err)
+		}
+		b.shutdown()
+		a.quiet(5 * shortLease)
+		if lines := a.log.lines("unhealthy: not campaigning"); len(lines) != 1 {
+			t.Errorf("said %d times", len(lines))
+		}
+		w.set(nil)
+		a.elected(2 * time.Second)
+		if err := a.Check(); err != nil {
+			t.Errorf("Check: %v", err)
+		}
+	})
+}
+
+func TestScenario17CooldownDoublesPerTrip(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		a := c.start("a", probed(w), func(cfg *elector.Config) { cfg.Cooldown = 2 * time.Second })
+		wait := 2 * time.Second
+		for range 7 {
+			term := a.elected(time.Minute)
+			w.set(errors.New("sick"))
+			wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
+			began := time.Now()
+			w.set(nil)
+			next := a.elected(time.Minute)
+			if d := time.Since(began); d < wait || d > wait+2*time.Second {
+				t.Errorf("back after %v, want %v", d, wait)
+			}
+			wait = min(2*wait, 32*time.Second)
+			a.terms <- next
+		}
+		term := <-a.terms
+		time.Sleep(5 * shortLease) // a good term
+		w.set(errors.New("sick"))
+		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
+		w.set(nil)
+		a.elected(5 * time.Second)
+	})
+}
+
+func TestScenario18ProbeHangsForEver(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w, free := &ward{}, make(chan struct{})
+		defer close(free)
+		a := c.start("a", probed(w))
+		term := a.elected(time.Minute)
+		b := c.start("b")
+		time.Sleep(shortLease)
+		c.nodes[0].took()
+		w.do(func(context.Context) error { <-free; return nil }) // ignores its context
+		began := time.Now()
+		wantReason(t, term, 8*time.Second, elector.ReasonUnhealthy) // 3 x (interval + time-out) + interval
+		t.Logf("tripped after %v", time.Since(began))
+		// Renewal never waited for it.
+		var last time.Time
+		for _, cl := range c.nodes[0].took() {
+			if cl.script == "renew" && cl.from("a") {
+				if !last.IsZero() && cl.at.Sub(last) > shortLease/4+10*time.Millisecond {
+					t.Errorf("a renewal came %v after the one before", cl.at.Sub(last))
+				}
+				last = cl.at
+			}
+		}
+		b.elected(time.Second)
+		time.Sleep(20 * shortLease)
+		if n := w.most.Load(); n != 1 {
+			t.Errorf("%d runs of the probe at once", n)
+		}
+	})
+}
+
+func TestScenario18ProbePanics(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		a := c.start("a", probed(w))
+		term := a.elected(time.Minute)
+		w.do(func(context.Context) error { panic("nil map") })
+		if ended := wantReason(t, term, 5*time.Second, elector.ReasonUnhealthy); !strings.Contains(ended.Error(), "nil map") {
+			t.Errorf("reason %v", ended)
+		}
+		w.set(nil)
+		a.elected(3 * shortLease)
+	})
+}
+
+func TestScenario20SlowAndFlakyProbesCostNothing(t *testing.T) {
+	for name, check := range map[string]func(*int) func(context.Context) error{
+		"slow but passing": func(*int) func(context.Context) error {
+			return func(context.Context) error { time.Sleep(900 * time.Millisecond); return nil }
+		},
+		"one in three fails": func(n *int) func(context.Context) error {
+			return func(context.Context) error {
+				if *n++; *n%3 == 0 {
+					return errors.New("flaky")
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				w, n := &ward{}, 0
+				w.do(check(&n))
+				a := c.start("a", probed(w))
+				term := a.elected(time.Minute)
+				time.Sleep(30 * shortLease)
+				if !term.Valid() {
+					t.Errorf("lost: %v", term.Err())
+				}
+			})
+		})
+	}
+}
+
+func TestScenario20AllUnhealthyNobodyLeads(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		wards := map[string]*ward{"a": {}, "b": {}}
+		var all []*candidate
+		for id, w := range wards {
+			w.set(errors.New(id + " has no disk"))
+			all = append(all, c.start(id, probed(w)))
+		}
+		time.Sleep(5 * shortLease)
+		for _, x := range all {
+			if len(x.terms) > 0 {
+				t.Errorf("%s leads", x.ID())
+			}
+			if err := x.Check(); err == nil || !strings.Contains(err.Error(), x.ID()+" has no disk") {
+				t.Errorf("%s: Check: %v", x.ID(), err)
+			}
+		}
+		if _, err := all[0].Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+			t.Errorf("Leader: %v", err)
+		}
+		wards["b"].set(nil)
+		for _, x := range all {
+			if x.ID() == "b" {
+				x.elected(3 * time.Second)
+			}
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func TestScenario12KeyDeletedOnAMajority(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				time.Sleep(shortLease + time.Second)
+				for _, nd := range c.nodes[:n/2+1] {
+					nd.server().Del(lockKey)
+				}
+				wantReason(t, term, shortLease/4, elector.ReasonLost)
+				if next := a.elected(2 * shortLease); next.Token() <= term.Token() {
+					t.Errorf("token %d after %d", next.Token(), term.Token())
+				}
+			})
+		})
+	}
+}
+
+func TestScenario12KeyOverwritten(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				time.Sleep(shortLease + time.Second)
+				for _, nd := range c.nodes[:n/2+1] {
+					if err := nd.server().Set(lockKey, "maintenance by joe"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				wantReason(t, term, shortLease/4, elector.ReasonLost)
+				a.quiet(10 * shortLease)
+				if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) || !strings.Contains(err.Error(), "maintenance by joe") {
+					t.Errorf("Check does not name the key and its value: %v", err)
+				}
+				if lines := a.log.lines("unable to take part"); len(lines) != 1 {
+					t.Errorf("said %d times", len(lines))
+				}
+				for _, nd := range c.nodes {
+					if v, _ := nd.server().Get(lockKey); strings.Contains(v, "joe") {
+						nd.server().Del(lockKey)
+					}
+				}
+				if next := a.elected(2 * shortLease); next.Token() <= term.Token() {
+					t.Errorf("token %d after %d", next.Token(), term.Token())
+				}
+			})
+		})
+	}
+}
+
+func TestScenario12FlushAll(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				all := []*candidate{c.start("a"), c.start("b")}
+				_, term := first(t, 3*shortLease, all...)
+				defer never2(t, all...)()
+				last := term.Token()
+				for range 5 {
+					time.Sleep(shortLease + time.Second)
+					for _, nd := range c.nodes {
+						nd.server().FlushAll()
+					}
+					wantReason(t, term, shortLease/4, elector.ReasonLost)
+					_, term = first(t, 3*shortLease, all...)
+					if term.Token() <= last {
+						t.Fatalf("token %d after %d", term.Token(), last)
+					}
+					last = term.Token()
+				}
+			})
+		})
+	}
+}
+
+// While nobody looks: everything is gone, counters too.
+func TestScenario12FlushAllWithoutALeader(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		last := c.seed().Token()
+		for range 3 {
+			for _, nd := range c.nodes {
+				nd.server().FlushAll()
+			}
+			a := c.start("a")
+			term := a.elected(3 * shortLease)
+			if term.Token() <= last {
+				t.Fatalf("token %d after %d", term.Token(), last)
+			}
+			last = term.Token()
+			a.shutdown()
+		}
+	})
+}
+
+func TestScenario15OwnClaimWhoseReplyWasLost(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				c.seed()
+				for _, nd := range c.nodes {
+					nd.loseReply("claim", 1)
+				}
+				a := c.start("a")
+				term := a.elected(shortLease / 8) // not after the phantom's lease
+				time.Sleep(3 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("lost: %v", term.Err())
+				}
+			})
+		})
+	}
+}
+
+// wantTwins makes a quorum of the numbered nodes, each under an address of its
+// own, and wants it to be refused.
+func wantTwins(t *testing.T, c *cluster, nodes ...int) {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for i, nd := range nodes {
+		cl := c.client("a", nd)
+		cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
+		defer cl.Close()
+		clients = append(clients, cl)
+	}
+	q, err := elector.NewQuorum(clients...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	a := makeCandidate(t, q, "a").run(nil)
+	err = a.endedOrElected(3 * shortLease)
+	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(err.Error(), "10.0.0.") {
+		t.Errorf("error %q does not say which", err)
+	}
+}
+
+func TestKeysOfAnotherTypeAreNamed(t *testing.T) {
+	for _, key := range []string{"lock", "fence", "new", "pause", "next"} {
+		t.Run(key, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				name := "mandate:{orders}:" + key
+				if _, err := c.nodes[0].server().Push(name, "x"); err != nil {
+					t.Fatal(err)
+				}
+				err := c.start("a").ended(time.Minute)
+				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "remove that key") {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestCounterThatIsNoCounterIsNamed(t *testing.T) {
+	for _, value := range []string{"hello", "-1", "1.5", "9007199254740991"} {
+		t.Run(value, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				if err := c.nodes[0].server().Set(fenceKey, value); err != nil {
+					t.Fatal(err)
+				}
+				err := c.start("a").ended(time.Minute)
+				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), fenceKey) {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A history of another type costs the history, not the election.
+func TestHistoryOfAnotherType(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, nd := range c.nodes {
+			if _, err := nd.server().Push("mandate:{orders}:history", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, b := c.start("a"), c.start("b")
+		one, _ := first(t, 3*shortLease, a, b)
+		if l, err := b.Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
+			t.Errorf("leader %+v, %v", l, err)
+		}
+		one.shutdown()
+		first(t, time.Second, others([]*candidate{a, b}, one)...)
+	})
+}
+
+func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				b, d := c.start("b"), c.start("d")
+				events := watch(t, b)
+				b.quiet(shortLease)
+				want(t, events, time.Second, elector.Elected, "a", term.Token())
+				for _, nd := range c.nodes {
+					nd.took()
+				}
+				messages := []string{
+					"", "x", "{", "null", "[]", `{"v":1}`, strings.Repeat("x", 1<<20), "\xff\x00", `{"v":1,"kind":"released"}`,
+					`{"v":1,"kind":"released","election":"other","token":99999999999999}`,
+					`{"v":"one","kind":[],"election":{}}`,
+					fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d}`, term.Token()),
+					fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"next":"%s"}`, term.Token(), strings.Repeat("n", 9999)),
+					fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":%d}`, term.Token()+5),
+					`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":9007199254740991}`,
+					`{"v":1,"kind":"released","election":"orders","token":9007199254740991}`,
+					`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":18446744073709551615}`,
+					"released", "released x", "elected ", "elected -1", "released 18446744073709551615 x", fmt.Sprint("elected ", term.Token()+5),
+					fmt.Sprint("released ", term.Token()), fmt.Sprint("released ", term.Token(), " ", strings.Repeat("n ", 9999)),
+				}
+				const rounds = 500
+				for range rounds {
+					m := messages[rand.IntN(len(messages))]
+					for _, nd := range c.nodes {
+						nd.server().Publish("mandate:{orders}:"+[]string{"events", "wake"}[rand.IntN(2)], m)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if !term.Valid() {
+					t.Fatalf("messages ended the term: %v", term.Err())
+				}
+				claims := 0
+				for _, cl := range c.nodes[0].took() {
+					if cl.script == "claim" {
+						claims++
+					}
+				}
+				if claims > rounds/10 {
+					t.Errorf("%d messages made two followers claim %d times", rounds, claims)
+				}
+				for len(events) > 0 {
+					t.Errorf("reported as true: %+v", <-events)
+				}
+				a.shutdown()
+				_, next := first(t, shortLease, b, d)
+				if next.Token() <= term.Token() || next.Token() > term.Token()+uint64(time.Hour/time.Millisecond) {
+					t.Errorf("token %d after %d", next.Token(), term.Token())
+				}
+				for _, x := range []*candidate{b, d} {
+					if lines := x.log.lines("WARN"); len(lines) > 0 {
+						t.Errorf("%s complains: %q", x.ID(), lines)
+					}
+				}
+			})
+		})
+	}
+}

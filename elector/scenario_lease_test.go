@@ -1,0 +1,127 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// deadlineAfter is how long a term of the default timing may be believed, counted
+// from the moment before its newest renewal was sent.
+const deadlineAfter = shortLease - shortLease/100 - 2*time.Millisecond - shortLease/4
+
+func TestScenario03OneLostRenewReplyCostsNothing(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				for _, nd := range c.nodes {
+					lost := 0
+					nd.on(func(cl call, p *server.Peer) bool {
+						if cl.script != "renew" || lost == 3 {
+							return false
+						}
+						lost++
+						nd.run(cl) // applied ...
+						p.Close()  // ... and never answered
+						return true
+					})
+				}
+				time.Sleep(10 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("lost: %v", term.Err())
+				}
+			})
+		})
+	}
+}
+
+func TestScenario03LostRenewRepliesAreNeverBelieved(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(2*shortLease + time.Second)
+		calls := c.nodes[0].took()
+		var sent time.Time // of the newest renewal that was answered
+		for _, cl := range calls {
+			if cl.script == "renew" {
+				sent = cl.at
+			}
+		}
+		nd := c.nodes[0]
+		nd.on(func(cl call, p *server.Peer) bool {
+			if cl.script != "renew" {
+				return false
+			}
+			nd.run(cl)
+			p.Close()
+			return true
+		})
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		if d := time.Since(sent); d != deadlineAfter-wire {
+			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
+		}
+		if len(a.log.lines("unable to take part")) != 1 {
+			t.Errorf("said %d times", len(a.log.lines("unable to take part")))
+		}
+	})
+}
+
+func TestScenario05ClockStepOnOneNodeOfThree(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		for _, nd := range c.nodes {
+			nd.server().FastForward(time.Hour) // its clock steps ahead: the lock expires
+			b.quiet(shortLease)
+			if !term.Valid() {
+				t.Fatalf("a step on one node ended the term: %v", term.Err())
+			}
+			if c.locks() != 3 {
+				t.Error("the lock was not planted again")
+			}
+		}
+	})
+}
+
+func TestScenario06ShortAndFractionalLeases(t *testing.T) {
+	for _, l := range []time.Duration{50 * time.Millisecond, 333 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(l.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				c.each(fault{delay: 500 * time.Microsecond})
+				lease := func(cfg *elector.Config) { cfg.Lease = l }
+				a := c.start("a", lease)
+				term := a.elected(5 * l)
+				b := c.start("b", lease)
+				b.quiet(50 * l)
+				if !term.Valid() {
+					t.Fatalf("lost: %v", term.Err())
+				}
+				a.shutdown()
+				b.elected(l / 2)
+			})
+		})
+	}
+}
+
+func TestScenario06LeaseShorterThanTheRoundTrip(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.each(fault{delay: 40 * time.Millisecond})
+		a := c.start("a", func(cfg *elector.Config) { cfg.Lease = 50 * time.Millisecond })
+		a.quiet(20 * time.Second)
+		if err := a.Check(); err == nil || !errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("Check: %v", err)
+		}
+		if n := len(a.log.lines("WARN")); n > 3 {
+			t.Errorf("%d warnings in 20 s", n)
+		}
+	})
+}

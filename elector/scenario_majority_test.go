@@ -1,0 +1,217 @@
+package elector_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// never2 checks from now on, every few milliseconds, that at most one term is valid.
+func never2(t *testing.T, cs ...*candidate) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			var who []string
+			for _, c := range cs {
+				if c.IsLeader() {
+					who = append(who, c.ID())
+				}
+			}
+			if len(who) > 1 {
+				t.Errorf("two valid terms: %v", who)
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+func TestScenario09MajorityDown(t *testing.T) {
+	for name, f := range map[string]fault{"refused": down, "frozen": frozen, "cut": cut} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				all := []*candidate{c.start("a"), c.start("b"), c.start("c")}
+				leader, term := first(t, 3*shortLease, all...)
+				time.Sleep(shortLease)
+				defer never2(t, all...)()
+				for _, nd := range c.nodes[:2] {
+					nd.set(f)
+				}
+				began := time.Now()
+				wantReason(t, term, shortLease, elector.ReasonExpired)
+				if d := time.Since(began); d > deadlineAfter {
+					t.Errorf("led for %v without a majority", d)
+				}
+				if leader.IsLeader() {
+					t.Error("IsLeader after the deadline")
+				}
+				time.Sleep(12 * shortLease)
+				for _, x := range all {
+					if len(x.terms) > 0 {
+						t.Fatalf("%s was elected by a minority", x.ID())
+					}
+					if lines := x.log.lines(""); len(lines) > 15 {
+						t.Errorf("%s: the log floods: %d lines", x.ID(), len(lines))
+					}
+					if x.Check() == nil {
+						t.Errorf("%s is ready", x.ID())
+					}
+				}
+				c.heal()
+				_, next := first(t, shortLease/2, all...)
+				if next.Token() <= term.Token() {
+					t.Errorf("token %d after %d", next.Token(), term.Token())
+				}
+				time.Sleep(shortLease)
+				for _, x := range all {
+					if err := x.Check(); err != nil {
+						t.Errorf("%s: %v", x.ID(), err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestScenario10LeaderOnTheMinoritySide(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		stop := never2(t, a, b)
+		c.nodes[0].set(cut, "b")
+		c.nodes[1].set(cut, "a")
+		c.nodes[2].set(cut, "a")
+		began := time.Now()
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		if d := time.Since(began); d > deadlineAfter {
+			t.Errorf("stopped only after %v", d)
+		}
+		two := b.elected(shortLease)
+		if d := time.Since(began); d > shortLease+shortLease/4 {
+			t.Errorf("the other side elected after %v", d)
+		}
+		if two.Token() <= term.Token() {
+			t.Errorf("token %d after %d", two.Token(), term.Token())
+		}
+		time.Sleep(5 * shortLease)
+		c.heal()
+		time.Sleep(5 * shortLease)
+		stop()
+		if !two.Valid() || len(a.terms) > 0 {
+			t.Errorf("healing cost the term: %v", two.Err())
+		}
+		if c.locks() != 3 {
+			t.Errorf("%d locks", c.locks())
+		}
+		if err := a.Check(); err != nil {
+			t.Errorf("a: %v", err)
+		}
+	})
+}
+
+func TestScenario11OneNodeRestartsEmpty(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		for _, nd := range c.nodes { // one after the other
+			nd.restartEmpty()
+			// At the next renewal; one or two later where a pool still has connections
+			// to the old process (in a bubble it can't see that they are dead).
+			eventually(t, shortLease, "planted again", func() bool { return c.locks() == 3 })
+			b.quiet(shortLease)
+			if !term.Valid() {
+				t.Fatalf("lost: %v", term.Err())
+			}
+		}
+	})
+}
+
+func TestScenario11ANodeThatForgotGrantsNothingForALease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease)
+		// The leader can't reach two of the nodes any more, and one of them
+		// forgets: with that node's vote b could win beside it, at once.
+		c.nodes[1].set(cut, "a")
+		c.nodes[2].set(cut, "a")
+		c.nodes[1].restartEmpty()
+		c.nodes[2].restartEmpty()
+		b := c.start("b")
+		stop := never2(t, a, b)
+		began := time.Now()
+		two := b.elected(3 * shortLease)
+		if d := time.Since(began); d < shortLease {
+			t.Errorf("nodes that forgot voted after %v", d)
+		}
+		stop()
+		if two.Token() <= term.Token() {
+			t.Errorf("token %d after %d", two.Token(), term.Token())
+		}
+	})
+}
+
+func TestScenario11APlantIsNoVote(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease)
+		c.nodes[2].set(down, "a")
+		c.nodes[1].restartEmpty()
+		c.nodes[0].took()
+		before := term.Deadline()
+		time.Sleep(shortLease / 2)
+		var renewals []time.Time
+		for _, cl := range c.nodes[0].took() {
+			if cl.script == "renew" {
+				renewals = append(renewals, cl.at)
+			}
+		}
+		if len(renewals) < 2 {
+			t.Fatalf("%d renewals", len(renewals))
+		}
+		// The round that planted had no majority: it is tried again soon.
+		if gap := renewals[1].Sub(renewals[0]); gap > shortLease/16+10*time.Millisecond {
+			t.Errorf("the plant counted as a vote: the next renewal came %v later", gap)
+		}
+		if !term.Valid() || !term.Deadline().After(before) {
+			t.Errorf("lost: %v", term.Err())
+		}
+	})
+}
+
+// A majority that forgot at once costs the term, unless one of them was planted
+// before the other was asked. Never two terms, and never an older token.
+func TestScenario11MajorityRestartsEmpty(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all := []*candidate{c.start("a"), c.start("b")}
+		_, term := first(t, 3*shortLease, all...)
+		defer never2(t, all...)()
+		for range 5 {
+			time.Sleep(shortLease + time.Second)
+			for _, nd := range c.nodes[1:] {
+				nd.restartEmpty()
+			}
+			time.Sleep(shortLease)
+			if term.Valid() {
+				continue
+			}
+			last := term.Token()
+			wantReason(t, term, 0, elector.ReasonLost)
+			if _, term = first(t, 2*shortLease, all...); term.Token() <= last {
+				t.Fatalf("token %d after %d", term.Token(), last)
+			}
+		}
+	})
+}

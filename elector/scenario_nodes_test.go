@@ -1,0 +1,195 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func TestScenario07HungMinorityNodeCostsNothing(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				c.each(fault{delay: 200 * time.Microsecond})
+				c.seed()
+				for _, nd := range c.nodes[n/2+1:] {
+					nd.set(frozen)
+				}
+				leader := c.start("c0")
+				term := leader.elected(time.Second)
+				all := []*candidate{leader}
+				for i := range 3 {
+					all = append(all, c.start(fmt.Sprintf("c%d", i+1)))
+				}
+				for len(all) > 1 {
+					time.Sleep(3 * shortLease) // renewals
+					if !term.Valid() {
+						t.Fatalf("the term was lost: %v", term.Err())
+					}
+					began := time.Now()
+					leader.stop()
+					all = others(all, leader)
+					next, after := first(t, time.Second, all...)
+					gap := time.Since(began)
+					if gap > 50*time.Millisecond {
+						t.Errorf("hand-over among %d took %v", len(all), gap)
+					}
+					if err := leader.ended(time.Second); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("shutdown took %v", took)
+					}
+					if after.Token() <= term.Token() {
+						t.Errorf("token %d after %d", after.Token(), term.Token())
+					}
+					leader, term = next, after
+				}
+				if n := len(leader.log.lines("a redis node does not take part")); n != len(c.nodes)/2 {
+					t.Errorf("the hung nodes were reported %d times", n)
+				}
+			})
+		})
+	}
+}
+
+func TestScenario07HungFromTheStart(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.nodes[1].set(frozen)
+		a := c.start("a")
+		a.elected(2 * shortLease) // nodes that know nothing vote after a lease
+		st, err := a.q.Status(t.Context(), "", "orders")
+		if err != nil || st.Leader == nil || st.Leader.Candidate != "a" {
+			t.Fatalf("status %+v, %v", st, err)
+		}
+		if n := st.Nodes[1]; n.Reachable || n.Error == "" {
+			t.Errorf("the hung node: %+v", n)
+		}
+		if err := a.Check(); err != nil {
+			t.Errorf("Check: %v", err)
+		}
+	})
+}
+
+var brokenNodes = map[string]struct {
+	hurt, mend func(*node)
+	says       string
+}{
+	"refused":  {func(n *node) { n.set(down) }, (*node).heal, "connection refused"},
+	"LOADING":  {func(n *node) { n.say("LOADING Redis is loading the dataset in memory") }, func(n *node) { n.say("") }, "LOADING"},
+	"READONLY": {func(n *node) { n.say("READONLY You can't write against a read only replica.") }, func(n *node) { n.say("") }, "READONLY"},
+	"NOAUTH": {
+		func(n *node) { n.server().RequireAuth("secret"); n.reset("") },
+		func(n *node) { n.server().RequireAuth(""); n.reset("") }, "give the password",
+	},
+}
+
+func TestScenario08OneNodeBroken(t *testing.T) {
+	for name, tc := range brokenNodes {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				tc.hurt(c.nodes[2])
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				time.Sleep(20 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("lost: %v", term.Err())
+				}
+				said := a.log.lines("a redis node does not take part", "127.0.0.1:7003", tc.says)
+				if len(said) != 1 || len(a.log.lines("a redis node does not take part")) != 1 {
+					t.Errorf("want it said once: %q", a.log.lines("WARN"))
+				}
+				tc.mend(c.nodes[2])
+				time.Sleep(2 * shortLease)
+				if len(a.log.lines("takes part again", "127.0.0.1:7003")) != 1 {
+					t.Error("its return was not said")
+				}
+				if c.locks() != 3 || !term.Valid() {
+					t.Errorf("%d locks, valid %v", c.locks(), term.Valid())
+				}
+			})
+		})
+	}
+}
+
+func TestScenario08DownAtTheStart(t *testing.T) {
+	for name, tc := range brokenNodes {
+		for _, n := range []int{1, 3} {
+			if name == "NOAUTH" {
+				continue // waiting would not cure it
+			}
+			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					for _, nd := range c.nodes {
+						tc.hurt(nd)
+					}
+					a := c.start("a")
+					a.quiet(30 * shortLease)
+					if err := a.Check(); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), tc.says) {
+						t.Errorf("Check: %v", err)
+					}
+					if lines := a.log.lines("unable to take part", tc.says); len(lines) != 1 {
+						t.Errorf("said %d times", len(lines))
+					}
+					if lines := a.log.lines(""); len(lines) > 4+n {
+						t.Errorf("the log floods: %d lines", len(lines))
+					}
+					if _, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
+						t.Errorf("Leader: %v", err)
+					}
+					for _, nd := range c.nodes {
+						tc.mend(nd)
+					}
+					a.elected(2 * shortLease)
+					if err := a.Check(); err != nil {
+						t.Errorf("Check: %v", err)
+					}
+					if len(a.log.lines("able to take part again")) != 1 {
+						t.Error("its end was not said")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestScenario08WrongPasswordEverywhere(t *testing.T) {
+	for name, tc := range map[string]struct{ password, want string }{
+		"none":  {"", "give the password"},
+		"wrong": {"hunter2", "check user and password"},
+	} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					var clients []redis.UniversalClient
+					for i, nd := range c.nodes {
+						nd.server().RequireAuth("secret")
+						cl := c.client("a", i)
+						o := cl.Options()
+						o.Password = tc.password
+						defer cl.Close()
+						clients = append(clients, cl)
+					}
+					q, err := elector.NewQuorum(clients...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { q.Close() })
+					err = makeCandidate(t, q, "a").run(nil).ended(time.Minute)
+					if !errors.Is(err, elector.ErrPermanent) {
+						t.Fatalf("Run returned %v", err)
+					}
+					if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
+						t.Errorf("error %q does not say what to mend, and where", err)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package elector_test
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const realLease = time.Second
+
+func leaseOf(d time.Duration) func(*elector.Config) {
+	return func(cfg *elector.Config) { cfg.Lease = d }
+}
+
+func TestScenario07RealHungMinorityNode(t *testing.T) {
+	servers := realServers(t, 3)
+	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
+	one := a.elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
+	b.quiet(realLease)
+	servers[2].signal(t, syscall.SIGSTOP)
+	defer servers[2].signal(t, syscall.SIGCONT)
+	b.quiet(3 * realLease)
+	if !one.Valid() {
+		t.Fatalf("lost: %v", one.Err())
+	}
+	began := time.Now()
+	a.stop()
+	two := b.elected(realLease)
+	if gap := two.Since().Sub(began); gap > realLease/4 {
+		t.Errorf("hand-over took %v", gap)
+	}
+	if err := a.ended(realLease); err != nil {
+		t.Error(err)
+	}
+	// A newcomer that dials the hung node claims as fast.
+	d := makeCandidate(t, realQuorum(t, servers...), "d", leaseOf(realLease)).run(nil)
+	d.quiet(realLease)
+	began = time.Now()
+	b.stop()
+	if gap := d.elected(realLease).Since().Sub(began); gap > realLease/4 {
+		t.Errorf("hand-over to a newcomer took %v", gap)
+	}
+	servers[2].signal(t, syscall.SIGCONT)
+	time.Sleep(realLease)
+	if err := d.Check(); err != nil || !d.IsLeader() {
+		t.Errorf("after the node's return: %v, leads %v", err, d.IsLeader())
+	}
+}
+
+func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
+	servers := realServers(t, 3)
+	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
+	term := a.elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
+	for _, s := range servers {
+		s.kill()
+		s.start(t)
+		op := s.client(t)
+		eventually(t, realLease, "planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
+		b.quiet(realLease)
+		if !term.Valid() {
+			t.Fatalf("lost: %v", term.Err())
+		}
+	}
+}
+
+func TestScenario16RealPasswordRotated(t *testing.T) {
+	s := realServers(t, 1)[0]
+	// The first candidate has seen the election work from outside, the second has led.
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
+	one := a.elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
+	b.quiet(realLease / 2)
+	a.shutdown()
+	term := b.elected(realLease)
+	s.do(t, "CONFIG", "SET", "requirepass", "new")
+	if err := s.client(t, withPassword("new")).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, term, realLease, elector.ReasonExpired)
+	time.Sleep(2 * realLease)
+	select {
+	case <-b.done:
+		t.Fatalf("Run ended: %v", b.result)
+	default:
+	}
+	if err := b.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "unauthenticated") {
+		t.Errorf("Check: %v", err)
+	}
+	if n := len(b.log.lines("unable to take part")); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+	if err := s.client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if next := b.elected(2 * realLease); next.Token() <= term.Token() || next.Token() <= one.Token() {
+		t.Errorf("token %d after %d", next.Token(), term.Token())
+	}
+}
+
+func TestScenario08RealWrongPassword(t *testing.T) {
+	s := realServers(t, 1, "--requirepass", "secret")[0]
+	for url, want := range map[string]string{
+		"redis://:hunter2@" + s.addr:       "check user and password",
+		"redis://joe:hunter2@" + s.addr:    "check user and password",
+		"redis://default:secret@" + s.addr: "",
+	} {
+		q, err := elector.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
+		if want == "" {
+			a.elected(5 * realLease)
+			continue
+		}
+		err = a.endedOrElected(5 * realLease)
+		if err == nil || !strings.Contains(err.Error(), elector.ErrPermanent.Error()) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: Run returned %v", url, err)
+		}
+	}
+}
+
+// A user that has all rights but the channels.
+func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
+	s := realServers(t, 1)[0]
+	s.do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
+	start := func(id string) *candidate {
+		q, err := elector.Open("redis://worker:pw@" + s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		return makeCandidate(t, q, id, leaseOf(realLease)).run(nil)
+	}
+	a := start("a")
+	one := a.elected(5 * realLease)
+	b := start("b")
+	b.quiet(2 * realLease)
+	if !one.Valid() {
+		t.Fatalf("lost: %v", one.Err())
+	}
+	a.shutdown()
+	if two := b.elected(realLease + realLease/4); two.Token() <= one.Token() {
+		t.Errorf("token %d after %d", two.Token(), one.Token())
+	}
+	if err := b.Check(); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
+func TestScenario16bRealOutOfMemory(t *testing.T) {
+	s := realServers(t, 1)[0]
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
+	term := a.elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
+	b.quiet(realLease / 2)
+	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	b.quiet(3 * realLease)
+	if !term.Valid() {
+		t.Fatalf("lost: %v", term.Err())
+	}
+	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	time.Sleep(realLease)
+	a.shutdown()
+	b.elected(2 * realLease)
+}
+
+func withPassword(pw string) func(*redisOptions) { return func(o *redisOptions) { o.Password = pw } }

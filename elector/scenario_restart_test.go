@@ -1,0 +1,227 @@
+package elector_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// crash ends a candidate without a word to Redis.
+func (c *cluster) crash(x *candidate) {
+	c.each(cut, x.ID())
+	x.stop()
+}
+
+func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				old := c.start("a")
+				one := old.elected(3 * shortLease)
+				watcher := makeCandidate(t, c.quorum("watcher"), "watcher")
+				events := watch(t, watcher)
+				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				time.Sleep(shortLease)
+				c.crash(old)
+				again := makeCandidate(t, c.quorum("restarted"), "a").run(nil)
+				two := again.elected(shortLease + 100*time.Millisecond)
+				if two.Token() <= one.Token() {
+					t.Errorf("token %d after %d", two.Token(), one.Token())
+				}
+				if lines := again.log.lines("under our id"); len(lines) != 1 {
+					t.Errorf("said %d times that the id is in use", len(lines))
+				}
+				for {
+					ev := next(t, events, 2*shortLease)
+					if ev.Kind == elector.Elected {
+						if ev.Candidate != "a" || ev.Token != two.Token() {
+							t.Errorf("event %+v", ev)
+						}
+						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// A renewal of the old term that arrives in the new one must not count for it.
+func TestScenario26LateRenewalOfAnEarlierTerm(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a, b := c.start("a"), c.start("b")
+				x, one := first(t, 3*shortLease, a, b)
+				y := others([]*candidate{a, b}, x)[0]
+				time.Sleep(shortLease)
+				defer never2(t, a, b)()
+				for _, nd := range c.nodes {
+					nd.set(fault{up: hold, down: hold}, x.ID()) // renewals, and then the release, are kept on the way
+				}
+				wantReason(t, one, shortLease, elector.ReasonExpired)
+				two := y.elected(shortLease)
+				time.Sleep(time.Second)
+				value, _ := c.nodes[0].server().Get(lockKey)
+				c.heal() // now they arrive
+				time.Sleep(3 * shortLease)
+				if !two.Valid() {
+					t.Fatalf("the late requests ended the new term: %v", two.Err())
+				}
+				for i, nd := range c.nodes {
+					if v, _ := nd.server().Get(lockKey); v != value {
+						t.Errorf("node %d: the lock is %q, was %q", i, v, value)
+					}
+				}
+				if len(x.terms) > 0 {
+					t.Error("the old leader came back beside the new one")
+				}
+			})
+		})
+	}
+}
+
+func TestScenario26LostAndWonAgainInQuickSuccession(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		running := 0
+		a := makeCandidate(t, c.quorum("a"), "a")
+		a.run(func(ctx context.Context, _ *elector.Term) error {
+			mu.Lock()
+			if running++; running > 1 {
+				t.Error("two terms of one Elector at once")
+			}
+			mu.Unlock()
+			<-ctx.Done()
+			time.Sleep(300 * time.Millisecond)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return nil
+		})
+		last := uint64(0)
+		for range 20 {
+			term := a.elected(3 * shortLease)
+			if term.Token() <= last {
+				t.Fatalf("token %d after %d", term.Token(), last)
+			}
+			last = term.Token()
+			time.Sleep(time.Second)
+			c.nodes[0].server().Del(lockKey)
+			wantReason(t, term, shortLease/4, elector.ReasonLost)
+		}
+	})
+}
+
+func TestScenario27ShutdownTwiceAtOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range 10 {
+			a := c.start(fmt.Sprintf("a%d", i))
+			a.elected(3 * shortLease)
+			began := time.Now()
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(a.stop)
+				wg.Go(func() {
+					if err := a.Resign(t.Context()); err != nil {
+						t.Errorf("Resign: %v", err)
+					}
+				})
+			}
+			wg.Wait()
+			if err := a.ended(time.Second); err != nil {
+				t.Error(err)
+			}
+			if d := time.Since(began); d > 50*time.Millisecond {
+				t.Errorf("took %v", d)
+			}
+			time.Sleep(time.Millisecond)
+			if c.locks() != 0 {
+				t.Error("the lock was kept")
+			}
+		}
+	})
+}
+
+func TestScenario27ShutdownWhileNothingAnswers(t *testing.T) {
+	for name, f := range map[string]fault{"frozen": frozen, "refused": down, "cut": cut} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				a.elected(3 * shortLease)
+				b := c.start("b")
+				b.quiet(shortLease)
+				c.each(f)
+				for _, x := range []*candidate{a, b} {
+					time.Sleep(100 * time.Millisecond)
+					began := time.Now()
+					x.shutdown()
+					if d := time.Since(began); d > shortLease/2 {
+						t.Errorf("%s: shutdown took %v", x.ID(), d)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A context that ends in the middle of a claim leaves no orphan behind.
+func TestScenario14CancelledInTheMiddleOfAClaim(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				c.seed()
+				for i, nd := range c.nodes {
+					nd.set(fault{delay: time.Duration(10+10*i) * time.Millisecond})
+				}
+				for after := time.Duration(0); after < 100*time.Millisecond; after += 3 * time.Millisecond {
+					a := c.start(fmt.Sprint("a", after.Milliseconds()))
+					time.Sleep(after)
+					a.stop()
+					if err := a.ended(time.Second); err != nil {
+						t.Errorf("after %v: %v", after, err)
+					}
+					eventually(t, 200*time.Millisecond, fmt.Sprintf("no orphan key after a claim cancelled at %v", after), func() bool { return c.locks() == 0 })
+					time.Sleep(200 * time.Millisecond)
+					if n := c.locks(); n != 0 {
+						t.Errorf("after %v: a late claim left %d keys", after, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestScenario14LateClaimOnAFrozenNode(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.seed()
+		a := c.start("a")
+		a.elected(time.Second)
+		b := c.start("b")
+		b.quiet(time.Second)
+		for _, nd := range c.nodes {
+			nd.set(frozen, "b")
+		}
+		a.shutdown()
+		time.Sleep(500 * time.Millisecond) // b hears nothing
+		b.stop()
+		if err := b.ended(shortLease); err != nil {
+			t.Error(err)
+		}
+		c.heal() // what b had sent arrives
+		time.Sleep(time.Second)
+		d := c.start("d")
+		term := d.elected(shortLease + time.Second)
+		time.Sleep(3 * shortLease)
+		if !term.Valid() {
+			t.Errorf("lost: %v", term.Err())
+		}
+		if v, _ := c.nodes[0].server().Get(lockKey); !strings.HasPrefix(v, "d/") {
+			t.Errorf("lock %q", v)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// beating has a heartbeat as work probe, and work that beats while alive holds.
+func (c *cluster) beating(t *testing.T, id string, alive *atomic.Bool, bound time.Duration) *candidate {
+	h := health.NewHeartbeat(bound)
+	x := makeCandidate(t, c.quorum(id), id, func(cfg *elector.Config) { cfg.WorkProbe = h })
+	return x.run(func(ctx context.Context, _ *elector.Term) error {
+		for ctx.Err() == nil {
+			if alive.Load() {
+				h.Beat()
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+}
+
+func TestScenario21StalledWorkLosesTheLeadership(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var aliveA, aliveB atomic.Bool
+		aliveA.Store(true)
+		aliveB.Store(true)
+		const bound = 2 * time.Second
+		a := c.beating(t, "a", &aliveA, bound)
+		term := a.elected(3 * shortLease)
+		b := c.beating(t, "b", &aliveB, bound)
+		b.quiet(5 * shortLease)
+		if !term.Valid() {
+			t.Fatalf("lost: %v", term.Err())
+		}
+		aliveA.Store(false)
+		ended := wantReason(t, term, bound+10*time.Millisecond, elector.ReasonUnhealthy)
+		if !strings.Contains(ended.Error(), "no progress") {
+			t.Errorf("reason %v", ended)
+		}
+		b.elected(20 * time.Millisecond)
+	})
+}
+
+func TestScenario16cAfterAStallCandidatesAreNotShutOut(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var never atomic.Bool // nobody's work makes progress
+		a, b := c.beating(t, "a", &never, time.Second), c.beating(t, "b", &never, time.Second)
+		seen := map[string]int{}
+		for range 8 {
+			x, term := first(t, 20*shortLease, a, b)
+			seen[x.ID()]++
+			wantReason(t, term, 2*time.Second, elector.ReasonUnhealthy)
+			// Followers and those that rest: their work is not asked.
+			for _, x := range []*candidate{a, b} {
+				if err := x.Check(); err != nil && !strings.Contains(err.Error(), "no progress") {
+					t.Errorf("%s: %v", x.ID(), err)
+				}
+			}
+		}
+		if seen["a"] == 0 || seen["b"] == 0 {
+			t.Errorf("terms: %v", seen)
+		}
+	})
+}
+
+// A port that only the leader opens: the start grace bridges the time until then.
+func TestScenario16cStartGrace(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var open atomic.Bool
+		p := health.Func(func(context.Context) error {
+			if !open.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		})
+		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) {
+			cfg.WorkProbe, cfg.WorkProbeSettings.StartGrace = p, 5*time.Second
+		})
+		a.run(func(ctx context.Context, _ *elector.Term) error {
+			time.Sleep(4 * time.Second)
+			open.Store(true)
+			<-ctx.Done()
+			open.Store(false)
+			return nil
+		})
+		term := a.elected(time.Minute)
+		time.Sleep(5 * shortLease)
+		if !term.Valid() {
+			t.Errorf("lost: %v", term.Err())
+		}
+	})
+}

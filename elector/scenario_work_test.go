@@ -1,0 +1,180 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func TestScenario22WorkIgnoresItsContext(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		w, free := &ward{}, make(chan struct{})
+		var overruns atomic.Int32
+		a := makeCandidate(t, c.quorum("a"), "a", probed(w), func(cfg *elector.Config) {
+			cfg.Cooldown = time.Second
+			cfg.OnOverrun = func(term *elector.Term) {
+				overruns.Add(1)
+				if term.Valid() {
+					t.Error("an overrun of a valid term")
+				}
+			}
+		})
+		a.run(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		events := watch(t, a)
+		b.quiet(shortLease)
+		stop := never2(t, a, b)
+		w.set(errors.New("sick"))
+		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
+		w.set(nil) // it would like to lead again
+		began := time.Now()
+		if a.IsLeader() || term.Valid() {
+			t.Error("leads after its end")
+		}
+		time.Sleep(shortLease / 2)
+		if c.locks() != 3 {
+			t.Error("the lock was released under the running work")
+		}
+		two := b.elected(shortLease)
+		if d := time.Since(began); d < shortLease*3/4-time.Second || d > shortLease+time.Second {
+			t.Errorf("b was elected %v after the step-down", d)
+		}
+		want(t, events, time.Second, elector.Elected, "a", term.Token())
+		want(t, events, shortLease, elector.Stopping, "a", term.Token())
+		if ev := want(t, events, shortLease, elector.Overrun, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy {
+			t.Errorf("event %+v", ev)
+		}
+		if n := overruns.Load(); n != 1 {
+			t.Errorf("OnOverrun was called %d times", n)
+		}
+		if len(a.log.lines("the work goes on although its lease has ended")) != 1 {
+			t.Error("not logged once")
+		}
+		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
+			t.Errorf("Check: %v", err)
+		}
+		b.shutdown()
+		if two.Valid() {
+			t.Error("b leads after its shutdown")
+		}
+		a.quiet(5 * shortLease) // nobody leads: no second local term
+		close(free)
+		if next := a.elected(shortLease); next.Token() <= two.Token() {
+			t.Errorf("token %d after %d", next.Token(), two.Token())
+		}
+		stop()
+		if n := overruns.Load(); n != 1 {
+			t.Errorf("OnOverrun was called %d times", n)
+		}
+	})
+}
+
+// After a voluntary end the lease is kept while the work drains, up to DrainTimeout.
+func TestScenario22DrainTimeout(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		free := make(chan struct{})
+		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
+		a.run(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.elected(time.Minute)
+		b := c.start("b")
+		b.quiet(shortLease)
+		a.stop()
+		wantReason(t, term, time.Second, elector.ReasonShutdown)
+		b.quiet(3*shortLease + shortLease/2)
+		if len(a.log.lines("the work goes on")) != 0 {
+			t.Error("an overrun although the lease was kept")
+		}
+		b.elected(shortLease)
+		if len(a.log.lines("the work goes on")) != 1 {
+			t.Error("no overrun was reported")
+		}
+		close(free)
+		if err := a.ended(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestScenario23WorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		a.run(func(context.Context, *elector.Term) error { return nil })
+		a.elected(3 * shortLease)
+		time.Sleep(10 * shortLease)
+		if n := len(a.terms); n < 90 || n > 100 {
+			t.Errorf("%d terms in 10 leases, want one per RestartDelay", n)
+		}
+	})
+}
+
+func TestScenario23GoexitEndsRun(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		a.run(func(context.Context, *elector.Term) error { runtime.Goexit(); return nil })
+		term := a.elected(time.Minute)
+		if err := a.ended(time.Minute); err == nil || !strings.Contains(err.Error(), "Goexit") {
+			t.Errorf("Run returned %v", err)
+		}
+		wantReason(t, term, 0, elector.ReasonPanicked)
+		if c.locks() != 0 {
+			t.Error("the lock was kept")
+		}
+	})
+}
+
+func TestScenario24SlowObserversDelayNothing(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var slow []<-chan elector.Event
+		for range 20 {
+			slow = append(slow, a.Observe(ctx)) // nobody reads
+		}
+		a.run(nil)
+		term := a.elected(time.Minute)
+		for i := range 1000 {
+			c.nodes[0].server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":1}`)
+			if i%100 == 0 {
+				time.Sleep(shortLease / 4)
+			}
+		}
+		c.nodes[0].took()
+		time.Sleep(10 * shortLease)
+		var last time.Time
+		for _, cl := range c.nodes[0].took() {
+			if cl.script != "renew" {
+				continue
+			}
+			if d := cl.at.Sub(last); !last.IsZero() && d > shortLease/4+time.Millisecond {
+				t.Errorf("a renewal after %v", d)
+			}
+			last = cl.at
+		}
+		if !term.Valid() {
+			t.Errorf("lost: %v", term.Err())
+		}
+		began := time.Now()
+		a.shutdown()
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("shutdown took %v", d)
+		}
+		cancel()
+		for _, ch := range slow {
+			n := 0
+			for range ch {
+				n++
+			}
+			if n > 1 {
+				t.Errorf("%d events after the end", n)
+			}
+		}
+	})
+}
