@@ -167,7 +167,7 @@ func (f *floor) round(b *testing.B, idle time.Duration) {
 	if _, err := f.ps.ReceiveMessage(ctx); err != nil {
 		b.Fatal(err)
 	}
-	if ok, err := f.o.SetNX(ctx, "floor:lock", "b", time.Minute).Result(); err != nil || !ok { //nolint:staticcheck // the plain claim
+	if ok, err := f.o.SetNX(ctx, "floor:lock", "b", time.Minute).Result(); err != nil || !ok {
 		b.Fatal(ok, err)
 	}
 	f.all = append(f.all, time.Since(start))

@@ -153,8 +153,8 @@ func reasonOf(t testing.TB, term *elector.Term, within time.Duration) *elector.E
 	case <-time.After(within + tick):
 		t.Fatalf("the term did not end within %v", within)
 	}
-	ended, ok := term.Err().(*elector.Ended)
-	if !ok {
+	var ended *elector.Ended
+	if !errors.As(term.Err(), &ended) {
 		t.Fatalf("Err is %v", term.Err())
 	}
 	return ended

@@ -30,7 +30,7 @@ func child() {
 	err = e.Run(context.Background(), func(context.Context, *elector.Term) error {
 		fmt.Println("leading")
 		var m map[string]int
-		m["x"] = 1
+		m["x"] = 1 //nolint:govet,staticcheck // a panic of the runtime, on purpose
 		return nil
 	})
 	fmt.Println("Run returned", err)

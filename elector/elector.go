@@ -133,7 +133,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		defer close(term.over)
 		defer e.running.Store(false)
 		defer leave()
-		s.lead()
+		_ = s.lead() // the term keeps how it ended
 	}()
 	return term, nil
 }

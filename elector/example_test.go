@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -20,12 +19,12 @@ func Example() {
 
 	quorum, err := elector.Open("redis://" + redis.Addr())
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer quorum.Close()
 	candidate, err := elector.New(quorum, elector.Config{Election: "orders-poller"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	err = candidate.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 		fmt.Println("I lead:", term.Valid()) // poll until ctx ends
@@ -49,21 +48,21 @@ func ExampleElector_Campaign() {
 
 	quorum, err := elector.Open("redis://" + redis.Addr())
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer quorum.Close()
 	candidate, err := elector.New(quorum, elector.Config{Election: "orders-poller"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	term, err := candidate.Campaign(ctx) // blocks until this process leads
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println("I lead:", term.Valid())
 	// ... work until term.Done() is closed; then, when the work has stopped:
 	if err := term.Resign(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println(term.Err())
 	// Output:
@@ -74,7 +73,7 @@ func ExampleElector_Campaign() {
 func embeddedRedis() *miniredis.Miniredis {
 	m, err := miniredis.Run()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	m.ClockTTL(true)
 	return m

@@ -19,10 +19,10 @@ func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
-	a.elected(5 * realLease)
-	time.Sleep(2 * realLease)
-	if lines := a.log.lines("WARN"); len(lines) != 1 || !strings.Contains(lines[0], "NOPERM") {
+	makeCandidate(t, q, "a", leaseOf(realLease)).run(nil).elected(5 * realLease)
+	b := makeCandidate(t, q, "b", leaseOf(realLease)).run(nil) // it waits: a leader has nothing to hear
+	b.quiet(2 * realLease)
+	if lines := b.log.lines("WARN"); len(lines) != 1 || !strings.Contains(lines[0], "NOPERM") {
 		t.Errorf("want one line that says so, got %q", lines)
 	}
 }

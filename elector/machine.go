@@ -45,7 +45,7 @@ func (e *Elector) become(s state, ev *Event, attrs ...slog.Attr) {
 	e.state = s
 	e.mu.Unlock()
 	if old != s {
-		e.log.LogAttrs(context.Background(), slog.LevelInfo, string(s), attrs...)
+		e.log.LogAttrs(context.Background(), slog.LevelInfo, string(s), attrs...) //nolint:sloglint // one of the five constants above
 	}
 	if ev != nil {
 		e.feed.publish(*ev)
@@ -59,7 +59,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 		term, err := e.campaign(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil // shutdown is how Run ends well
+				return nil //nolint:nilerr // shutdown is how Run ends well
 			}
 			return err
 		}
@@ -69,7 +69,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
 			return ended.Err
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // shutdown is how Run ends well
 		case ended.Reason == ReasonUnhealthy:
 			trips++
 			if time.Since(term.since) > 4*e.cfg.Lease { // a good term

@@ -213,7 +213,7 @@ func (o *observer) seen(l *Leader) Event {
 
 // report sends an event unless it was sent before; false when ctx ended.
 func (o *observer) report(ctx context.Context, ev Event) bool {
-	switch ev.Kind {
+	switch ev.Kind { //nolint:exhaustive // only these are reported once
 	case Elected:
 		if ev.Token <= o.elected {
 			return true

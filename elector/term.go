@@ -98,16 +98,13 @@ func (t *Term) Resign(ctx context.Context) error {
 
 func (t *Term) ask() { t.askOnce.Do(func() { close(t.asked) }) }
 
-// end ends the term, once; it tells whether this call did. From here on Valid
-// is false, whatever the clock says.
-func (t *Term) end(reason Reason, err error) bool {
-	first := false
+// end ends the term; the first call gives the reason. From here on Valid is
+// false, whatever the clock says.
+func (t *Term) end(reason Reason, err error) {
 	t.once.Do(func() {
-		first = true
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})
-	return first
 }
 
 // guard ends the term at its deadline by itself, also when the goroutine that

@@ -78,15 +78,15 @@ type round struct {
 	started  time.Time
 	claim    bool // and neither a renewal nor a release
 
-	mu      sync.Mutex
-	answers []Answer
-	definit int
-	missing int           // nodes that are expected to answer and have not
-	silent  map[int]bool  // nodes that are not expected to: their last request failed
-	settled chan struct{} // closed when all that were expected have answered
-	timer   *time.Timer
-	over    chan struct{}
-	closed  bool
+	mu       sync.Mutex
+	answers  []Answer
+	definite int
+	missing  int           // nodes that are expected to answer and have not
+	silent   map[int]bool  // nodes that are not expected to: their last request failed
+	settled  chan struct{} // closed when all that were expected have answered
+	timer    *time.Timer
+	over     chan struct{}
+	closed   bool
 }
 
 // patience is how many times the majority's time the others get, at least
@@ -148,8 +148,8 @@ func (r *round) record(node int, a Answer) {
 	if a.Status == Unknown {
 		return
 	}
-	r.definit++
-	if r.definit == r.majority && r.definit < len(r.answers) {
+	r.definite++
+	if r.definite == r.majority && r.definite < len(r.answers) {
 		wait := max(minPatience, patience*time.Since(r.started))
 		r.timer = time.AfterFunc(wait, r.end)
 	}

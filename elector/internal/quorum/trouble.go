@@ -28,7 +28,7 @@ func (e *NodeError) Error() string {
 
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// ErrSameServer: one server answered under two of the addresses.
+// ErrSameServer means that one server answered under two of the addresses.
 var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs a Redis of its own")
 
 // remedies of troubles that waiting does not cure.

@@ -1,0 +1,42 @@
+//go:build !unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// canRun: running a command safely needs process groups. The other commands of
+// mandate work here.
+func canRun() error { return errors.New("mandate run works on Unix only") }
+
+// What follows only lets the rest compile.
+
+const (
+	guardName   = "mandate-guard"
+	starterName = "mandate-start"
+)
+
+func guardMain()   {}
+func starterMain() {}
+
+var errStart = errors.New("can't start a process")
+
+type child struct {
+	pid    int
+	exited chan struct{}
+	state  *os.ProcessState
+	guard  struct{ gone chan struct{} }
+}
+
+func startChild(string, []string, []string, time.Duration) (*child, error) { return nil, canRun() }
+
+func (c *child) tellGuard(time.Duration)                          {}
+func (c *child) dismissGuard()                                    {}
+func (c *child) hasExited() bool                                  { return true }
+func (c *child) gone() bool                                       { return true }
+func (c *child) terminate()                                       {}
+func (c *child) killGroup()                                       {}
+func (c *child) awaitGone(<-chan time.Time, <-chan struct{}) bool { return true }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// paper is what the demo writes on: with colours on a terminal, plain elsewhere.
+type paper struct {
+	mu     sync.Mutex
+	w      io.Writer
+	colour bool
+}
+
+func newPaper(w io.Writer) *paper {
+	f, ok := w.(*os.File)
+	return &paper{w: w, colour: ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+func (p *paper) paint(code, s string) string {
+	if !p.colour {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+func (p *paper) bold(s string) string { return p.paint("1", s) }
+func (p *paper) dim(s string) string  { return p.paint("2", s) }
+
+func (p *paper) line(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// row is a step in the summary.
+type row struct {
+	title, what, measured string
+	ok                    bool
+}
+
+func (p *paper) summary(rows []row, took time.Duration) {
+	p.line("\n%s", p.bold("Summary"))
+	p.line("  %s", p.dim(fmt.Sprintf("%-2s %-12s %-6s %-32s %s", "", "STEP", "", "WHAT HAPPENED", "MEASURED")))
+	for i, r := range rows {
+		mark := p.paint("32", fmt.Sprintf("%-6s", "ok"))
+		if !r.ok {
+			mark = p.paint("31", fmt.Sprintf("%-6s", "FAILED"))
+		}
+		p.line("  %-2d %-12s %s %s", i+1, r.title, mark, strings.TrimRight(fmt.Sprintf("%-32s %s", r.what, r.measured), " "))
+	}
+	p.line("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
+}
+
+func (s *stage) name(f fact) string { return f.who.name }
+
+// say writes a line about a candidate, note one about something else.
+func (s *stage) say(a *actor, words string) {
+	gap := " "
+	if strings.HasPrefix(words, "'") {
+		gap = ""
+	}
+	s.paper.line("%s  %s%s%s", s.clock(), s.paper.paint(a.colour, a.name), gap, words)
+}
+
+func (s *stage) note(format string, args ...any) {
+	s.paper.line("%s  %s", s.clock(), s.paper.dim(fmt.Sprintf(format, args...)))
+}
+
+func (s *stage) clock() string {
+	return s.paper.dim(fmt.Sprintf("%9.3f s", time.Since(s.began).Seconds()))
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+// The demo happens, in order, and leaves nothing behind.
+func TestDemo(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	quietRedis()
+	var out bytes.Buffer
+	began := time.Now()
+	err := playDemo(t.Context(), newPaper(&out), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if took := time.Since(began); took > demoLimit {
+		t.Errorf("it took %v", took)
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("colours in a pipe:\n%s", &out)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len([]rune(line)) > 81 {
+			t.Errorf("a line is longer than 80 columns: %s", line)
+		}
+	}
+}
+
+// Interrupted, the demo ends soon and leaves nothing behind.
+func TestDemoInterrupted(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	quietRedis()
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	var out bytes.Buffer
+	if err := playDemo(ctx, newPaper(&out), slog.New(slog.DiscardHandler)); err == nil {
+		t.Errorf("it said that all steps happened:\n%s", &out)
+	}
+	if !strings.Contains(out.String(), "FAILED") {
+		t.Errorf("the summary doesn't say what is missing:\n%s", &out)
+	}
+}
+
+// quietRedis is what the root command does for the real program.
+func quietRedis() { redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) }

@@ -1,0 +1,85 @@
+// Command mandate runs things on one machine of many: whoever leads the election
+// runs the command, and stops running it when its lease or its health is gone.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// version is set by the linker (see the Makefile).
+var version string
+
+func main() {
+	switch filepath.Base(os.Args[0]) { // the two helpers of `run` are this program too
+	case guardName:
+		guardMain()
+		return
+	case starterName:
+		starterMain()
+		return
+	}
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Exit codes. 126 and 127 are those of a shell; with `run --once` the command's
+// own code comes on top.
+const (
+	exitTrouble     = 1  // anything that has no code of its own
+	exitUsage       = 2  // flags or arguments that can't work
+	exitNoLeader    = 3  // status: nobody leads
+	exitUnreachable = 4  // status: no majority of the Redis nodes answered
+	exitPermanent   = 69 // run: Redis refuses, and waiting can't help (EX_UNAVAILABLE)
+	exitNotRunnable = 126
+	exitNotFound    = 127
+	exitInterrupted = 130 // demo: ended by SIGINT
+)
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code  int
+	err   error
+	quiet bool // it was said already, or there is nothing to say
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError lists everything that is wrong with the flags, each with what to do.
+type usageError struct{ problems []string }
+
+func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
+
+// execute is main without its process: it returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if errors.As(err, &exit) {
+		if !exit.quiet {
+			fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), oneByOne(err))
+		}
+		return exit.code
+	}
+	// All that is left comes from reading the command line.
+	fmt.Fprintf(stderr, "%s: %s\nTry '%s --help'.\n", cmd.CommandPath(), oneByOne(err), cmd.CommandPath())
+	return exitUsage
+}
+
+// oneByOne writes joined errors as a list.
+func oneByOne(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
+}

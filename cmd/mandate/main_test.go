@@ -1,0 +1,67 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the test binary stand in for the program itself, and for the
+// two helpers that it starts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mandate": main, guardName: main, starterName: main})
+}
+
+// TestScripts are the commands that need no Redis.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+	})
+}
+
+// TestScriptsReal runs real commands under real elections on a real redis-server.
+func TestScriptsReal(t *testing.T) {
+	requireRedis(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: setupStage, Cmds: stageCommands,
+	})
+}
+
+// A password stands in a URL; no message may repeat it.
+func TestPasswordsAreNotPrinted(t *testing.T) {
+	for _, url := range []string{
+		"redis://user:secret@127.0.0.1:1", "redis://user:secret@127.0.0.1:1:2", "redis://:secret@%zz/", "http://user:secret@host",
+		"redis://user:secret@127.0.0.1:1/notadb", "redis+sentinel://user:secret@127.0.0.1:1", "rediss://u:secret@127.0.0.1:1?bogus=1",
+	} {
+		var out, logs strings.Builder
+		code := execute(context.Background(), []string{"--redis", url, "--log-level", "debug", "status", "x"}, &out, &logs)
+		if code == 0 || code == exitNoLeader {
+			t.Errorf("%s: exit code %d", url, code)
+		}
+		if all := out.String() + logs.String(); strings.Contains(all, "secret") {
+			t.Errorf("%s: the password is printed: %s", url, all)
+		}
+	}
+}
+
+func TestEnvironmentGivesTheRedisURLs(t *testing.T) {
+	for env, want := range map[string]string{
+		"":                                    defaultRedis,
+		" , ":                                 defaultRedis,
+		"redis://a,redis://b, redis://c":      "redis://a redis://b redis://c",
+		"redis://127.0.0.1:6379/1?protocol=2": "redis://127.0.0.1:6379/1?protocol=2",
+	} {
+		t.Setenv("MANDATE_REDIS", env)
+		if got := strings.Join((&app{}).urls(), " "); got != want {
+			t.Errorf("MANDATE_REDIS=%q gives %q, want %q", env, got, want)
+		}
+	}
+	if got := (&app{redis: []string{"redis://flag"}}).urls(); len(got) != 1 || got[0] != "redis://flag" {
+		t.Errorf("the flag does not win over the environment: %v", got)
+	}
+}

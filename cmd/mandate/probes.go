@@ -1,0 +1,105 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// probeFlags are the probes of one role.
+type probeFlags struct {
+	exec, http, tcp, file []string
+	fileAge               time.Duration
+}
+
+func (p *probeFlags) given() bool { return len(p.exec)+len(p.http)+len(p.tcp)+len(p.file) > 0 }
+
+func (a *app) probeFlags(f *pflag.FlagSet, o *runFlags) {
+	add := func(p *probeFlags, prefix, whom string) {
+		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
+		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
+		f.StringArrayVar(&p.tcp, prefix+"probe-tcp", nil, whom+": `ADDR` (host:port) accepts a connection")
+		f.StringArrayVar(&p.file, prefix+"probe-file", nil, whom+": the file at `PATH` was touched lately")
+		a.duration(f, &p.fileAge, prefix+"probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
+	}
+	add(&o.work, "", "while running")
+	add(&o.candidate, "candidate-", "always")
+	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two runs of each probe, of both kinds (default 1s)")
+	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one run (default 1s)")
+	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
+	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "after the command's start failures don't count (default the lease)")
+}
+
+// probes puts the probes into the configuration.
+func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
+	settings := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
+	if o.failures < 1 {
+		a.problem("--probe-failures is %d: give 1 or more", o.failures)
+		settings.Failures = 1
+	}
+	if !o.work.given() && !o.candidate.given() {
+		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
+			if f.Changed(name) {
+				a.problem("--%s is given, but there is no probe: add one of the --probe-* or --candidate-probe-* flags", name)
+			}
+		}
+	}
+	cfg.Probe = a.all(f, "candidate-", &o.candidate, o.lease)
+	cfg.WorkProbe = a.all(f, "", &o.work, o.lease)
+	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
+	cfg.WorkProbeSettings.StartGrace = o.startGrace
+	if !f.Changed("probe-start-grace") {
+		cfg.WorkProbeSettings.StartGrace = o.lease
+	} else if !o.work.given() {
+		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
+	}
+}
+
+// all makes one probe of those given, each under the name of its flag, which
+// then stands in the reason of a step-down. nil: none was given.
+func (a *app) all(f *pflag.FlagSet, prefix string, p *probeFlags, lease time.Duration) health.Probe {
+	var probes []health.Probe
+	add := func(flag string, probe health.Probe, err error) {
+		if err != nil {
+			a.problem("--%s%s: %s", prefix, flag, trimWords(err))
+			return
+		}
+		probes = append(probes, health.Named(flag, probe))
+	}
+	for _, cmd := range p.exec {
+		if cmd == "" {
+			a.problem("--%sprobe-exec is empty: give a shell command that exits with 0 when all is well", prefix)
+			continue
+		}
+		add("probe-exec", health.Command("sh", "-c", cmd), nil)
+	}
+	for _, url := range p.http {
+		probe, err := health.HTTP(url)
+		add("probe-http", probe, err)
+	}
+	for _, addr := range p.tcp {
+		probe, err := health.TCP(addr)
+		add("probe-tcp", probe, err)
+	}
+	age := p.fileAge
+	if age == 0 {
+		age = lease
+	}
+	if f.Changed(prefix+"probe-file-age") && len(p.file) == 0 {
+		a.problem("--%sprobe-file-age is given without --%sprobe-file: name the file", prefix, prefix)
+	}
+	for _, path := range p.file {
+		if path == "" {
+			a.problem("--%sprobe-file is empty: name the file", prefix)
+			continue
+		}
+		add("probe-file", health.FileAge(path, age), nil)
+	}
+	if len(probes) == 0 {
+		return nil
+	}
+	return health.All(probes...)
+}

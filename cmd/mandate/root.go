@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// app is what all commands share: the global flags, and where output goes.
+type app struct {
+	stdout, stderr io.Writer
+
+	redis     []string
+	prefix    string
+	logLevel  string
+	logFormat string
+
+	log      *slog.Logger
+	problems []string // found while flags were read
+}
+
+const (
+	defaultRedis  = "redis://127.0.0.1:6379"
+	defaultPrefix = "mandate"
+)
+
+var (
+	logLevels  = []string{"debug", "info", "warn", "error"}
+	logFormats = []string{"text", "json"}
+)
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	a := &app{stdout: stdout, stderr: stderr}
+	root := &cobra.Command{
+		Use:   "mandate",
+		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
+		Long: `Leader election for workers, on the Redis they already run. Of all candidates of
+an election exactly one leads, and it keeps its lease only while a health probe
+passes.`,
+		Example: `  mandate demo                                  watch an election, no Redis needed
+  mandate run --election poller -- ./poller     run ./poller on the leader only
+  mandate status poller                         who leads?`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	f := root.PersistentFlags()
+	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones\n"+
+		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
+	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
+	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", "))
+	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))
+	complete(root, "log-level", logLevels)
+	complete(root, "log-format", logFormats)
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.watchCommand(), a.versionCommand())
+	for _, cmd := range root.Commands() {
+		cmd.PreRunE = a.prepare(cmd.PreRunE)
+		cmd.RunE = coded(cmd.RunE)
+	}
+	return root
+}
+
+func complete(cmd *cobra.Command, flag string, values []string) {
+	// The only error is a flag of another name, which any test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// coded gives each error of a command an exit code, so that those without one
+// are cobra's own: usage errors.
+func coded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		var exit *exitError
+		var usage *usageError
+		if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
+			return err
+		}
+		return &exitError{code: exitTrouble, err: err}
+	}
+}
+
+// prepare reads the global flags. It only collects what is wrong: the command
+// adds its own and reports everything at once.
+func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		var level slog.Level
+		if !slices.Contains(logLevels, a.logLevel) {
+			a.problem("--log-level is %q: use one of %s", a.logLevel, strings.Join(logLevels, ", "))
+		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+			return err
+		}
+		opts := &slog.HandlerOptions{Level: level}
+		switch a.logFormat {
+		case "json":
+			a.log = slog.New(slog.NewJSONHandler(a.stderr, opts))
+		case "text":
+			a.log = slog.New(slog.NewTextHandler(a.stderr, opts))
+		default:
+			a.problem("--log-format is %q: use one of %s", a.logFormat, strings.Join(logFormats, ", "))
+			a.log = slog.New(slog.DiscardHandler)
+		}
+		// go-redis prints connection trouble to stderr by a logger of its own; the
+		// elector reports the same once, in words that help.
+		redis.SetLogger(redisLog{a.log})
+		if a.prefix == "" {
+			a.prefix = or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
+		}
+		if next != nil {
+			return next(cmd, args)
+		}
+		return nil
+	}
+}
+
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
+}
+
+// problem notes something that is wrong with the command line.
+func (a *app) problem(format string, args ...any) {
+	a.problems = append(a.problems, fmt.Sprintf(format, args...))
+}
+
+// usage is all problems as one error, nil when there are none.
+func (a *app) usage() error {
+	if len(a.problems) == 0 {
+		return nil
+	}
+	return &usageError{a.problems}
+}
+
+// urls are the Redis URLs, from the flag or else from the environment.
+func (a *app) urls() []string {
+	if len(a.redis) > 0 {
+		return a.redis
+	}
+	var urls []string
+	for u := range strings.SplitSeq(os.Getenv("MANDATE_REDIS"), ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	if len(urls) == 0 {
+		urls = []string{defaultRedis}
+	}
+	return urls
+}
+
+// candidate makes the quorum and an elector on it; neither does I/O. What is
+// wrong with the URLs or the configuration is added to the problems, and the
+// usage error returned.
+func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Quorum, *elector.Elector, error) {
+	cfg.Prefix, cfg.Logger = a.prefix, a.log
+	q, err := elector.Open(a.urls()...)
+	if err != nil {
+		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
+		// Another quorum, so that the configuration is looked at all the same.
+		if q, err = elector.Open(defaultRedis); err != nil {
+			return nil, nil, err
+		}
+	}
+	e, err := elector.New(q, cfg)
+	if err != nil {
+		a.addProblems(err, "elector: config: ", names)
+	}
+	if err := a.usage(); err != nil {
+		_ = q.Close()
+		return nil, nil, err
+	}
+	return q, e, nil
+}
+
+// addProblems takes the lines of an error of the library, and calls things by
+// the names of our flags.
+func (a *app) addProblems(err error, prefix string, names *strings.Replacer) {
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), prefix), "\n") {
+		a.problems = append(a.problems, names.Replace(line))
+	}
+}
+
+// durationFlag keeps what is wrong with it for later, so that one run reports
+// all flags that need mending, not the first.
+type durationFlag struct {
+	app   *app
+	name  string
+	d     *time.Duration
+	least time.Duration
+}
+
+// duration adds a flag for a time of at least so much; 0 as its value means
+// that the usage tells the default.
+func (a *app) duration(f *pflag.FlagSet, d *time.Duration, name string, value, least time.Duration, usage string) {
+	*d = value
+	f.Var(durationFlag{a, name, d, least}, name, usage)
+}
+
+func (v durationFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		v.app.problem("--%s is %q: give a number with its unit, such as 500ms, 10s or 2m", v.name, s)
+	case d < v.least:
+		v.app.problem("--%s is %q: it must be at least %v", v.name, s, v.least)
+	default:
+		*v.d = d
+	}
+	return nil
+}
+
+func (v durationFlag) String() string {
+	if v.d == nil || *v.d == 0 {
+		return ""
+	}
+	return v.d.String()
+}
+
+func (v durationFlag) Type() string { return "duration" }
+
+func or(s, otherwise string) string {
+	if s != "" {
+		return s
+	}
+	return otherwise
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const runHelp = `Run COMMAND only while this candidate leads, and campaign again when the term
+ends. Start the same line on every machine: exactly one of them runs COMMAND.
+
+COMMAND gets our stdin, stdout and stderr, a process group of its own, and
+  MANDATE_ELECTION, MANDATE_ID   the election, and this candidate's name in it
+  MANDATE_TOKEN                  the term's fencing token: larger in every term
+
+When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or SIGHUP,
+the whole process group gets SIGTERM, and SIGKILL after --grace: always before
+another candidate can start. The lock is released after the last process of the
+group has ended. A second signal to mandate kills the group at once. When COMMAND
+ends, what it left behind in its group is ended in the same way. When mandate
+itself is killed (-9), or stopped beyond its lease, a small guard process kills
+the group.
+
+Probes. --probe-* look at the running command, and are asked only while it runs.
+--candidate-probe-* are asked always: a candidate they fail for doesn't run for
+office. Both may be repeated; all must pass. What fails is the reason of the
+step-down, and after it this candidate pauses for --cooldown.
+
+What mandate run can't protect against:
+  - processes that leave the group (setsid, daemons): they are not stopped;
+  - mandate and its guard stopped together (kill -STOP of both, a paused VM)
+    while COMMAND runs on elsewhere: it may then overlap with the next leader's;
+  - a request that COMMAND sent before it was stopped and that arrives late.
+Give MANDATE_TOKEN to whatever COMMAND writes to, and have it refuse smaller ones.
+
+COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
+
+Exit codes
+  0         ended by a signal, after the lock was released
+  N         with --once: COMMAND's own code, or 128+N when signal N killed it
+  2         flags or arguments that can't work
+  69        Redis refuses, and waiting can't help (password, rights, key types)
+  126, 127  COMMAND can't be executed, was not found
+  1         anything else`
+
+const runExample = `  mandate run --election poller -- ./poller --batch 100
+
+  # a leader that hangs must go: ./poller touches the file after every batch
+  mandate run --election poller --probe-file /run/poller.alive --probe-file-age 30s -- ./poller
+
+  # three independent Redis servers, a majority decides
+  mandate run --redis redis://a --redis redis://b --redis redis://c --election backup -- ./backup`
+
+// runFlags are the flags of `mandate run`, as they were given.
+type runFlags struct {
+	election, id, advertise string
+
+	lease, grace, restartDelay, cooldown time.Duration
+	once                                 bool
+
+	work, candidate probeFlags
+
+	interval, timeout, startGrace time.Duration
+	failures                      int
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var o runFlags
+	cmd := &cobra.Command{
+		Use:     "run --election NAME [flags] -- COMMAND [ARG...]",
+		Short:   "Run a command only while leading",
+		Long:    runHelp,
+		Example: runExample,
+		// The command line is checked by run itself, with everything else.
+		Args: cobra.ArbitraryArgs,
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what follows COMMAND is the command's
+	f.SortFlags = false
+	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
+	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
+	a.duration(f, &o.grace, "grace", 0, 0, "from SIGTERM to SIGKILL; it has to fit into the lease (default a fifth of it)")
+	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when it ends by itself")
+	a.duration(f, &o.restartDelay, "restart-delay", 0, 0, "pause before running again after the command ended by itself (default a tenth of the lease)")
+	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
+	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
+	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` in words of your own)")
+	a.probeFlags(f, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := canRun(); err != nil {
+			return err
+		}
+		q, e, j, err := a.job(cmd, &o, args)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = q.Close() }()
+		return a.runJob(cmd.Context(), e, j)
+	}
+	return cmd
+}
+
+// runJob takes part until a signal, or the command with --once, ends it.
+func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	j.stop = stop
+	defer a.onSignals(stop, j)()
+	err := e.Run(ctx, j.work)
+	var exit *exitError
+	switch {
+	case err == nil, errors.As(err, &exit):
+		return err
+	case errors.Is(err, elector.ErrPermanent):
+		return &exitError{code: exitPermanent, err: err}
+	default:
+		return err
+	}
+}
+
+// onSignals makes the first signal stop the program well, and the second one
+// fast. The returned function ends that.
+func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
+	hurry := make(chan struct{})
+	j.hurry = hurry
+	sigs := make(chan os.Signal, 8)
+	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup means it
+		signal.Notify(sigs, syscall.SIGHUP)
+	}
+	done := make(chan struct{})
+	go func() {
+		for n := 1; ; n++ {
+			select {
+			case s := <-sigs:
+				switch n {
+				case 1:
+					a.log.Info("shutting down", "signal", s.String())
+					stop()
+				case 2:
+					a.log.Warn("second signal: killing the command now", "signal", s.String())
+					close(hurry)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(sigs)
+		close(done)
+	}
+}
+
+// job reads the flags into an elector and the job to do. It reports everything
+// that is wrong with them at once; only a command that can't be run is reported
+// alone, as a shell would.
+func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quorum, *elector.Elector, *job, error) {
+	if o.election == "" {
+		a.problem("--election is missing: give the name that all candidates of this election share")
+	}
+	if len(args) == 0 || args[0] == "" {
+		a.problem("no command given: write it at the end, after --")
+	}
+	f := cmd.Flags()
+	grace, kill := a.stopTimes(o, f.Changed("grace"))
+	cfg := elector.Config{
+		Election: or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
+		Lease: o.lease, StopMargin: grace + kill,
+		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
+	}
+	a.probes(f, o, &cfg)
+	q, e, err := a.candidate(cfg, strings.NewReplacer("Election is", "--election is", "ID is", "--id is",
+		"Prefix is", "--prefix is", "Advertise is", "--advertise is", "Lease is", "--lease is",
+		"ProbeSettings: health: ", "--probe-", "WorkProbeSettings: health: ", "--probe-"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		_ = q.Close()
+		return nil, nil, nil, notStarted(args[0], err)
+	}
+	return q, e, &job{
+		path: path, argv: args, once: o.once, election: o.election, id: e.ID(),
+		lease: o.lease, grace: grace, kill: kill, log: a.log.With(slog.String("election", o.election)),
+	}, nil
+}
+
+// stopTimes divides the time that is left of the lease when the work is told to
+// stop: the grace, and then the time that SIGKILL needs on a busy machine.
+func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
+	kill = min(o.lease/20, time.Second)
+	if !graceGiven {
+		return o.lease/4 - kill, kill
+	}
+	// The library renews every quarter of the lease and wants room for two, and
+	// allows 1 % and 2 ms for clocks that differ.
+	room := func(lease time.Duration) time.Duration {
+		return lease/2 - lease/100 - 2*time.Millisecond - min(lease/20, time.Second)
+	}
+	if most := room(o.lease); o.grace > most {
+		enough := o.lease
+		for room(enough) < o.grace && enough < 24*time.Hour {
+			enough += max(time.Second, enough/20).Truncate(time.Second)
+		}
+		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v, or --lease %v",
+			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)), enough)
+		return o.lease/4 - kill, kill
+	}
+	return o.grace, kill
+}
+
+// orNone makes a duration that was given as 0 mean none: in the library's
+// Config a zero means the default.
+func orNone(d time.Duration, given bool) time.Duration {
+	if given && d == 0 {
+		return time.Nanosecond
+	}
+	return d
+}

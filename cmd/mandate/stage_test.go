@@ -1,0 +1,372 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is how long the scripts wait for what should happen: far more than
+// it takes, because these machines are small and busy.
+const patience = 30 * time.Second
+
+func requireRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return
+	}
+	if os.Getenv("MANDATE_TEST_REQUIRE_REDIS") == "1" {
+		t.Fatal("no redis-server on PATH, and MANDATE_TEST_REQUIRE_REDIS=1: install redis-server")
+	}
+	t.Skip("no redis-server on PATH: the commands are NOT tested on a real one; install redis-server")
+}
+
+// workScript is the command that the scripts run: it notes what it does in the
+// journal, and it notes OVERLAP when another one, or a child of another one,
+// lives. The kernel frees the lock only when the last process of it is dead.
+const workScript = `#!/bin/sh
+if command -v flock >/dev/null; then
+	exec 9>>work.lock
+	flock -n 9 || echo "OVERLAP $MANDATE_ID" >>journal
+fi
+if [ "$1" = stubborn ]; then
+	trap '' TERM
+else
+	trap 'echo "stop $MANDATE_ID" >>journal; exit 0' TERM
+fi
+sleep 1000 &
+echo "start $MANDATE_ID $MANDATE_TOKEN $$ $!" >>journal
+while :; do
+	[ -e "stall-$MANDATE_ID" ] || touch "alive-$MANDATE_ID"
+	sleep 0.05
+done
+`
+
+// stageValues are the processes of one script.
+type stageValues struct {
+	mu         sync.Mutex
+	redis      *exec.Cmd
+	stoppedAt  time.Time // when Redis was stopped
+	candidates map[string]*candidateProcess
+}
+
+type candidateProcess struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func setupStage(env *testscript.Env) error {
+	v := &stageValues{candidates: map[string]*candidateProcess{}}
+	env.Values["stage"] = v
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	env.Setenv("PORT", port)
+	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+port)
+	env.Setenv("LEADER", "")
+	env.Defer(func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, c := range v.candidates {
+			_ = c.cmd.Process.Kill() // its guard then ends the command
+			<-c.done
+		}
+		if v.redis != nil {
+			_ = v.redis.Process.Kill()
+			_ = v.redis.Wait()
+		}
+	})
+	return os.WriteFile(filepath.Join(env.WorkDir, "work.sh"), []byte(workScript), 0o700)
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+}
+
+var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"redis":     cmdRedis,
+	"candidate": cmdCandidate,
+	"signal":    cmdSignal,
+	"ended":     cmdEnded,
+	"leader":    cmdLeader,
+	"dead":      cmdDead,
+	"deadfile":  cmdDeadFile,
+	"reaped":    cmdReaped,
+	"until":     cmdUntil,
+	"count":     cmdCount,
+	"journal":   cmdJournal,
+	"columns":   cmdColumns,
+}
+
+func stageOf(ts *testscript.TestScript) *stageValues { return ts.Value("stage").(*stageValues) }
+
+// redis start [ARG...] | stop | cont: the server on $PORT.
+func cmdRedis(ts *testscript.TestScript, _ bool, args []string) {
+	v := stageOf(ts)
+	switch args[0] {
+	case "start":
+		dir := ts.MkAbs("redis")
+		ts.Check(os.MkdirAll(dir, 0o700))
+		cmd := exec.Command("redis-server", append([]string{"--port", ts.Getenv("PORT"), "--bind", "127.0.0.1",
+			"--save", "", "--dir", dir, "--logfile", filepath.Join(dir, "log")}, args[1:]...)...)
+		ts.Check(cmd.Start())
+		v.mu.Lock()
+		v.redis = cmd
+		v.mu.Unlock()
+		ts.Check(poll(func() error {
+			conn, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
+			if err == nil {
+				conn.Close()
+			}
+			return err
+		}))
+	case "stop":
+		v.stoppedAt = time.Now()
+		ts.Check(v.redis.Process.Signal(syscall.SIGSTOP))
+	case "cont":
+		ts.Check(v.redis.Process.Signal(syscall.SIGCONT))
+	default:
+		ts.Fatalf("redis %q?", args)
+	}
+}
+
+// candidate NAME [ARG...]: starts `mandate run --id NAME ARG...` in the
+// background, with its output in NAME.out and its logs in NAME.log.
+func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
+	name := args[0]
+	cmd := exec.Command("mandate", append([]string{"run", "--id", name}, args[1:]...)...)
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+ts.Getenv("MANDATE_REDIS"))
+	for suffix, w := range map[string]*io.Writer{".out": &cmd.Stdout, ".log": &cmd.Stderr} {
+		f, err := os.OpenFile(ts.MkAbs(name+suffix), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		ts.Check(err)
+		defer f.Close()
+		*w = f
+	}
+	ts.Check(cmd.Start())
+	c := &candidateProcess{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait()
+		close(c.done)
+	}()
+	v := stageOf(ts)
+	v.mu.Lock()
+	v.candidates[name] = c
+	v.mu.Unlock()
+}
+
+// signal NAME SIGNAL
+func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
+	sig := map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
+		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP,
+	}[args[1]]
+	ts.Check(stageOf(ts).candidates[args[0]].cmd.Process.Signal(sig))
+}
+
+// ended NAME CODE [WITHIN]: waits for the end of a candidate.
+func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
+	c := stageOf(ts).candidates[args[0]]
+	within := patience
+	if len(args) > 2 {
+		var err error
+		within, err = time.ParseDuration(args[2])
+		ts.Check(err)
+	}
+	select {
+	case <-c.done:
+	case <-time.After(within):
+		ts.Fatalf("%s has not ended within %v", args[0], within)
+	}
+	if got := strconv.Itoa(c.cmd.ProcessState.ExitCode()); got != args[1] {
+		ts.Fatalf("%s ended with %s (%v), want %s", args[0], got, c.cmd.ProcessState, args[1])
+	}
+}
+
+// leader N: waits until N commands have been started in all, and puts the
+// newest into $LEADER, $TOKEN, $CHILD and $GRANDCHILD.
+func cmdLeader(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	ts.Check(poll(func() error {
+		starts := linesOf(ts, "start ")
+		if len(starts) < n {
+			return fmt.Errorf("%d commands were started, want %d", len(starts), n)
+		}
+		f := strings.Fields(starts[len(starts)-1])
+		for i, name := range []string{"LEADER", "TOKEN", "CHILD", "GRANDCHILD"} {
+			ts.Setenv(name, f[i+1])
+		}
+		return nil
+	}))
+}
+
+func linesOf(ts *testscript.TestScript, prefix string) (found []string) {
+	b, _ := os.ReadFile(ts.MkAbs("journal"))
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, prefix) && strings.HasSuffix(line, "\n") {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// dead PID... waits for the end of processes. With -since-stop D it must come at
+// most D after Redis was stopped. A zombie is dead; that mandate leaves none is
+// asked with `reaped PID...`.
+func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
+	var limit time.Time
+	if args[0] == "-since-stop" {
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		limit = stageOf(ts).stoppedAt.Add(d)
+		args = args[2:]
+	}
+	for _, arg := range args {
+		pid, err := strconv.Atoi(arg)
+		ts.Check(err)
+		if neg {
+			if err := syscall.Kill(pid, 0); err != nil {
+				ts.Fatalf("process %d is dead: %v", pid, err)
+			}
+			continue
+		}
+		var at time.Time
+		ts.Check(poll(func() error {
+			at = time.Now()
+			if syscall.Kill(pid, 0) == nil && !isZombie(pid) {
+				return fmt.Errorf("process %d lives", pid)
+			}
+			return nil
+		}))
+		if !limit.IsZero() && at.After(limit) {
+			ts.Fatalf("process %d lived %v beyond the lease", pid, at.Sub(limit))
+		}
+	}
+}
+
+// deadfile FILE...: the processes whose numbers stand there are dead, now.
+func cmdDeadFile(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(arg)))
+		ts.Check(err)
+		if syscall.Kill(pid, 0) == nil && !isZombie(pid) {
+			ts.Fatalf("process %d lives", pid)
+		}
+	}
+}
+
+// reaped PID...: no trace of a process is left, not even a zombie.
+func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		pid, err := strconv.Atoi(arg)
+		ts.Check(err)
+		ts.Check(poll(func() error {
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("process %d is still there, a zombie: %v", pid, isZombie(pid))
+			}
+			return nil
+		}))
+	}
+}
+
+func isZombie(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Contains(string(stat), ") Z ")
+}
+
+// until PROGRAM [ARG...]: runs it again and again until it succeeds.
+func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(poll(func() error { return ts.Exec(args[0], args[1:]...) }))
+}
+
+// count N TEXT FILE: the file holds the text N times.
+func cmdCount(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.ReadFile(args[2])
+	if got := strconv.Itoa(strings.Count(b, args[1])); got != args[0] {
+		ts.Fatalf("%q stands %s times in %s, want %s:\n%s", args[1], got, args[2], args[0], b)
+	}
+}
+
+// journal checks what all scripts must hold: never two commands at once, and
+// growing tokens.
+func cmdJournal(ts *testscript.TestScript, _ bool, _ []string) {
+	all := ts.ReadFile("journal")
+	if strings.Contains(all, "OVERLAP") {
+		ts.Fatalf("two commands ran at once:\n%s", all)
+	}
+	last := uint64(0)
+	for _, line := range linesOf(ts, "start ") {
+		token, err := strconv.ParseUint(strings.Fields(line)[2], 10, 64)
+		ts.Check(err)
+		if token <= last {
+			ts.Fatalf("token %d after %d:\n%s", token, last, all)
+		}
+		last = token
+	}
+}
+
+// columns N FILE: no line is longer.
+func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		if len([]rune(strings.TrimRight(line, "\n"))) > n {
+			ts.Fatalf("longer than %d: %s", n, line)
+		}
+	}
+}
+
+func poll(ok func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := ok()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// The guard kills the group when its pipe closes, and when nobody speaks to it
+// any more; and it never kills group 0 or 1.
+func TestGuardKillsOnSilence(t *testing.T) {
+	cmd := exec.CommandContext(context.Background(), "sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	fmt.Fprintf(w, "garbage\n%d %d\n", cmd.Process.Pid, 50)
+	guard(r) // returns after the silence, the pipe still open
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the command ended with %v, want killed", err)
+	}
+	guard(bytes.NewReader([]byte("0 1000\n1 1000\n"))) // would kill this test
+}

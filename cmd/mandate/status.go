@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// statusTimeout keeps status below two seconds, whatever Redis does.
+const statusTimeout = 1700 * time.Millisecond
+
+func (a *app) statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status NAME",
+		Short: "Show who leads an election",
+		Long: `Show who leads the election NAME, and what each Redis node says about it. It
+writes nothing, and answers within 2 s whatever Redis does.
+
+Exit codes
+  0  somebody leads
+  2  flags or arguments that can't work
+  3  nobody leads
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate status poller
+  mandate status poller --json | jq -r .leader.candidate`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, _, err := a.observer(args)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+			defer cancel()
+			st, err := q.Status(ctx, a.prefix, args[0])
+			if perr := printStatus(a.stdout, st, asJSON); perr != nil {
+				return perr
+			}
+			switch {
+			case errors.Is(err, elector.ErrUnreachable):
+				return &exitError{code: exitUnreachable, err: fmt.Errorf(
+					"no majority of the Redis nodes answered, so nobody can tell who leads (%d needed)", len(st.Nodes)/2+1)}
+			case err != nil:
+				return err
+			case st.Leader == nil:
+				return &exitError{code: exitNoLeader, err: errors.New("nobody leads"), quiet: true}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// observer is candidate for the commands that only look at an election.
+func (a *app) observer(args []string) (*elector.Quorum, *elector.Elector, error) {
+	name := "missing"
+	if len(args) == 1 {
+		name = args[0]
+	} else {
+		a.problem("%d arguments given: give the name of one election", len(args))
+	}
+	return a.candidate(elector.Config{Election: name}, strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
+}
+
+func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(st)
+	}
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("election", "%s", st.Election)
+	if l := st.Leader; l != nil {
+		row("leader", "%s", l.Candidate)
+		if l.Advertise != "" {
+			row("address", "%s", l.Advertise)
+		}
+		row("token", "%d", l.Token)
+		if !l.Since.IsZero() {
+			row("since", "%s (%s)", l.Since.Local().Format(time.DateTime), ago(l.Since))
+		}
+		row("lease left", "%s", rough(l.Left))
+	} else {
+		row("leader", "%s", nobody(st))
+	}
+	if st.Paused {
+		row("paused", "no new leader is elected")
+	}
+	b.WriteByte('\n')
+	nodeTable(&b, st.Nodes)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// nobody says as much as is known about an election without a leader.
+func nobody(st elector.Status) string {
+	reachable, traces := 0, 0
+	for _, n := range st.Nodes {
+		if n.Reachable {
+			reachable++
+		}
+		if n.Fence > 0 || n.Holder != "" {
+			traces++
+		}
+	}
+	switch {
+	case 2*reachable <= len(st.Nodes):
+		return "unknown"
+	case traces == 0:
+		return "nobody; no trace of it on these nodes: is the name right?"
+	default:
+		return "nobody"
+	}
+}
+
+// Widths of the columns; 80 with the spaces between them.
+const (
+	nodeWidth   = 24
+	stateWidth  = 9
+	holderWidth = 20
+)
+
+func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
+	line := func(node, state, holder, fence, rtt string) {
+		s := fmt.Sprintf("%-*s %-*s %-*s %-16s %s", nodeWidth, cut(node, nodeWidth), stateWidth, state,
+			holderWidth, cut(holder, holderWidth), fence, rtt)
+		b.WriteString(strings.TrimRight(s, " ") + "\n")
+	}
+	line("NODE", "STATE", "HOLDER", "FENCE", "RTT")
+	for _, n := range nodes {
+		switch {
+		case !n.Reachable:
+			line(n.Node, "down", "", "", "")
+			b.WriteString(wrap(strings.TrimPrefix(n.Error, n.Node+": "), "    "))
+		case n.Abstains > 0:
+			line(n.Node, "abstains", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
+			b.WriteString(wrap("it is new, or lost its data: no vote for another "+rough(n.Abstains), "    "))
+		default:
+			line(n.Node, "ok", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
+		}
+	}
+}
+
+// cut shortens in the middle: both ends of an address or a host name matter.
+func cut(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	tail := (width - 2) / 2
+	return string(r[:width-2-tail]) + ".." + string(r[len(r)-tail:])
+}
+
+// wrap breaks words into lines of 80 columns, indented.
+func wrap(s, indent string) string {
+	var b strings.Builder
+	col := 0
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case col == 0:
+			b.WriteString(indent)
+			col = len(indent)
+		case col+1+len(word) > 80:
+			b.WriteString("\n" + indent)
+			col = len(indent)
+		default:
+			b.WriteByte(' ')
+			col++
+		}
+		b.WriteString(word)
+		col += len(word)
+	}
+	if col == 0 {
+		return ""
+	}
+	return b.String() + "\n"
+}
+
+// ago tells an age as the person on call would.
+func ago(t time.Time) string {
+	d := time.Since(t).Truncate(time.Second)
+	switch {
+	case d < 0:
+		return "by a clock ahead of ours"
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days ago", int(d.Hours())/24)
+	default:
+		return d.String() + " ago"
+	}
+}
+
+// rough rounds a duration to what a person reads.
+func rough(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	default:
+		return d.Round(10 * time.Microsecond).String()
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// lookEvery is how often watch looks whether Redis still answers: the events
+// alone can't tell silence from a cut.
+const lookEvery = 5 * time.Second
+
+func (a *app) watchCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "watch NAME",
+		Short: "Show every change of an election as it happens",
+		Long: `Show who leads the election NAME, then every change as it happens, until SIGINT
+or SIGTERM. When Redis can't be reached, that is said on stderr, and watch goes on.
+
+Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
+		Example: `  mandate watch poller
+  mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, e, err := a.observer(args)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			looked := make(chan struct{})
+			go func() {
+				defer close(looked)
+				a.lookAt(ctx, q, args[0])
+			}()
+			defer func() { <-looked }()
+			defer stop()
+			return a.show(e.Observe(ctx), asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return cmd
+}
+
+func (a *app) show(events <-chan elector.Event, asJSON bool) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	first := true
+	for ev := range events {
+		var err error
+		if asJSON {
+			err = enc.Encode(ev)
+		} else {
+			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
+		}
+		first = false
+		if err != nil {
+			return err // nobody reads any more
+		}
+	}
+	return nil
+}
+
+// lookAt says on stderr when no majority of the nodes answers, and when it does
+// again; nothing repeats while nothing changes.
+func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
+	was := ""
+	for {
+		_, err := q.Status(ctx, a.prefix, election)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, elector.ErrUnreachable) && was == "":
+			a.log.Warn("changes can't be seen: no majority of the redis nodes answers", "error", err)
+			was = "unreachable"
+		case err == nil && was != "":
+			a.log.Info("the redis nodes answer again")
+			was = ""
+		}
+		timer := time.NewTimer(lookEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// eventLine is an event for people.
+func eventLine(ev elector.Event, first bool) string {
+	at := ev.Time.Local().Format("15:04:05.000")
+	if first {
+		at = time.Now().Format("15:04:05.000")
+	}
+	who := ev.Candidate
+	if ev.Advertise != "" {
+		who += " (" + ev.Advertise + ")"
+	}
+	var words string
+	switch ev.Kind {
+	case elector.Elected:
+		words = fmt.Sprintf("%s leads, token %d", who, ev.Token)
+		if first {
+			words += ", since " + ev.Time.Local().Format(time.DateTime)
+		}
+	case elector.Released:
+		words = fmt.Sprintf("%s stepped down (%s), token %d", who, why(ev), ev.Token)
+	case elector.Vacant:
+		words = "nobody leads"
+		if !first {
+			words = "nobody leads: the leader disappeared without a word"
+		}
+	case elector.Skipped:
+		words = fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
+	case elector.Unhealthy, elector.Healthy, elector.Stopping, elector.Overrun:
+		words = strings.TrimSpace(who + " " + ev.Detail)
+	default: // of a later version
+		words = strings.TrimSpace(who + " " + ev.Detail)
+	}
+	return fmt.Sprintf("%s  %-9s %s", at, ev.Kind, words)
+}
+
+func why(ev elector.Event) string {
+	if ev.Detail == "" {
+		return string(ev.Reason)
+	}
+	return string(ev.Reason) + ": " + ev.Detail
+}
