@@ -72,6 +72,11 @@ func makeCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*e
 		t.Fatal(err)
 	}
 	c.Elector = e
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what %s logged:\n%s", id, strings.Join(c.log.lines(), ""))
+		}
+	})
 	return c
 }
 
@@ -109,7 +114,7 @@ func (c *candidate) elected(within time.Duration) *elector.Term {
 	case <-c.done:
 		c.t.Fatalf("%s: Run ended: %v", c.ID(), c.result)
 	case <-time.After(within):
-		c.t.Fatalf("%s was not elected within %v\n%s", c.ID(), within, strings.Join(c.log.lines(), ""))
+		c.t.Fatalf("%s was not elected within %v", c.ID(), within)
 	}
 	return nil
 }

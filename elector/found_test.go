@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -304,6 +305,31 @@ func TestFoundSplitVoteWaitsALease(t *testing.T) {
 				}
 				if slow > 0 {
 					t.Errorf("%d of 20 elections took a lease", slow)
+				}
+			})
+		})
+	}
+}
+
+// A node slower than the others' patience still has the claim in flight when a
+// short term is released: its release waits for its turn, and must not be dropped
+// because the majority's is done.
+func TestFoundScenario14ReleaseOnASlowNodeIsDropped(t *testing.T) {
+	for _, delay := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				c.seed()
+				c.nodes[2].set(fault{delay: delay})
+				a := makeCandidate(t, c.quorum("a"), "a")
+				boom := errors.New("boom")
+				a.run(func(context.Context, *elector.Term) error { return boom })
+				if err := a.ended(shortLease); !errors.Is(err, boom) {
+					t.Fatal(err)
+				}
+				a.q.Status(t.Context(), "", "orders") // the quorum lives on
+				time.Sleep(10 * delay)
+				if n := c.locks(); n != 0 {
+					t.Errorf("%d locks were left behind", n)
 				}
 			})
 		})

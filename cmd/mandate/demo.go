@@ -163,8 +163,8 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	renewals, deadline := 0, term.Deadline()
 	for end := time.Now().Add(during); time.Now().Before(end) && ctx.Err() == nil; pauseFor(ctx, 5*time.Millisecond) {
 		if !term.Valid() {
-			pauseFor(ctx, 100*time.Millisecond) // the reason comes by a timer
-			return "", "", fmt.Errorf("the leader lost its term: %v", term.Err())
+			<-term.Done() // the reason comes by a timer
+			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
 		}
 		if d := term.Deadline(); d.After(deadline) {
 			renewals, deadline = renewals+1, d

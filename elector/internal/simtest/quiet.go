@@ -167,6 +167,11 @@ func (s *Sim) retire() {
 			break
 		}
 	}
+	s.halted()
+}
+
+// halted ends all processes that are left.
+func (s *Sim) halted() {
 	s.mu.Lock()
 	procs := append([]*proc(nil), s.procs...)
 	s.mu.Unlock()
@@ -174,7 +179,15 @@ func (s *Sim) retire() {
 		s.halt(p)
 	}
 	for _, p := range procs {
-		s.awaitDone(p)
+		<-p.done
+	}
+	s.extra.Wait() // of a restart that was under way
+	s.mu.Lock()
+	late := append([]*proc(nil), s.procs...)
+	s.mu.Unlock()
+	for _, p := range late {
+		s.halt(p)
+		<-p.done
 	}
 }
 

@@ -29,12 +29,14 @@ func forgetAll(s *Sim) {
 // lowerFence makes nodes hand out old tokens again, where the hint of the
 // claim does not help: its clock is behind.
 func lowerFence(s *Sim) {
-	if s.chance(100) == 0 {
+	if s.chance(40) == 0 {
 		for _, n := range s.nodes {
 			_ = n.redis.Set(s.keys.Fence, "5")
 		}
-		s.hosts[s.chance(len(s.hosts))].proc.Load().warp.Wall.Add(-int64(time.Minute))
-		s.history.addf("sabotage: counters and a clock set back")
+		for _, h := range s.hosts {
+			h.proc.Load().warp.Wall.Add(-int64(time.Minute))
+		}
+		s.history.addf("sabotage: counters and clocks set back")
 	}
 }
 

@@ -258,4 +258,3 @@ func (s *Sim) restart(n *node, empty bool) {
 	}
 	s.net.change(func() { n.up, n.hung = true, false })
 }
-

@@ -3,6 +3,8 @@ package simtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +46,8 @@ type Options struct {
 	NodeRate float64
 	// Sabotage, if set, is called every now and then: for the same purpose.
 	Sabotage func(*Sim)
+	// Until, if set, ends the simulation at the first violation that contains it.
+	Until string
 }
 
 // Report is what a simulation did.
@@ -156,6 +160,9 @@ func (s *Sim) run() {
 	}
 	end := s.start.Add(time.Duration(s.o.Minutes * float64(time.Minute)))
 	for _, st := range steps {
+		if s.found() {
+			break
+		}
 		s.until(s.start.Add(st.at))
 		s.history.addf("%s", st.name)
 		st.do(s)
@@ -163,7 +170,12 @@ func (s *Sim) run() {
 		s.look()
 	}
 	s.until(end)
-	s.settle()
+	if s.found() {
+		s.healAll()
+		s.halted()
+	} else {
+		s.settle()
+	}
 	s.close()
 }
 
@@ -171,7 +183,7 @@ func (s *Sim) run() {
 func (s *Sim) until(at time.Time) {
 	for {
 		left := time.Until(at)
-		if left <= 0 {
+		if left <= 0 || s.found() {
 			return
 		}
 		s.rngMu.Lock()
@@ -180,6 +192,16 @@ func (s *Sim) until(at time.Time) {
 		time.Sleep(min(left, step))
 		s.tick()
 	}
+}
+
+// found tells whether the violation that was waited for has come.
+func (s *Sim) found() bool {
+	if s.o.Until == "" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.broken, func(v string) bool { return strings.Contains(v, s.o.Until) })
 }
 
 // tick is one step of the checker, and of the clocks that run at another rate.

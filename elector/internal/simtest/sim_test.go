@@ -9,10 +9,10 @@ import (
 
 var (
 	seedFlag    = flag.Uint64("sim.seed", 0, "run this one seed of TestSimulation")
-	runsFlag    = flag.Int("sim.runs", 12, "how many seeds TestSimulation runs")
+	runsFlag    = flag.Int("sim.runs", 6, "how many seeds TestSimulation runs")
 	firstFlag   = flag.Uint64("sim.first", 0, "the first seed; 0: by the time of day")
 	strictFlag  = flag.Bool("sim.strict", false, "see Options.Strict")
-	minutesFlag = flag.Float64("sim.minutes", 4, "virtual minutes of faults per seed")
+	minutesFlag = flag.Float64("sim.minutes", 3, "virtual minutes of faults per seed")
 )
 
 // modeOf is part of what a seed decides.
@@ -70,7 +70,8 @@ func TestRegressions(t *testing.T) {
 		minutes float64
 		why     string
 	}{
-		{seed: 1, minutes: 2, why: "the first schedule that ever ran"},
+		{seed: 5009, minutes: 10, why: "a draining leader keeps its lease in the quiet end"},
+		{seed: 5005, minutes: 2, why: "slow answers, then a cut: failed claims raise counters under a sitting leader"},
 	} {
 		complain(t, Run(t, Options{Seed: c.seed, Minutes: c.minutes, Mode: modeOf(c.seed)}))
 	}
@@ -92,12 +93,16 @@ func TestCheckerNotices(t *testing.T) {
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.o.Minutes = 10
-			r := Run(t, c.o)
-			all := strings.Join(r.Violations, "\n")
-			if !strings.Contains(all, c.want) {
-				t.Errorf("want a violation with %q, got:\n%s", c.want, all)
+			c.o.Minutes, c.o.Until = 5, c.want
+			var all string
+			for range 5 { // seeds: not every schedule meets the damage
+				r := Run(t, c.o)
+				if all = strings.Join(r.Violations, "\n"); strings.Contains(all, c.want) {
+					return
+				}
+				c.o.Seed += 100
 			}
+			t.Errorf("want a violation with %q, got:\n%s", c.want, all)
 		})
 	}
 }
