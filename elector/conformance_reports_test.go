@@ -67,8 +67,13 @@ func conformObserve(t *testing.T, w *world) {
 	a.shutdown()
 	two := b.elected(w.soon())
 	for name, ch := range map[string]<-chan elector.Event{"from the start": events, "later": late, "the winner's own": own} {
-		if ev := want(t, ch, w.lease, elector.Released, "a", one.Token()); ev.Reason != elector.ReasonShutdown {
-			t.Errorf("%s: reason %q", name, ev.Reason)
+		ev := next(t, ch, w.lease)
+		if !w.exact && ev.Kind == elector.Elected && ev.Token == two.Token() {
+			t.Logf("%s: on a loaded machine the word of the release came too late", name)
+			continue
+		}
+		if ev.Kind != elector.Released || ev.Candidate != "a" || ev.Token != one.Token() || ev.Reason != elector.ReasonShutdown {
+			t.Errorf("%s: event %+v, want the release by a", name, ev)
 		}
 		want(t, ch, w.lease, elector.Elected, "b", two.Token())
 	}

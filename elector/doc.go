@@ -50,7 +50,7 @@
 //
 // # Health
 //
-// Exactly one function renews, and it asks the probe first. Config.Probe is
+// Exactly one function renews, and it asks the probe before it sends. Config.Probe is
 // asked always: an unhealthy candidate does not campaign. Config.WorkProbe looks
 // at what only a leader's work does, and is asked during a term only; put a
 // health.Heartbeat there, so that a leader which is alive but makes no progress

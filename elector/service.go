@@ -148,13 +148,11 @@ func (s *service) sick() (c changes) {
 	return c
 }
 
-// renew is the only function that renews, and it asks for health first. The
-// request runs beside the machine, which stays able to end the term at once.
+// renew is the only function that renews. It asks for health last before it
+// sends, and for the time before that: a process that is stopped in between
+// then loses lease, instead of renewing on an old verdict. The request runs
+// beside the machine, which stays able to end the term at once.
 func (s *service) renew() {
-	if err := s.e.health(); err != nil {
-		s.term.end(ReasonUnhealthy, err)
-		return
-	}
 	if s.renewing {
 		return // its end sets the timer again
 	}
@@ -163,12 +161,12 @@ func (s *service) renew() {
 	if left <= 0 {
 		return // nothing is sent after the deadline
 	}
+	if err := s.e.health(); err != nil {
+		s.term.end(ReasonUnhealthy, err)
+		return
+	}
 	s.renewing = true
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), left)
-		defer cancel()
-		s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(ctx, s.term.token)}
-	}()
+	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token)} }()
 }
 
 // count takes the outcome of a renewal.
@@ -268,9 +266,7 @@ func (s *service) release(ended *Ended) {
 		<-s.renewed
 		s.renewing = false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), e.timing.CallTimeout())
-	defer cancel()
-	e.voter.Release(ctx, s.term.token)
+	e.voter.Release(s.term.token)
 	close(s.released)
 	ev := e.event(Released, s.term, ended)
 	e.feed.publish(ev)

@@ -23,13 +23,13 @@ COMMAND gets our stdin, stdout and stderr, a process group of its own, and
   MANDATE_ELECTION, MANDATE_ID   the election, and this candidate's name in it
   MANDATE_TOKEN                  the term's fencing token: larger in every term
 
-When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or SIGHUP,
-the whole process group gets SIGTERM, and SIGKILL after --grace: always before
-another candidate can start. The lock is released after the last process of the
-group has ended. A second signal to mandate kills the group at once. When COMMAND
-ends, what it left behind in its group is ended in the same way. When mandate
-itself is killed (-9), or stopped beyond its lease, a small guard process kills
-the group.
+When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or
+SIGHUP, the whole process group gets SIGTERM, and SIGKILL after --grace: always
+before another candidate can start. The lock is released after the last process
+of the group has ended. A second signal to mandate kills the group at once. What
+COMMAND leaves behind in its group when it ends is ended in the same way. When
+mandate itself is killed (-9), or stopped beyond its lease, a small guard process
+kills the group.
 
 Probes. --probe-* look at the running command, and are asked only while it runs.
 --candidate-probe-* are asked always: a candidate they fail for doesn't run for
@@ -38,10 +38,11 @@ step-down, and after it this candidate pauses for --cooldown.
 
 What mandate run can't protect against:
   - processes that leave the group (setsid, daemons): they are not stopped;
-  - mandate and its guard stopped together (kill -STOP of both, a paused VM)
-    while COMMAND runs on elsewhere: it may then overlap with the next leader's;
-  - a request that COMMAND sent before it was stopped and that arrives late.
-Give MANDATE_TOKEN to whatever COMMAND writes to, and have it refuse smaller ones.
+  - mandate and its guard stopped together (kill -STOP of both), or a paused
+    machine: COMMAND may then overlap with the next leader's. Both killed together
+    (pkill -f): on Linux COMMAND dies too, but not what it has started;
+  - a request that COMMAND sent before it was stopped, and that arrives late.
+Give MANDATE_TOKEN to whatever COMMAND writes to, and let it refuse smaller ones.
 
 COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
 
@@ -56,10 +57,12 @@ Exit codes
 const runExample = `  mandate run --election poller -- ./poller --batch 100
 
   # a leader that hangs must go: ./poller touches the file after every batch
-  mandate run --election poller --probe-file /run/poller.alive --probe-file-age 30s -- ./poller
+  mandate run --election poller \
+    --probe-file /run/poller.alive --probe-file-age 30s -- ./poller
 
   # three independent Redis servers, a majority decides
-  mandate run --redis redis://a --redis redis://b --redis redis://c --election backup -- ./backup`
+  mandate run --redis redis://a --redis redis://b --redis redis://c \
+    --election backup -- ./backup`
 
 // runFlags are the flags of `mandate run`, as they were given.
 type runFlags struct {
@@ -202,7 +205,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
 	kill = min(o.lease/20, time.Second)
 	if !graceGiven {
-		return o.lease/4 - kill, kill
+		return o.lease / 5, kill
 	}
 	// The library renews every quarter of the lease and wants room for two, and
 	// allows 1 % and 2 ms for clocks that differ.
@@ -216,7 +219,7 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 		}
 		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v, or --lease %v",
 			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)), enough)
-		return o.lease/4 - kill, kill
+		return o.lease / 5, kill
 	}
 	return o.grace, kill
 }

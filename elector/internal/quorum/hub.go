@@ -292,10 +292,12 @@ func (h *hub) close() {
 	ps := h.ps
 	h.wake()
 	h.mu.Unlock()
-	if ps == nil {
-		return
+	if done == nil {
+		return // never started
 	}
-	go func() { _ = ps.Close() }() // frees the reader
+	if ps != nil {
+		go func() { _ = ps.Close() }() // frees the reader
+	}
 	timer := time.NewTimer(closePatience)
 	defer timer.Stop()
 	select {

@@ -188,30 +188,34 @@ func (v *Voter) all(r *round) Tally {
 }
 
 // Renew prolongs the term that the last Claim won, in one round trip, at most
-// for the call time-out. Nothing is sent once ctx has ended: give it the
-// term's deadline.
-func (v *Voter) Renew(ctx context.Context, token uint64) Tally {
+// for the call time-out. Nothing is sent after left, the time to the term's
+// deadline; what was sent is not cancelled when a majority has answered.
+func (v *Voter) Renew(left time.Duration, token uint64) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		l := v.lanes[node]
+		ctx, cancel := context.WithTimeout(context.Background(), left)
+		defer cancel()
 		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New}, func() []any {
 			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard()}
 		})
 	})
-	_, _ = v.mutex.ExtendContext(r.in(ctx)) // what decides is our own count
+	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
 	return v.tally(r)
 }
 
 // Release gives the term back and reports it to the front row. It waits for a
-// majority, and a little for the others; give it a context that is not the dead
-// one of the work.
-func (v *Voter) Release(ctx context.Context, token uint64) Tally {
+// majority, and a little for the others, whose turn may come later. It depends
+// on no context: a dead one must not leave a lock behind.
+func (v *Voter) Release(token uint64) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
+		defer cancel()
 		return v.call(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
 			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, value)
 	})
-	_, _ = v.mutex.UnlockContext(r.in(ctx))
+	_, _ = v.mutex.UnlockContext(r.in(context.Background()))
 	return v.tally(r)
 }
 
