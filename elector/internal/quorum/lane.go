@@ -49,6 +49,12 @@ func (l *lane) hear(a Answer) {
 	}
 }
 
+func (l *lane) silence() {
+	l.mu.Lock()
+	l.silent = true
+	l.mu.Unlock()
+}
+
 func (l *lane) isSilent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

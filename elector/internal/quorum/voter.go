@@ -137,6 +137,11 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	err := v.mutex.TryLockContext(r.in(ctx))
 	r.settle()
 	t = v.tally(r)
+	for i, a := range t.Answers {
+		if a.Status == Unknown && a.Err == nil { // out of patience: it is not waited for again until it answers
+			v.lanes[i].silence()
+		}
+	}
 	if err != nil {
 		v.giveBack(t)
 		return 0, t
