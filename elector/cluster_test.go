@@ -67,6 +67,7 @@ type node struct {
 // bubble runs f on n nodes in a bubble of its own.
 func bubble(t *testing.T, n int, f func(t *testing.T, c *cluster)) {
 	t.Helper()
+	defer oneP()()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t}
 		for i := range n {
