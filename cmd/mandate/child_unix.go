@@ -31,20 +31,29 @@ func signalGroup(group int, atOnce bool) {
 	_ = syscall.Kill(-group, syscall.SIGCONT)
 }
 
-// groupEmpty tells whether a group has no process left; its leader must have
-// been waited for. In a container mandate may be process 1 and inherit orphans:
-// those of this group are waited for here, so that none stays a zombie.
+// groupEmpty tells whether a group has no living process left; its leader must
+// have been waited for.
 func groupEmpty(group int) bool {
+	reapGroup(group)
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return true
+	}
+	if !allZombies(group) {
+		return false
+	}
+	reapGroup(group) // some of them may have died just now
+	return true
+}
+
+// reapGroup waits for the orphans of a group: in a container mandate may be
+// process 1 and inherit them, and none shall stay a zombie.
+func reapGroup(group int) {
 	for {
 		pid, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if pid <= 0 || err != nil {
-			break
+		if !errors.Is(err, syscall.EINTR) && (err != nil || pid <= 0) {
+			return
 		}
 	}
-	return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) || allZombies(group)
 }
 
 // detached puts the guard into a session of its own: neither Ctrl-C nor Ctrl-Z

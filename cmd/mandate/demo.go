@@ -20,10 +20,10 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Watch an election, with everything that can go wrong: no Redis needed",
 		Long: `Three small Redis nodes and three candidates run inside this one process, and
-live through an election, a hand-over, a leader that hangs, a Redis that hangs, a
-leader that is cut off, and a late write of an old leader. All times are measured
-while it runs. It takes about ten seconds; with --log-level debug it also shows
-what the candidates log.
+live through an election, a hand-over, a leader that hangs, a Redis that hangs,
+a leader that is cut off, and a late write of an old leader. All times are
+measured while it runs. It takes some ten seconds; with --log-level debug it
+also shows what the candidates log.
 
 Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 		Example: "  mandate demo",

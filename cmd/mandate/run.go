@@ -28,8 +28,8 @@ SIGHUP, the whole process group gets SIGTERM, and SIGKILL after --grace: always
 before another candidate can start. The lock is released after the last process
 of the group has ended. A second signal to mandate kills the group at once. What
 COMMAND leaves behind in its group when it ends is ended in the same way. When
-mandate itself is killed (-9), or stopped beyond its lease, a small guard process
-kills the group.
+mandate itself is killed (-9), or stopped beyond its lease, a small guard
+process kills the group.
 
 Probes. --probe-* look at the running command, and are asked only while it runs.
 --candidate-probe-* are asked always: a candidate they fail for doesn't run for
@@ -39,10 +39,10 @@ step-down, and after it this candidate pauses for --cooldown.
 What mandate run can't protect against:
   - processes that leave the group (setsid, daemons): they are not stopped;
   - mandate and its guard stopped together (kill -STOP of both), or a paused
-    machine: COMMAND may then overlap with the next leader's. Both killed together
-    (pkill -f): on Linux COMMAND dies too, but not what it has started;
+    machine: COMMAND may then overlap with the next leader's. Both killed
+    together (pkill -f): on Linux COMMAND dies too, but not what it has started;
   - a request that COMMAND sent before it was stopped, and that arrives late.
-Give MANDATE_TOKEN to whatever COMMAND writes to, and let it refuse smaller ones.
+Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 
 COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
 

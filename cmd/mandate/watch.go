@@ -25,7 +25,7 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
 		Long: `Show who leads the election NAME, then every change as it happens, until SIGINT
-or SIGTERM. When Redis can't be reached, that is said on stderr, and watch goes on.
+or SIGTERM. When Redis can't be reached, that is said on stderr, and it goes on.
 
 Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		Example: `  mandate watch poller

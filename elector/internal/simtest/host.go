@@ -51,6 +51,7 @@ type proc struct {
 	// under Sim.mu
 	prefix    string // of its lock values
 	claimSent time.Time
+	claimSeq  uint64
 	resumed   time.Time
 	stopped   time.Time // when it was told to shut down
 	running   *record

@@ -104,3 +104,12 @@ func bendHint(hint []byte, off time.Duration) {
 		copy(hint, s)
 	}
 }
+
+// number is an argument that must be one.
+func number(arg []byte) uint64 {
+	n, err := strconv.ParseUint(string(arg), 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("simtest: not a number: %.80q", arg))
+	}
+	return n
+}

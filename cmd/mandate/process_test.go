@@ -1,0 +1,104 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// dead PID... waits for the end of processes. With -since-stop D it must come at
+// most D after Redis was stopped. A zombie is dead; that mandate leaves none is
+// asked with `reaped PID...`.
+func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
+	var limit time.Time
+	if args[0] == "-since-stop" {
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		limit = stageOf(ts).stoppedAt.Add(d)
+		args = args[2:]
+	}
+	for _, arg := range args {
+		pid, err := strconv.Atoi(arg)
+		ts.Check(err)
+		if neg {
+			if err := syscall.Kill(pid, 0); err != nil {
+				ts.Fatalf("process %d is dead: %v", pid, err)
+			}
+			continue
+		}
+		var at time.Time
+		ts.Check(poll(func() error {
+			at = time.Now()
+			if syscall.Kill(pid, 0) == nil && !isZombie(pid) {
+				return fmt.Errorf("process %d lives", pid)
+			}
+			return nil
+		}))
+		if !limit.IsZero() && at.After(limit) {
+			ts.Fatalf("process %d lived %v beyond the lease", pid, at.Sub(limit))
+		}
+	}
+}
+
+// deadfile FILE...: the processes whose numbers stand there are dead, now.
+func cmdDeadFile(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(arg)))
+		ts.Check(err)
+		if syscall.Kill(pid, 0) == nil && !isZombie(pid) {
+			ts.Fatalf("process %d lives", pid)
+		}
+	}
+}
+
+// reaped PID...: no trace of a process is left, not even a zombie.
+func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
+	for _, arg := range args {
+		pid, err := strconv.Atoi(arg)
+		ts.Check(err)
+		ts.Check(poll(func() error {
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("process %d is still there, a zombie: %v", pid, isZombie(pid))
+			}
+			return nil
+		}))
+	}
+}
+
+func isZombie(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return strings.Contains(string(stat), ") Z ")
+}
+
+// The guard kills the group when its pipe closes, and when nobody speaks to it
+// any more; and it never kills group 0 or 1.
+func TestGuardKillsOnSilence(t *testing.T) {
+	cmd := exec.CommandContext(context.Background(), "sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	fmt.Fprintf(w, "garbage\n%d %d\n", cmd.Process.Pid, 50)
+	guard(r) // returns after the silence, the pipe still open
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the command ended with %v, want killed", err)
+	}
+	guard(bytes.NewReader([]byte("0 1000\n1 1000\n"))) // would kill this test
+}
