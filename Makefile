@@ -32,10 +32,11 @@ GOLANGCI         := .bin/golangci-lint-$(GOLANGCI_VERSION)
 # Lazy (=): asked of git only by the target that needs it.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
-# In CI a test that skips because redis-server is missing would be a hole that
-# nobody sees: the tests read this variable and fail instead of skipping.
+# In CI a test that skips because a server is missing would be a hole that nobody
+# sees: the tests read these variables and fail instead of skipping.
 ifeq ($(CI),true)
 export MANDATE_TEST_REQUIRE_REDIS := 1
+export MANDATE_TEST_REQUIRE_POSTGRES := 1
 endif
 
 # --- fragments of recipes ----------------------------------------------------

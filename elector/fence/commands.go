@@ -1,0 +1,87 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// attempts bounds how often Pipelined starts again because the mark moved under
+// it. The mark moves once per term and writer, so one is nearly always enough.
+const attempts = 10
+
+// Pipelined runs the commands that fn records, unless the token is older than the
+// mark, and raises the mark, in one transaction: the mark is watched (WATCH) and
+// MULTI/EXEC carries all, so that either all commands are sent to be run or none. It
+// takes three round trips where [Redis.Run] takes one.
+//
+// fn runs once, and only records: it must not call Exec. The commands that are
+// returned have their results; the error is a [*StaleError] when nothing was written
+// because the token was refused, else the first error of a command. Redis takes nothing
+// back when one of the commands fails while it is run.
+func (r *Redis) Pipelined(ctx context.Context, token uint64, fn func(redis.Pipeliner) error) ([]redis.Cmder, error) {
+	if err := checkToken(token); err != nil {
+		return nil, err
+	}
+	record := r.client.TxPipeline()
+	defer record.Discard()
+	if err := fn(record); err != nil {
+		return nil, err
+	}
+	cmds := record.Cmds()
+	if err := r.checkSlots(keysOf(cmds)); err != nil {
+		return nil, err
+	}
+	for range attempts {
+		err := r.client.Watch(ctx, func(tx *redis.Tx) error { return r.transact(ctx, tx, token, cmds) }, r.mark)
+		if !errors.Is(err, redis.TxFailedErr) {
+			return cmds, r.explain(err, token)
+		}
+	}
+	return cmds, fmt.Errorf("fence: %s moved %d times while the commands were tried: nothing was written", r.mark, attempts)
+}
+
+// transact is one attempt; the mark is watched already.
+func (r *Redis) transact(ctx context.Context, tx *redis.Tx, token uint64, cmds []redis.Cmder) error {
+	newest, err := r.newest(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if newest > token {
+		return &StaleError{Resource: r.mark, Token: token, Newest: newest}
+	}
+	_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		if r.access == "raise" && newest < token {
+			pipe.Set(ctx, r.mark, token, 0)
+		}
+		for _, cmd := range cmds {
+			if err := pipe.Process(ctx, cmd); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+func (r *Redis) newest(ctx context.Context, tx *redis.Tx) (uint64, error) {
+	text, err := tx.Get(ctx, r.mark).Result()
+	switch {
+	case errors.Is(err, redis.Nil) && r.access == "raise":
+		return 0, nil
+	case errors.Is(err, redis.Nil):
+		return 0, r.badMark("the key is missing")
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return 0, r.badMark("the key holds another type than a string")
+	case err != nil:
+		return 0, err
+	}
+	newest, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, r.badMark("the key holds no token")
+	}
+	return newest, nil
+}

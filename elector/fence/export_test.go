@@ -1,0 +1,4 @@
+package fence
+
+// Slot is tested against a server's.
+var Slot = slot

@@ -1,0 +1,139 @@
+package fence
+
+import (
+	"context"
+	_ "embed" // the guard
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis fences the writes to what lives in one Redis deployment: a single
+// server, Sentinel or Cluster. Safe for concurrent use.
+//
+// go-redis sends a command again when its answer was lost (Options.MaxRetries, 3
+// by default), so a write that must not happen twice needs a client with
+// MaxRetries -1, or a script that recognises its own repetition.
+type Redis struct {
+	client redis.UniversalClient
+	mark   string
+	access string // raise: the mark is ours; read: it is the election's
+}
+
+// NewRedis fences with a mark of its own under the given key, which the first
+// write makes. On Cluster the mark and all the data must share one hash tag. The mark
+// must live as long as the data: no expiry, no eviction. It does no I/O.
+func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("fence: the client is nil")
+	case mark == "":
+		return nil, errors.New("fence: the mark has no key: name one beside the data, such as {orders}:mark")
+	case strings.HasSuffix(mark, "}:fence"):
+		return nil, fmt.Errorf("fence: %s looks like an election's own counter, which nobody else may write: "+
+			"use OnElection, or another key", mark)
+	}
+	return &Redis{client: client, mark: mark, access: "raise"}, nil
+}
+
+// OnElection fences with the counter of an election that this deployment holds
+// alone: a quorum of one, never of 3 or 5 (see the package's words). An empty
+// prefix means "mandate". The counter is only read. When it is missing (the
+// election's name is wrong, or Redis lost its data and the leader has not renewed
+// yet) everything is refused, with another error than ErrStale. On Cluster the data's
+// keys need the election's hash tag: {election}. It does no I/O.
+func OnElection(client redis.UniversalClient, prefix, election string) (*Redis, error) {
+	if prefix == "" {
+		prefix = "mandate"
+	}
+	switch {
+	case client == nil:
+		return nil, errors.New("fence: the client is nil")
+	case election == "" || strings.ContainsAny(prefix+election, "{}"):
+		return nil, fmt.Errorf("fence: prefix %q, election %q: an election has a name, and no braces in it", prefix, election)
+	}
+	return &Redis{client: client, mark: prefix + ":{" + election + "}:fence", access: "read"}, nil
+}
+
+// Mark is the key of the mark.
+func (r *Redis) Mark() string { return r.mark }
+
+//go:embed guard.lua
+var guardLua string
+
+// Script is a script that can run under the guard.
+type Script struct{ guarded *redis.Script }
+
+// NewScript takes a script as EVAL does: it finds its keys in KEYS and its
+// arguments in ARGV, and knows nothing of the guard. (Functions, and scripts that begin
+// with a shebang, can't be wrapped.)
+func NewScript(source string) *Script {
+	return &Script{redis.NewScript(guardLua + "return (function(KEYS, ARGV)\n" + source + "\nend)(keys, argv)\n")}
+}
+
+// Run runs the script unless the token is older than the mark, and raises the
+// mark to the token, in one step: one EVALSHA, and an EVAL when this server does not
+// know the script yet. The error of the result is a [*StaleError] when the token was
+// refused; nothing was written then. Redis takes nothing back of a script that fails
+// in the middle.
+func (r *Redis) Run(ctx context.Context, token uint64, script *Script, keys []string, args ...any) *redis.Cmd {
+	if err := errors.Join(checkToken(token), r.checkSlots(keys)); err != nil {
+		return failed(ctx, err)
+	}
+	allKeys := append([]string{r.mark}, keys...)
+	allArgs := append([]any{token, r.access}, args...)
+	cmd := script.guarded.Run(ctx, r.client, allKeys, allArgs...)
+	cmd.SetErr(r.explain(cmd.Err(), token))
+	return cmd
+}
+
+func failed(ctx context.Context, err error) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	cmd.SetErr(err)
+	return cmd
+}
+
+// Raise writes nothing but the mark: from its return on, all older tokens are
+// refused. With OnElection it only asks whether the token is still the newest.
+func (r *Redis) Raise(ctx context.Context, token uint64) error {
+	return r.Run(ctx, token, nothing, nil).Err()
+}
+
+var nothing = NewScript("return 1")
+
+// explain turns the guard's words into errors.
+func (r *Redis) explain(err error, token uint64) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if newest, ok := strings.CutPrefix(text, "MANDATESTALE "); ok {
+		// Redis may add where in the script an error arose.
+		n, convErr := strconv.ParseUint(strings.Fields(newest)[0], 10, 64)
+		if convErr == nil {
+			return &StaleError{Resource: r.mark, Token: token, Newest: n}
+		}
+	}
+	if what, ok := strings.CutPrefix(text, "MANDATEMARK "); ok {
+		return r.badMark(what)
+	}
+	if strings.HasPrefix(text, "CROSSSLOT") {
+		return fmt.Errorf("fence: the mark %s and the data are in different hash slots: give them one hash tag: %w", r.mark, err)
+	}
+	if strings.HasPrefix(text, "EXECABORT") {
+		return fmt.Errorf("fence: the server refused one of the commands before anything was done: a mistake in it, "+
+			"or on Cluster a key without the hash tag of the mark %s: %w", r.mark, err)
+	}
+	return err
+}
+
+func (r *Redis) badMark(what string) error {
+	if r.access == "read" {
+		return fmt.Errorf("fence: %s, the election's counter: %s: is this the election's only Redis, and are its name and prefix right? "+
+			"(After a loss of data the leader's next renewal writes it again.)", r.mark, what)
+	}
+	return fmt.Errorf("fence: %s, the mark: %s: name a key that nothing else uses", r.mark, what)
+}

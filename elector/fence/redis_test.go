@@ -1,0 +1,345 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/internal/servertest"
+)
+
+const (
+	mark = "{orders}:mark"
+	list = "{orders}:list"
+)
+
+// push is what a leader writes.
+var push = fence.NewScript(`return redis.call('RPUSH', KEYS[1], ARGV[1], unpack(ARGV, 2)) -- the new length`)
+
+func TestRedis(t *testing.T) {
+	redisSuite(t, func(t *testing.T) string {
+		m := miniredis.RunT(t)
+		m.ClockTTL(true)
+		return m.Addr()
+	})
+}
+
+func TestRedisReal(t *testing.T) {
+	redisSuite(t, func(t *testing.T) string { return servertest.Redis(t) })
+}
+
+func redisSuite(t *testing.T, server func(t *testing.T) string) {
+	for name, test := range map[string]func(t *testing.T, addr string){
+		"older tokens are refused":                 testRedisRefuses,
+		"the script sees its own keys and args":    testRedisScript,
+		"a server that forgot the script":          testRedisNoScript,
+		"bad marks":                                testRedisBadMarks,
+		"a script cut off in the middle":           testRedisHalfScript,
+		"a transaction paused after its check":     testRedisPausedTransaction,
+		"the election's own counter":               testRedisOnElection,
+		"a command's failure is not a stale token": testRedisOtherErrors,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, server(t)) })
+	}
+}
+
+func client(t *testing.T, addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func newRedis(t *testing.T, c redis.UniversalClient) *fence.Redis {
+	t.Helper()
+	r, err := fence.NewRedis(c, mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// write writes by the script or by the transaction.
+func write(r *fence.Redis, way string, token uint64, value string) error {
+	ctx := context.Background()
+	if way == "script" {
+		return r.Run(ctx, token, push, []string{list}, value).Err()
+	}
+	_, err := r.Pipelined(ctx, token, func(p redis.Pipeliner) error {
+		return p.RPush(ctx, list, value).Err()
+	})
+	return err
+}
+
+var ways = []string{"script", "transaction"}
+
+func wantStale(t *testing.T, err error, token, newest uint64) {
+	t.Helper()
+	var stale *fence.StaleError
+	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) {
+		t.Fatalf("token %d after %d: %v, want ErrStale", token, newest, err)
+	}
+	if stale.Token != token || stale.Newest != newest || stale.Resource == "" {
+		t.Fatalf("the particulars are %+v, want token %d, newest %d", stale, token, newest)
+	}
+}
+
+func wantList(t *testing.T, c redis.UniversalClient, want ...string) {
+	t.Helper()
+	got, err := c.LRange(t.Context(), list, 0, -1).Result()
+	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Fatalf("the list holds %q, %v; want %q", got, err, want)
+	}
+}
+
+func testRedisRefuses(t *testing.T, addr string) {
+	c := client(t, addr)
+	r := newRedis(t, c)
+	for _, way := range ways {
+		c.FlushAll(t.Context())
+		// 2^53-2 and 2^53-1 differ by less than a careless conversion keeps.
+		for _, step := range []struct {
+			token, newest uint64
+			stale         bool
+		}{{5, 5, false}, {5, 5, false}, {4, 5, true}, {1794204187000, 1794204187000, false}, {1794204186999, 1794204187000, true},
+			{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
+			err := write(r, way, step.token, "x")
+			if step.stale {
+				wantStale(t, err, step.token, step.newest)
+			} else if err != nil {
+				t.Fatalf("%s, token %d: %v", way, step.token, err)
+			}
+			if got, _ := c.Get(t.Context(), mark).Uint64(); got != step.newest {
+				t.Fatalf("%s: the mark is %d after token %d, want %d", way, got, step.token, step.newest)
+			}
+		}
+		wantList(t, c, "x", "x", "x", "x")
+		for _, token := range []uint64{0, 1 << 53} {
+			if err := write(r, way, token, "x"); err == nil || errors.Is(err, fence.ErrStale) {
+				t.Errorf("%s, token %d: %v, want another error", way, token, err)
+			}
+		}
+	}
+	c.FlushAll(t.Context())
+	if err := r.Raise(t.Context(), 6); err != nil {
+		t.Fatal(err)
+	}
+	wantStale(t, write(r, "script", 5, "x"), 5, 6)
+	wantStale(t, r.Raise(t.Context(), 5), 5, 6)
+}
+
+func testRedisScript(t *testing.T, addr string) {
+	r := newRedis(t, client(t, addr))
+	got, err := r.Run(t.Context(), 1, fence.NewScript(`return {#KEYS, KEYS[1], KEYS[2], #ARGV, ARGV[1], ARGV[2]}`),
+		[]string{"a", "b"}, "x", 7).Slice()
+	if err != nil || len(got) != 6 || got[0] != int64(2) || got[1] != "a" || got[2] != "b" || got[3] != int64(2) || got[4] != "x" || got[5] != "7" {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	many := make([]any, 20000)
+	for i := range many {
+		many[i] = i
+	}
+	n, err := r.Run(t.Context(), 1, fence.NewScript(`return #ARGV`), nil, many...).Int()
+	if err != nil || n != len(many) {
+		t.Fatalf("%d arguments arrived, %v; want %d", n, err, len(many))
+	}
+	cmds, err := r.Pipelined(t.Context(), 2, func(p redis.Pipeliner) error {
+		p.HSet(t.Context(), "h", "f", "v")
+		p.HGetAll(t.Context(), "h")
+		return nil
+	})
+	if err != nil || len(cmds) != 2 {
+		t.Fatalf("%d commands, %v", len(cmds), err)
+	}
+	if h := cmds[1].(*redis.MapStringStringCmd).Val(); h["f"] != "v" {
+		t.Fatalf("the result of the second command is %v", h)
+	}
+}
+
+func testRedisNoScript(t *testing.T, addr string) {
+	c := client(t, addr)
+	r := newRedis(t, c)
+	for range 2 {
+		if err := write(r, "script", 5, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantStale(t, write(r, "script", 4, "x"), 4, 5)
+	wantList(t, c, "x", "x")
+}
+
+func testRedisBadMarks(t *testing.T, addr string) {
+	c := client(t, addr)
+	r := newRedis(t, c)
+	for what, spoil := range map[string]func(){
+		"another type": func() { c.RPush(t.Context(), mark, "x") },
+		"no token":     func() { c.Set(t.Context(), mark, "5x", 0) },
+	} {
+		for _, way := range ways {
+			c.FlushAll(t.Context())
+			spoil()
+			err := write(r, way, 5, "x")
+			if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), mark) || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s, %s: %v", way, what, err)
+			}
+			wantList(t, c)
+		}
+	}
+	for _, bad := range []func() (*fence.Redis, error){
+		func() (*fence.Redis, error) { return fence.NewRedis(nil, mark) },
+		func() (*fence.Redis, error) { return fence.NewRedis(c, "") },
+		func() (*fence.Redis, error) { return fence.NewRedis(c, "mandate:{orders}:fence") },
+		func() (*fence.Redis, error) { return fence.OnElection(nil, "", "orders") },
+		func() (*fence.Redis, error) { return fence.OnElection(c, "", "") },
+		func() (*fence.Redis, error) { return fence.OnElection(c, "", "{orders}") },
+	} {
+		if r, err := bad(); err == nil {
+			t.Errorf("accepted: %v", r.Mark())
+		}
+	}
+}
+
+func testRedisOtherErrors(t *testing.T, addr string) {
+	c := client(t, addr)
+	r := newRedis(t, c)
+	c.Set(t.Context(), list, "not a list", 0)
+	for _, way := range ways {
+		if err := write(r, way, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("%s: %v, want WRONGTYPE", way, err)
+		}
+	}
+	boom := errors.New("boom")
+	if _, err := r.Pipelined(t.Context(), 5, func(redis.Pipeliner) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("the error of fn came back as %v", err)
+	}
+}
+
+// pausing is a connection whose leader is stopped in the middle of a request.
+type pausing struct {
+	net.Conn
+	gate *gate
+}
+
+type gate struct {
+	at      string // stop in the middle of the request that holds this
+	stopped chan struct{}
+	resume  chan struct{}
+}
+
+func (p *pausing) Write(b []byte) (int, error) {
+	if !strings.Contains(strings.ToLower(string(b)), p.gate.at) {
+		return p.Conn.Write(b)
+	}
+	n, err := p.Conn.Write(b[:len(b)/2])
+	if err != nil {
+		return n, err
+	}
+	close(p.gate.stopped)
+	<-p.gate.resume
+	m, err := p.Conn.Write(b[n:])
+	return n + m, err
+}
+
+// pauseAt is a leader's client that stops when half of a request is sent.
+func pauseAt(t *testing.T, addr, at string) (*redis.Client, *gate) {
+	g := &gate{at: at, stopped: make(chan struct{}), resume: make(chan struct{})}
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, WriteTimeout: -1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &pausing{conn, g}, err
+		}})
+	t.Cleanup(func() { c.Close() })
+	return c, g
+}
+
+func testRedisHalfScript(t *testing.T, addr string) { testRedisResumes(t, addr, "script", "evalsha") }
+
+// The old leader has read the mark, found nothing newer, and stops with half of
+// its transaction sent.
+func testRedisPausedTransaction(t *testing.T, addr string) {
+	testRedisResumes(t, addr, "transaction", "multi")
+}
+
+func testRedisResumes(t *testing.T, addr, way, at string) {
+	c := client(t, addr)
+	next := newRedis(t, c)
+	if err := write(next, "script", 5, "first"); err != nil { // the server knows the script
+		t.Fatal(err)
+	}
+	paused, g := pauseAt(t, addr, at)
+	result := make(chan error, 1)
+	go func() { result <- write(newRedis(t, paused), way, 5, "late") }()
+	<-g.stopped
+	if err := write(next, way, 7, "second"); err != nil {
+		t.Fatalf("the successor: %v", err)
+	}
+	close(g.resume)
+	wantStale(t, <-result, 5, 7)
+	wantList(t, c, "first", "second")
+}
+
+func testRedisOnElection(t *testing.T, addr string) {
+	c := client(t, addr)
+	r, err := fence.OnElection(c, "", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range ways {
+		if err := write(r, way, 5, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "missing") {
+			t.Fatalf("%s, before any election: %v", way, err)
+		}
+	}
+	first := lead(t, addr, "a")
+	for _, way := range ways {
+		if err := write(r, way, first.Token(), "a"); err != nil {
+			t.Fatalf("%s of the leader: %v", way, err)
+		}
+	}
+	if got, _ := c.Get(t.Context(), r.Mark()).Uint64(); got != first.Token() {
+		t.Fatalf("the election's counter is %d, was %d: nobody but the election may write it", got, first.Token())
+	}
+	if err := first.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := lead(t, addr, "b")
+	for _, way := range ways { // the successor has written nothing yet
+		wantStale(t, write(r, way, first.Token(), "late"), first.Token(), second.Token())
+	}
+	if err := r.Raise(t.Context(), second.Token()); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(r, "script", second.Token(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	wantList(t, c, "a", "a", "b")
+}
+
+// lead wins a real election.
+func lead(t *testing.T, addr, id string) *elector.Term {
+	t.Helper()
+	q, err := elector.Open("redis://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	e, err := elector.New(q, elector.Config{Election: "orders", ID: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, err := e.Campaign(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = term.Resign(context.Background()) })
+	return term
+}

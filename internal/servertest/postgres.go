@@ -1,0 +1,76 @@
+//go:build unix
+
+package servertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Postgres makes a new, empty PostgreSQL cluster, starts it, and returns its URL.
+// PostgreSQL refuses to run as root: then it runs as the user postgres, which its
+// package makes.
+func Postgres(t testing.TB) (url string) {
+	t.Helper()
+	bin := postgresBin()
+	if bin == "" {
+		missing(t, "PostgreSQL", "MANDATE_TEST_REQUIRE_POSTGRES", "apt-get install postgresql")
+	}
+	// Not t.TempDir: its parent is closed to other users.
+	dir, err := os.MkdirTemp("", "mandate-postgres-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	attr := asPostgres(t, dir)
+	data := filepath.Join(dir, "data")
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "mandate", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = dir, attr
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	port := FreePort(t)
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
+	server.Dir, server.SysProcAttr = dir, attr
+	launch(t, server, "database system is ready to accept connections")
+	return fmt.Sprintf("postgres://mandate@127.0.0.1:%d/postgres?sslmode=disable", port)
+}
+
+// postgresBin is where the newest PostgreSQL's programs are. Debian keeps them off
+// the PATH.
+func postgresBin() string {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	slices.SortFunc(all, func(a, b string) int { return len(a) - len(b) }) // 9 before 17
+	if len(all) == 0 {
+		return ""
+	}
+	return filepath.Dir(all[len(all)-1])
+}
+
+func asPostgres(t testing.TB, dir string) *syscall.SysProcAttr {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatalf("PostgreSQL does not run as root, and there is no user postgres: %v", err)
+	}
+	uid, _ := strconv.ParseUint(who.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(who.Gid, 10, 32)
+	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
