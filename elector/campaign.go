@@ -147,7 +147,7 @@ func (e *Elector) bootstraps() bool {
 func (e *Elector) assess(t quorum.Tally) error {
 	troubles := t.Troubles()
 	majority := e.quorum.nodes.Majority()
-	if t.Count(quorum.Same) == 0 && len(t.Answers)-t.Count(quorum.Unknown) >= majority {
+	if t.Count(quorum.Same) == 0 && t.Heard() {
 		e.known.heard = true
 		e.setTrouble(e.refusal(t))
 		return nil
@@ -167,6 +167,15 @@ func (e *Elector) assess(t quorum.Tally) error {
 
 func unreachable(t quorum.Tally) trouble {
 	return trouble{key: ErrUnreachable.Error(), err: fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(t.Troubles()...))}
+}
+
+// unconfirmed is why a renewal did not count.
+func unconfirmed(t quorum.Tally) trouble {
+	if !t.Heard() {
+		return unreachable(t)
+	}
+	err := fmt.Errorf("elector: only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers))
+	return trouble{key: "renewal", err: errors.Join(append([]error{err}, t.Troubles()...)...)}
 }
 
 // refusal is why this candidate must not lead even if it could: another

@@ -206,11 +206,11 @@ func conformKeys(t *testing.T, w *world) {
 	a := w.start(t, "pod/a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
 	term := a.elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
-	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d addr=10.0.0.1:80$`, w.n, w.lease.Milliseconds()))
+	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d addr=10.0.0.1:80 token=%d$`, w.n, w.lease.Milliseconds(), term.Token()))
 	for _, r := range w.raw {
-		if v := r.Get(ctx, w.key("lock")).Val(); !line.MatchString(v) {
-			t.Errorf("lock value %q is not the documented line", v)
-		}
+		eventually(t, w.lease, "the lock's value is the documented line, with the agreed token", func() bool {
+			return line.MatchString(r.Get(ctx, w.key("lock")).Val())
+		})
 		if d := r.PTTL(ctx, w.key("lock")).Val(); d <= 0 || d > w.lease {
 			t.Errorf("the lock lives for %v", d)
 		}

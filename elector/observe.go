@@ -122,7 +122,7 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 	told, skipped := o.told, o.skipped
 	o.told, o.skipped = nil, 0
 	o.mu.Unlock()
-	st, err := o.e.quorum.Status(ctx, o.e.cfg.Prefix, o.e.cfg.Election)
+	st, err := o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
 	if err != nil {
 		o.mu.Lock() // what was told is still to be confirmed
 		o.told = append(told, o.told...)
@@ -144,6 +144,9 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 		}
 	}
 	if st.Leader != nil {
+		if st.Leader.Token > o.elected {
+			st.Leader.Since = o.e.quorum.since(ctx, o.e.keys, st.Leader.Token)
+		}
 		o.report(ctx, o.seen(st.Leader))
 		return min(o.e.cfg.Lease, st.Leader.Left+settle)
 	}

@@ -167,13 +167,19 @@ func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, e
 		return Status{}, fmt.Errorf("elector: %w", err)
 	}
 	keys := quorum.KeysOf(prefix, election)
+	st, err := q.look(ctx, keys, election)
+	if err == nil && st.Leader != nil {
+		st.Leader.Since = q.since(ctx, keys, st.Leader.Token)
+	}
+	return st, err
+}
+
+// look is Status without the history: one request per node.
+func (q *Quorum) look(ctx context.Context, keys quorum.Keys, election string) (Status, error) {
 	views := q.nodes.Read(ctx, keys, statusTimeout)
 	st, troubles := summarize(election, views, q.nodes.Majority())
 	if len(views)-len(troubles) < q.nodes.Majority() {
 		return st, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(troubles...))
-	}
-	if st.Leader != nil {
-		st.Leader.Since = q.since(ctx, keys, st.Leader.Token)
 	}
 	return st, nil
 }
@@ -194,7 +200,7 @@ func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time
 func summarize(election string, views []quorum.View, majority int) (Status, []error) {
 	st := Status{Election: election}
 	var troubles []error
-	holders := map[string][]quorum.View{}
+	var holders []string
 	paused := 0
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, Left: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
@@ -207,7 +213,7 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 			if b, err := quorum.ParseBallot(v.Holder); err == nil {
 				n.Holder = b.Candidate
 			}
-			holders[v.Holder] = append(holders[v.Holder], v)
+			holders = append(holders, v.Holder)
 		}
 		if v.Paused {
 			paused++
@@ -215,28 +221,20 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 		st.Nodes = append(st.Nodes, n)
 	}
 	st.Paused = paused >= majority
-	for value, held := range holders {
-		if len(held) >= majority {
-			st.Leader = leaderOf(value, held, majority)
-		}
+	if in, ok := quorum.IncumbentOf(holders, majority); ok {
+		st.Leader = &Leader{Candidate: in.Candidate, Advertise: in.Advertise, Token: in.Token, Left: leftOf(in, views, majority)}
 	}
 	return st, troubles
 }
 
-func leaderOf(value string, held []quorum.View, majority int) *Leader {
-	b, err := quorum.ParseBallot(value)
-	if err != nil {
-		b.Candidate = value // somebody else's lock under our key: show it as it is
-	}
-	l := &Leader{Candidate: b.Candidate, Advertise: b.Advertise}
-	slices.SortFunc(held, func(a, b quorum.View) int { return int(b.Left - a.Left) })
-	l.Left = held[majority-1].Left
-	count := map[uint64]int{}
-	for _, v := range held {
-		count[v.Fence]++
-		if c, best := count[v.Fence], count[l.Token]; c > best || c == best && v.Fence > l.Token {
-			l.Token = v.Fence
+// leftOf is how long a majority of the nodes still holds the incumbent's lock.
+func leftOf(in quorum.Incumbent, views []quorum.View, majority int) time.Duration {
+	var all []time.Duration
+	for _, v := range views {
+		if in.Holds(v.Holder) {
+			all = append(all, v.Left)
 		}
 	}
-	return l
+	slices.Sort(all)
+	return all[len(all)-majority]
 }

@@ -184,7 +184,7 @@ func (s *service) count(r renewal) {
 	case r.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		s.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
-		e.setTrouble(unreachable(r.tally))
+		e.setTrouble(unconfirmed(r.tally))
 		s.next.Reset(e.timing.RetryEvery())
 	}
 }

@@ -3,7 +3,6 @@ package elector
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,7 +35,7 @@ type waiter struct {
 	crowd   int       // listening in all, as last told
 	rtt     time.Duration
 	held    string    // the holder of the last claim
-	token   uint64    // its term's token, or less
+	token   uint64    // its term's token
 	highest uint64    // counter or token that Redis told
 	muted   time.Time // no message makes us claim before this: the last one was false
 	woken   bool      // the last claim was made because of a message
@@ -75,11 +74,12 @@ func (w *waiter) plan(t quorum.Tally) {
 	majority := w.e.quorum.nodes.Majority()
 	w.rtt, w.highest = t.RTT, w.e.known.highest
 	w.crowds(t)
-	holder := holderOf(t, majority)
+	in, _ := quorum.IncumbentOf(t.Holders(), majority)
+	holder := in.Attempt
 	if w.woken && holder != "" && holder == w.held {
 		w.muted = now.Add(w.e.timing.RetryEvery()) // a false alarm: don't be driven by whoever sends them
 	}
-	w.held, w.token, w.woken = holder, tokenOf(t, majority), false
+	w.held, w.token, w.woken = holder, in.Token, false
 
 	if w.heard.token < w.token { // heard while the claim was under way, and older than its answer
 		w.heard = heard{leads: w.heard.leads, again: w.heard.again}
@@ -132,33 +132,6 @@ func (w *waiter) row() {
 		upTo(time.Duration(w.waiters)) >= quorum.FrontRow:
 		w.leaveRow()
 	}
-}
-
-func holderOf(t quorum.Tally, majority int) string {
-	count := map[string]int{}
-	for _, a := range t.Answers {
-		if a.Status == quorum.Held {
-			if count[a.Holder]++; count[a.Holder] >= majority {
-				return a.Holder
-			}
-		}
-	}
-	return ""
-}
-
-// tokenOf is the holder's token, or less: what a majority of the nodes knows.
-func tokenOf(t quorum.Tally, majority int) uint64 {
-	var fences []uint64
-	for _, a := range t.Answers {
-		if a.Status == quorum.Held {
-			fences = append(fences, a.Fence)
-		}
-	}
-	if len(fences) < majority {
-		return 0
-	}
-	slices.Sort(fences)
-	return fences[len(fences)-majority]
 }
 
 // wait blocks until it is time to claim, health changes, or ctx ends.

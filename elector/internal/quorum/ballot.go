@@ -11,7 +11,7 @@ import (
 // Ballot is the value of the lock key: who holds it, by which attempt, and
 // under which settings. It is written as one readable line:
 //
-//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ addr=<advertised>]
+//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ addr=<advertised>] token=<token>
 type Ballot struct {
 	Candidate   string        // the candidate's id
 	Incarnation string        // random per Elector: tells two processes of one id apart
@@ -19,12 +19,16 @@ type Ballot struct {
 	Nodes       int           // how many nodes vote, as the holder believes
 	Lease       time.Duration // whole milliseconds
 	Advertise   string        // where the leader can be reached, in its own words
+	Token       uint64        // what the node granted, or the quorum agreed on; 0: not said
 }
 
 func (b Ballot) String() string {
 	s := fmt.Sprintf("%s/%s/%d n=%d lease=%d", b.Candidate, b.Incarnation, b.Seq, b.Nodes, b.Lease.Milliseconds())
 	if b.Advertise != "" {
 		s += " addr=" + b.Advertise
+	}
+	if b.Token != 0 {
+		s += " token=" + strconv.FormatUint(b.Token, 10) // last: the claim script appends it
 	}
 	return s
 }
@@ -71,12 +75,66 @@ func parseBallot(s string) (b Ballot, err error) {
 			b.Lease = time.Duration(ms) * time.Millisecond
 		case "addr":
 			b.Advertise = val
+		case "token":
+			if b.Token, err = strconv.ParseUint(val, 10, 64); err != nil {
+				return b, errors.New("its token is not a number")
+			}
 		} // others: a later version's
 	}
 	if b.Nodes == 0 || b.Lease == 0 {
 		return b, errors.New("n or lease is missing")
 	}
 	return b, nil
+}
+
+// Incumbent is who holds the lock of a majority of the nodes.
+type Incumbent struct {
+	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
+	Ballot
+}
+
+// IncumbentOf finds the attempt that holds a majority of the locks, whose values
+// these are; ok is false when none does. Its token is the one on a majority of
+// the nodes. Until the first renewal a late grant may name another one; and where
+// none has a majority the highest stands for what is being agreed on.
+func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
+	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
+	for _, value := range values {
+		b, attempt := attemptOf(value)
+		if votes[attempt]++; votes[attempt] == 1 {
+			tokens[attempt] = map[uint64]int{}
+		}
+		tokens[attempt][b.Token]++
+		if votes[attempt] == majority {
+			in, ok = Incumbent{Attempt: attempt, Ballot: b}, true
+		}
+	}
+	in.Token = 0
+	for token, n := range tokens[in.Attempt] {
+		if n >= majority {
+			in.Token = token
+			break
+		}
+		in.Token = max(in.Token, token)
+	}
+	return in, ok
+}
+
+// Holds tells whether a lock value is of this attempt.
+func (in Incumbent) Holds(value string) bool {
+	_, attempt := attemptOf(value)
+	return value != "" && attempt == in.Attempt
+}
+
+// attemptOf reads a lock value as it comes. Somebody else's lock under our key
+// is shown as it is.
+func attemptOf(value string) (Ballot, string) {
+	b, err := ParseBallot(value)
+	if err != nil {
+		return Ballot{Candidate: value}, value
+	}
+	attempt, _, _ := strings.Cut(value, " ")
+	return b, attempt
 }
 
 func isAlnum(s string) bool {

@@ -15,8 +15,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBallotIsTheDocumentedLine(t *testing.T) {
-	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Advertise: "http://h:1/?a=b"}
-	const line = "pod-1/ABC123/7 n=3 lease=10000 addr=http://h:1/?a=b"
+	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Advertise: "http://h:1/?a=b", Token: 12}
+	const line = "pod-1/ABC123/7 n=3 lease=10000 addr=http://h:1/?a=b token=12"
 	if got := b.String(); got != line {
 		t.Errorf("got %q, want %q", got, line)
 	}
@@ -46,6 +46,7 @@ func TestParseBallotRefuses(t *testing.T) {
 		"n no number":       "a/b/1 n=x lease=1000",
 		"lease is zero":     "a/b/1 n=1 lease=0",
 		"lease is negative": "a/b/1 n=1 lease=-5",
+		"token no number":   "a/b/1 n=1 lease=1000 token=x",
 		"lease overflows":   "a/b/1 n=1 lease=9223372036854775807",
 	} {
 		if b, err := quorum.ParseBallot(s); err == nil {
@@ -56,6 +57,34 @@ func TestParseBallotRefuses(t *testing.T) {
 	}
 	if _, err := quorum.ParseBallot(strings.Repeat("x", 1<<20)); err == nil || len(err.Error()) > 1000 {
 		t.Error("the error repeats a megabyte")
+	}
+}
+
+func TestIncumbentIsWhoHoldsAMajority(t *testing.T) {
+	const a, b = "a/A/3 n=3 lease=1000", "b/B/1 n=3 lease=1000"
+	for name, c := range map[string]struct {
+		values  []string
+		attempt string
+		token   uint64
+	}{
+		"nobody":                             {nil, "", 0},
+		"a minority":                         {[]string{a + " token=7", b + " token=8"}, "", 0},
+		"one token":                          {[]string{a + " token=7", b + " token=9", a + " token=7"}, "a/A/3", 7},
+		"a late grant on the third":          {[]string{a + " token=12", a + " token=7", a + " token=7"}, "a/A/3", 7},
+		"raised to the highest, not renewed": {[]string{a + " token=5", a + " token=7"}, "a/A/3", 7},
+		"another attempt is another holder":  {[]string{a + " token=5", "a/A/4 n=3 lease=1000 token=5"}, "", 0},
+		"an older version's value":           {[]string{a, a}, "a/A/3", 0},
+		"somebody else's lock":               {[]string{"locked", "locked"}, "locked", 0},
+	} {
+		in, ok := quorum.IncumbentOf(c.values, 2)
+		if ok != (c.attempt != "") || in.Attempt != c.attempt || in.Token != c.token {
+			t.Errorf("%s: %+v, %v", name, in, ok)
+		}
+		for _, v := range c.values {
+			if want := ok && strings.HasPrefix(v, c.attempt); in.Holds(v) != want {
+				t.Errorf("%s: Holds(%q) is %v", name, v, !want)
+			}
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 -- claim: take the lock if it may be taken, and hand out a token; otherwise say
 -- everything that a loser needs to wait well. One round trip.
 -- KEYS lock fence new pause next
--- ARGV value incarnation seq lease_ms hint marker wake_channel events_channel front_row
+-- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row
 -- -> {status, token or fence, holder, ms left, waiters, crowd, note}
 local mine = whose(got[1], ARGV[2], ARGV[3])
 if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, ''} end
@@ -32,7 +32,7 @@ if status == 'won' then
   if p >= 9007199254740991 then
     return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' has reached 2^53-1')
   end
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+  redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. text(p), 'PX', ARGV[4])
   redis.call('SET', KEYS[2], text(p))
   if got[3] then redis.call('DEL', KEYS[3]) end
   if got[5] == ARGV[2] then redis.call('DEL', KEYS[5]) end

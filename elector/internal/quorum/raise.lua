@@ -1,5 +1,5 @@
 -- raise: the nodes of a claim granted different tokens; agree on the highest,
--- where the lock is still mine.
+-- where the lock is still mine. The first renewal writes it into the lock too.
 -- KEYS lock fence
 -- ARGV incarnation seq token
 -- -> {status, fence}

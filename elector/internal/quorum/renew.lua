@@ -1,12 +1,13 @@
--- renew: prolong my lock and copy my token to this node; plant both again where
--- the node lost them (a plant is no vote in its round).
+-- renew: prolong my lock and copy my token to this node, into its lock and its
+-- counter; plant both again where the node lost them (a plant is no vote in its
+-- round).
 -- KEYS lock fence new
 -- ARGV value incarnation seq lease_ms token told
 -- -> {status, fence, holder}
 local mine = whose(got[1], ARGV[2], ARGV[3])
 local token, told = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
-  if mine == 'same' then
+  if got[1] == ARGV[1] then
     redis.call('PEXPIRE', KEYS[1], ARGV[4])
   else
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])

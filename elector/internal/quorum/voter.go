@@ -41,7 +41,7 @@ type Voter struct {
 	pools []rsredis.Pool
 
 	seq   uint64
-	value string
+	value string         // of the newest attempt; with its token once that is agreed on
 	mutex *redsync.Mutex // of the newest attempt
 
 	background flights
@@ -82,6 +82,20 @@ func (t Tally) Count(statuses ...Status) int {
 
 // Majority tells whether enough nodes gave one of the answers to decide.
 func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
+
+// Heard tells whether a majority has answered, whatever it said.
+func (t Tally) Heard() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
+
+// Holders are the lock values that stood in the way.
+func (t Tally) Holders() []string {
+	var all []string
+	for _, a := range t.Answers {
+		if a.Status == Held {
+			all = append(all, a.Holder)
+		}
+	}
+	return all
+}
 
 // Troubles are the errors of the nodes that gave none, each named.
 func (t Tally) Troubles() []error {
@@ -151,6 +165,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		v.Abandon()
 		return 0, t
 	}
+	ballot.Token = token
+	v.value = ballot.String()
 	return token, t
 }
 

@@ -9,11 +9,8 @@ import (
 // TestLeaderToken cuts a sitting leader from one node after the other, each time
 // until its lock there has lapsed and a follower's claim has been granted by that
 // one node. The failed claims raise the counters; Elector.Leader must still tell
-// the token that the leader has. Run with -sim.strict while that is open.
+// the token that the leader has.
 func TestLeaderToken(t *testing.T) {
-	if !*strictFlag {
-		t.Skip("known: Status takes the nodes' counters for the token; run with -sim.strict")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(Options{Seed: 1, Nodes: 3, Strict: true})
 		for _, h := range s.hosts {
