@@ -33,7 +33,9 @@ const (
 	exitTrouble     = 1  // anything that has no code of its own
 	exitUsage       = 2  // flags or arguments that can't work
 	exitNoLeader    = 3  // status: nobody leads
-	exitUnreachable = 4  // status: no majority of the Redis nodes answered
+	exitUnreachable = 4  // status, history, ls: no majority of the Redis nodes answered
+	exitWarnings    = 5  // doctor: it works, with less than it could have
+	exitFailures    = 6  // doctor: no election, or none that is safe
 	exitPermanent   = 69 // run: Redis refuses, and waiting can't help (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127

@@ -67,7 +67,8 @@ passes.`,
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.watchCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.watchCommand(), a.historyCommand(), a.lsCommand(),
+		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.PreRunE = a.prepare(cmd.PreRunE)
 		cmd.RunE = coded(cmd.RunE)
@@ -117,13 +118,18 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		// go-redis prints connection trouble to stderr by a logger of its own; the
 		// elector reports the same once, in words that help.
 		redis.SetLogger(redisLog{a.log})
-		if a.prefix == "" {
-			a.prefix = or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
-		}
+		a.choosePrefix()
 		if next != nil {
 			return next(cmd, args)
 		}
 		return nil
+	}
+}
+
+// choosePrefix takes the prefix from the flag, or else from the environment.
+func (a *app) choosePrefix() {
+	if a.prefix == "" {
+		a.prefix = or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
 	}
 }
 
@@ -185,6 +191,12 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Q
 		return nil, nil, err
 	}
 	return q, e, nil
+}
+
+// quorum is candidate for the commands that look at no single election.
+func (a *app) quorum() (*elector.Quorum, error) {
+	q, _, err := a.candidate(elector.Config{Election: "any"}, strings.NewReplacer("Prefix is", "--prefix is"))
+	return q, err
 }
 
 // addProblems takes the lines of an error of the library, and calls things by

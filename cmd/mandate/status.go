@@ -33,7 +33,7 @@ Exit codes
 		Example: `  mandate status poller
   mandate status poller --json | jq -r .leader.candidate`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, _, err := a.observer(args)
 			if err != nil {
@@ -75,9 +75,7 @@ func (a *app) observer(args []string) (*elector.Quorum, *elector.Elector, error)
 
 func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(st)
+		return printJSON(w, st)
 	}
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
@@ -190,6 +188,11 @@ func wrap(s, indent string) string {
 	return b.String() + "\n"
 }
 
+// unreachable says without the name of the package what every node said.
+func unreachable(err error) error {
+	return &exitError{code: exitUnreachable, err: errors.New(strings.TrimPrefix(err.Error(), "elector: "))}
+}
+
 // ago tells an age as the person on call would.
 func ago(t time.Time) string {
 	d := time.Since(t).Truncate(time.Second)
@@ -213,4 +216,11 @@ func rough(d time.Duration) string {
 	default:
 		return d.Round(10 * time.Microsecond).String()
 	}
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }

@@ -31,7 +31,7 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q, e, err := a.observer(args)
 			if err != nil {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	var lease time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor [NAME]",
+		Short: "Check what an election needs of its Redis, and say what to do",
+		Long: `Check what an election needs of its Redis: that a majority answers, and fast
+enough for the lease; rights; persistence; eviction; replicas and failover;
+clocks; whether messages arrive; that no server is listed twice. With NAME also
+that election, with its leader's lease, its keys and its Cluster slot.
+
+"-" is what Redis refuses to tell (INFO, CONFIG): no failure. It answers within
+7 s. To try the rights it writes two keys of its own and removes them.
+
+Exit codes
+  0  all is well
+  2  flags or arguments that can't work
+  5  there are warnings: it works, with less than it could have
+  6  there are failures: no election, or none that is safe`,
+		Example: `  mandate doctor
+  mandate doctor poller --json | jq -r '.[] | select(.level == "fail") | .advice'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			look, name := a.quorum, ""
+			if len(args) == 1 {
+				name = args[0]
+				look = func() (*elector.Quorum, error) {
+					q, _, err := a.observer(args)
+					return q, err
+				}
+			}
+			q, err := look()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			findings, err := q.Diagnose(cmd.Context(), a.prefix, name, lease)
+			if err != nil {
+				return err
+			}
+			if err := a.printFindings(findings, asJSON); err != nil {
+				return err
+			}
+			return verdict(findings)
+		},
+	}
+	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to judge by (default the leader's, or 10s)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	return cmd
+}
+
+// verdict makes the worst finding the exit code.
+func verdict(findings []elector.Finding) error {
+	worst := elector.OK
+	for _, f := range findings {
+		if f.Level.Worse(worst) {
+			worst = f.Level
+		}
+	}
+	switch worst {
+	case elector.Warn:
+		return &exitError{code: exitWarnings, err: errors.New("there are warnings"), quiet: true}
+	case elector.Fail:
+		return &exitError{code: exitFailures, err: errors.New("there are failures"), quiet: true}
+	default:
+		return nil
+	}
+}
+
+func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.stdout, findings)
+	}
+	p := newPaper(a.stdout)
+	marks := map[elector.Level]string{
+		elector.OK: p.paint("32", "ok  "), elector.Unknown: p.dim("-   "),
+		elector.Warn: p.paint("33", "warn"), elector.Fail: p.paint("31", "FAIL"),
+	}
+	var b strings.Builder
+	node := "none yet"
+	count := map[elector.Level]int{}
+	for _, f := range findings {
+		count[f.Level]++
+		if f.Node != node {
+			node = f.Node
+			heading := node
+			if node == "" {
+				heading = "all together"
+			}
+			b.WriteString(p.bold(heading) + "\n")
+		}
+		found := f.Found
+		if f.Level == elector.Unknown {
+			found = "not known: " + found
+		}
+		const indent = "                    "
+		text := strings.TrimPrefix(wrap(found, indent), indent)
+		fmt.Fprintf(&b, "  %s  %-12s%s", marks[f.Level], f.Check, text)
+		if f.Advice != "" {
+			b.WriteString(wrap("-> "+f.Advice, indent))
+		}
+	}
+	fmt.Fprintf(&b, "\n%d failures, %d warnings, %d fine, %d not known\n",
+		count[elector.Fail], count[elector.Warn], count[elector.OK], count[elector.Unknown])
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}

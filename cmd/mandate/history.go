@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func (a *app) historyCommand() *cobra.Command {
+	var asJSON bool
+	var count int
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "Show the last terms: who led, how long, and why it ended",
+		Long: `Show the last terms of the election NAME, the newest first: who led, from when
+until when, why it ended, and how long it took until the next one led. It is what
+the leaders reported to Redis, by their own clocks. "vanished" is a leader that
+was never heard of again. It writes nothing, and answers within 4 s.
+
+Exit codes
+  0  there is a history
+  1  there is none: is the name right?
+  2  flags or arguments that can't work
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate history poller
+  mandate history poller -n 100 --json | jq -r '.[] | select(.reason == "unhealthy")'`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 1 || count > 500 {
+				a.problem("--count is %d: give 1 to 500, Redis keeps no more", count)
+			}
+			q, _, err := a.observer(args)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			terms, err := q.History(cmd.Context(), a.prefix, args[0], count)
+			if perr := a.printHistory(args[0], terms, asJSON, err == nil); perr != nil {
+				return perr
+			}
+			switch {
+			case errors.Is(err, elector.ErrUnreachable):
+				return unreachable(err)
+			case err == nil && len(terms) == 0:
+				return &exitError{code: exitTrouble, quiet: !asJSON, err: errors.New("no history")}
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, times in nanoseconds")
+	return cmd
+}
+
+func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, complete bool) error {
+	if asJSON {
+		if terms == nil {
+			terms = []elector.TermRecord{}
+		}
+		return printJSON(a.stdout, terms)
+	}
+	var b strings.Builder
+	switch {
+	case len(terms) > 0:
+		historyTable(newPaper(a.stdout), &b, terms)
+	case complete:
+		fmt.Fprintf(&b, "no history of %s: is the name right? (mandate ls shows all names)\n", election)
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
+	const format = "%-15s %-19s %-14s %-7s %-9s %-s"
+	line := func(token, leader, from, lasted, end, gap string) string {
+		return strings.TrimRight(fmt.Sprintf(format, token, cut(leader, 19), from, lasted, end, gap), " ")
+	}
+	fmt.Fprintln(b, p.dim(line("TOKEN", "LEADER", "FROM", "FOR", "END", "NEXT AFTER")))
+	for _, t := range terms {
+		end, lasted, gap := string(t.Reason), "-", ""
+		if t.Lasted != 0 {
+			lasted = brief(t.Lasted)
+		}
+		if t.Gap != 0 {
+			gap = brief(t.Gap)
+		}
+		from := "-"
+		if !t.From.IsZero() {
+			from = t.From.Local().Format("01-02 15:04:05")
+		}
+		if t.Current {
+			end = "leads"
+		}
+		l := line(fmt.Sprint(t.Token), t.Candidate, from, lasted, end, gap)
+		switch {
+		case t.Current:
+			l = p.paint("32", l)
+		case t.Reason != elector.ReasonShutdown && t.Reason != elector.ReasonResigned && t.Reason != elector.ReasonFinished:
+			l = p.paint("33", l)
+		}
+		fmt.Fprintln(b, l)
+		if t.Detail != "" {
+			b.WriteString(p.dim(strings.TrimRight(wrap(t.Detail, "    "), "\n")) + "\n")
+		}
+	}
+}
+
+// brief is a duration in at most seven characters.
+func brief(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		d, sign = -d, "-"
+	}
+	switch {
+	case d < time.Millisecond:
+		return sign + "<1ms"
+	case d < time.Second:
+		return sign + d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return fmt.Sprintf("%s%.1fs", sign, d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%s%dm%02ds", sign, int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%s%dh%02dm", sign, int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%s%dd%02dh", sign, int(d.Hours())/24, int(d.Hours())%24)
+	}
+}

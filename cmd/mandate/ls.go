@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func (a *app) lsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List all elections, and who leads them",
+		Long: `List all elections of the prefix, one a line: who leads, since when, and until
+when unless the lease is renewed. Elections that nobody takes part in any more
+are listed too: Redis keeps their counters. It looks at every key (SCAN), for at
+most 1.5 s, and writes nothing.
+
+Exit codes
+  0  all that there is was listed (also nothing)
+  1  something may be missing; stderr says what
+  2  flags that can't work
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate ls
+  mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := a.quorum()
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			names, err := q.Elections(cmd.Context(), a.prefix)
+			if errors.Is(err, elector.ErrUnreachable) {
+				return unreachable(err)
+			}
+			all, serr := statuses(cmd.Context(), q, a.prefix, names)
+			if perr := a.printElections(all, asJSON); perr != nil {
+				return perr
+			}
+			return errors.Join(err, serr)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of what status prints")
+	return cmd
+}
+
+// asked is how many elections are asked for at once: enough to hide the round
+// trips, little enough for the Redis that others work with.
+const asked = 16
+
+// statuses asks for all elections. The error is that of the first one that no
+// majority told of.
+func statuses(ctx context.Context, q *elector.Quorum, prefix string, names []string) ([]elector.Status, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([]elector.Status, len(names))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(asked, len(names)) {
+		wg.Go(func() {
+			for i := range next {
+				var err error
+				if all[i], err = q.Status(ctx, prefix, names[i]); err != nil {
+					cancel(fmt.Errorf("%s: %w", names[i], err)) // the others would run into the same
+				}
+				all[i].Election = names[i]
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return all, context.Cause(ctx)
+}
+
+func (a *app) printElections(all []elector.Status, asJSON bool) error {
+	if asJSON {
+		if all == nil {
+			all = []elector.Status{}
+		}
+		return printJSON(a.stdout, all)
+	}
+	var b strings.Builder
+	p := newPaper(a.stdout)
+	line := func(election, leader, since, left, note string) string {
+		return strings.TrimRight(fmt.Sprintf("%-22s %-28s %-11s %-7s %s", cut(election, 22), cut(leader, 28), since, left, note), " ")
+	}
+	if len(all) == 0 {
+		fmt.Fprintf(&b, "no elections under the prefix %s\n", a.prefix)
+	} else {
+		fmt.Fprintln(&b, p.dim(line("ELECTION", "LEADER", "LEADS FOR", "LEASE", "")))
+	}
+	for _, st := range all {
+		note := ""
+		if st.Paused {
+			note = "paused"
+		}
+		if st.Leader == nil {
+			fmt.Fprintln(&b, p.paint("33", line(st.Election, nobody(st), "-", "-", note)))
+			continue
+		}
+		since := "?"
+		if !st.Leader.Since.IsZero() {
+			since = strings.TrimSuffix(ago(st.Leader.Since), " ago")
+		}
+		fmt.Fprintln(&b, line(st.Election, st.Leader.Candidate, cut(since, 11), brief(st.Leader.Left), note))
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}

@@ -1,0 +1,186 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Level is how bad a Finding is.
+type Level string
+
+// The levels, from good to bad.
+const (
+	OK      Level = "ok"
+	Unknown Level = "unknown" // it could not be looked at, often for want of a right
+	Warn    Level = "warn"    // it works, with less than it could have
+	Fail    Level = "fail"    // the election does not work, or is not safe
+)
+
+// rank orders the levels.
+var rank = map[Level]int{OK: 0, Unknown: 1, Warn: 2, Fail: 3}
+
+// Worse tells whether l is worse than another level.
+func (l Level) Worse(than Level) bool { return rank[l] > rank[than] }
+
+// Finding is the outcome of one check of Diagnose.
+type Finding struct {
+	Node   string `json:"node,omitempty"` // empty: about all of them
+	Check  string `json:"check"`          // what was looked at, one word
+	Level  Level  `json:"level"`
+	Found  string `json:"found"`            // in words
+	Advice string `json:"advice,omitempty"` // what to do
+}
+
+// inspectTimeout bounds what Diagnose asks of a node.
+const inspectTimeout = 3 * time.Second
+
+// Diagnose checks what an election needs of its Redis: that it answers, how
+// fast, which rights it grants, what it keeps over a restart, whether it throws
+// keys away, replicas, clocks, whether messages arrive. With an empty election
+// it looks at the prefix alone. A lease of 0 means the one that the leader uses,
+// or else the default.
+//
+// It asks each node for at most 3 s and then for 3 s more, or until ctx ends.
+// Beside the election's keys it writes two of its own (prefix:{election}:check)
+// and removes them. What Redis refuses to tell is Unknown, no failure. The error
+// is for a bad name only.
+func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTime time.Duration) ([]Finding, error) {
+	prefix = cmp.Or(prefix, defaultPrefix)
+	named := election != ""
+	election = cmp.Or(election, "doctor")
+	if err := errors.Join(checkWord("the prefix", prefix, maxName, "{}"), checkWord("the election's name", election, maxName, "{}")); err != nil {
+		return nil, fmt.Errorf("elector: %w", err)
+	}
+	keys := quorum.KeysOf(prefix, election)
+	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
+	d := &diagnosis{keys: keys, facts: facts, majority: q.nodes.Majority()}
+	d.lease = cmp.Or(leaseTime, leaseOf(facts), 10*time.Second)
+	d.timing = Config{Lease: d.lease}.withDefaults().timing()
+	for i := range facts {
+		d.node(&facts[i])
+	}
+	d.all()
+	if named {
+		d.election(election)
+	}
+	return d.findings, nil
+}
+
+// leaseOf is the lease that the holder of the lock uses; 0 when nobody holds it.
+func leaseOf(facts []quorum.Facts) time.Duration {
+	for _, f := range facts {
+		if b, err := quorum.ParseBallot(f.View.Holder); err == nil {
+			return b.Lease
+		}
+	}
+	return 0
+}
+
+// diagnosis judges facts. It does no I/O.
+type diagnosis struct {
+	keys     quorum.Keys
+	facts    []quorum.Facts
+	majority int
+	lease    time.Duration
+	timing   lease.Timing
+	findings []Finding
+}
+
+func (d *diagnosis) add(node, check string, level Level, advice, found string, args ...any) {
+	d.findings = append(d.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
+}
+
+// all are the checks that compare the nodes.
+func (d *diagnosis) all() {
+	up, runs := 0, map[string]string{}
+	var first, last *quorum.Facts
+	for i := range d.facts {
+		f := &d.facts[i]
+		if f.Ping != nil {
+			continue
+		}
+		up++
+		if id := f.Info["run_id"]; id != "" && runs[id] != "" {
+			d.add("", "same-server", Fail, "give every vote a Redis of its own: list another one",
+				"%s and %s are one server", runs[id], f.Node)
+		} else if id != "" {
+			runs[id] = f.Node
+		}
+		if f.SkewErr == nil && (first == nil || f.Skew < first.Skew) {
+			first = f
+		}
+		if f.SkewErr == nil && (last == nil || f.Skew > last.Skew) {
+			last = f
+		}
+	}
+	n := len(d.facts)
+	switch {
+	case up < d.majority:
+		d.add("", "majority", Fail, "bring Redis back: nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+	case up < n:
+		d.add("", "majority", Warn, "bring the other ones back before another one fails", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+	case n == 1:
+		d.add("", "majority", OK, "", "one node, and it answers; while it is away nobody leads")
+	default:
+		d.add("", "majority", OK, "", "all %d nodes answer; %d may fail", n, n-d.majority)
+	}
+	if n == 1 || up < 2 {
+		return
+	}
+	switch {
+	case len(runs) == up:
+		d.add("", "same-server", OK, "", "the nodes are %d servers", up)
+	case len(runs) == 0:
+		d.add("", "same-server", Unknown, "", "the nodes do not tell their run_id; the election itself notices a server that is listed twice")
+	}
+	if first != nil && last.Skew-first.Skew > time.Second {
+		d.add("", "clocks", Warn, "run NTP on the nodes: a clock that is set frees locks early or late",
+			"the clocks of %s and %s differ by %v", first.Node, last.Node, short(last.Skew-first.Skew))
+	}
+}
+
+// election looks at the one that was named.
+func (d *diagnosis) election(name string) {
+	views := make([]quorum.View, len(d.facts))
+	trace := false
+	for i, f := range d.facts {
+		views[i] = f.View
+		trace = trace || f.View.Known || f.View.Holder != ""
+		if f.View.Err == nil && f.View.Newcomer > 0 {
+			d.add(f.Node, "vote", Warn, "wait; if it comes back, find out why the node forgets",
+				"it is new or lost its data: it does not vote for another %v", short(f.View.Newcomer))
+		}
+		if b, err := quorum.ParseBallot(f.View.Holder); err == nil && b.Nodes != len(d.facts) {
+			d.add(f.Node, "nodes", Fail, "list the same nodes here and there",
+				"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(d.facts))
+		} else if f.View.Holder != "" && err != nil {
+			d.add(f.Node, "lock", Fail, "remove that key, or choose another prefix", "%s holds a value that is not of an election", d.keys.Lock)
+		}
+	}
+	st, troubles := summarize(name, views, d.majority)
+	switch {
+	case len(views)-len(troubles) < d.majority:
+		d.add("", "leader", Unknown, "", "no majority told who leads")
+	case st.Leader != nil:
+		d.add("", "leader", OK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
+	case !trace:
+		d.add("", "leader", Warn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
+	case st.Paused:
+		d.add("", "leader", Warn, "", "nobody leads: the election is paused")
+	default:
+		d.add("", "leader", Warn, "start a candidate; if some run, read in their logs why they do not lead", "nobody leads")
+	}
+}
+
+func short(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,171 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// ReasonVanished is how the history calls the end of a term that nobody
+// reported: its process was killed, or cut off from Redis for good.
+const ReasonVanished Reason = "vanished"
+
+// TermRecord is one term as the history tells it: by the words of its leader,
+// and by the leader's clock. A hint, like all that stands in the history.
+type TermRecord struct {
+	Token     uint64    `json:"token"`
+	Candidate string    `json:"candidate"`
+	Advertise string    `json:"advertise,omitempty"`
+	From      time.Time `json:"from,omitzero"`  // zero: trimmed from the history
+	Until     time.Time `json:"until,omitzero"` // zero: it still leads, or it vanished
+	Current   bool      `json:"current"`        // it still leads
+	Reason    Reason    `json:"reason,omitempty"`
+	Detail    string    `json:"detail,omitempty"` // the reason in words
+
+	// Lasted is how long the term lasted, or has lasted. Gap is the time from its
+	// end to the begin of the next term; two machines' clocks are compared, so it
+	// can even be negative. Zero: not known.
+	Lasted time.Duration `json:"lasted_ns,omitempty"`
+	Gap    time.Duration `json:"gap_ns,omitempty"`
+}
+
+// mostRecords is what the history of an election holds at most: about 1000
+// events, two for a term.
+const mostRecords = 500
+
+// History tells the last n terms of an election (at most 500), newest first,
+// merged from all nodes; it waits for each of them at most 1.5 s (or until ctx
+// ends). An empty prefix means "mandate". The error is ErrUnreachable, with each
+// node's trouble, when no majority told its history; what the others told is
+// returned with it.
+func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([]TermRecord, error) {
+	n = min(max(n, 1), mostRecords)
+	st, err := q.Status(ctx, prefix, election)
+	if err != nil && !errors.Is(err, ErrUnreachable) {
+		return nil, err
+	}
+	// One term more than asked for, and the end of a still older one: the first
+	// entries that are cut off must not make a term look like one that vanished.
+	told, errs := q.nodes.Recall(ctx, quorum.KeysOf(cmp.Or(prefix, defaultPrefix), election), int64(2*n+2), statusTimeout)
+	records := recordsOf(eventsOf(told, st), st.Leader, time.Now())
+	if len(records) > n {
+		records = records[:n]
+	}
+	answers := len(errs)
+	for _, e := range errs {
+		if e != nil {
+			answers--
+		}
+	}
+	if answers < q.nodes.Majority() {
+		return records, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+	}
+	return records, nil
+}
+
+const defaultPrefix = "mandate"
+
+// eventsOf merges what the nodes told. What no counter of Redis allows was
+// forged, or is left from before the counters were lost.
+func eventsOf(told [][]string, st Status) []Event {
+	var highest uint64
+	for _, n := range st.Nodes {
+		highest = max(highest, n.Fence)
+	}
+	type word struct {
+		kind  Kind
+		token uint64
+	}
+	seen := map[word]bool{}
+	var events []Event
+	for _, entries := range told {
+		for _, s := range entries {
+			ev, err := ParseEvent(s)
+			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest || seen[word{ev.Kind, ev.Token}] {
+				continue
+			}
+			seen[word{ev.Kind, ev.Token}] = true
+			events = append(events, ev)
+		}
+	}
+	return events
+}
+
+// recordsOf makes terms of events, newest first.
+func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
+	terms := map[uint64]*TermRecord{}
+	for _, ev := range events {
+		t := terms[ev.Token]
+		if t == nil {
+			t = &TermRecord{Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise}
+			terms[ev.Token] = t
+		}
+		switch ev.Kind { //nolint:exhaustive // the history holds no others
+		case Elected:
+			t.From = ev.Time
+		case Released:
+			t.Until, t.Reason, t.Detail = ev.Time, ev.Reason, ev.Detail
+		}
+	}
+	records := make([]TermRecord, 0, len(terms))
+	for _, t := range terms {
+		if t.From.IsZero() && t.Until.IsZero() {
+			continue // of a later version
+		}
+		t.Current = leader != nil && t.Token == leader.Token && t.Until.IsZero()
+		switch {
+		case t.Current:
+			t.Lasted = now.Sub(t.From)
+		case t.Until.IsZero():
+			t.Reason = ReasonVanished
+		case !t.From.IsZero():
+			t.Lasted = t.Until.Sub(t.From)
+		}
+		records = append(records, *t)
+	}
+	slices.SortFunc(records, func(a, b TermRecord) int { return cmp.Compare(b.Token, a.Token) })
+	for i := 1; i < len(records); i++ {
+		if next, r := records[i-1], &records[i]; !next.From.IsZero() && !r.Until.IsZero() {
+			r.Gap = next.From.Sub(r.Until)
+		}
+	}
+	return records
+}
+
+// mostElections bounds what Elections returns.
+const mostElections = 10_000
+
+// Elections lists the elections of a prefix, also those that nobody takes part
+// in any more: Redis keeps their counters. It looks at every key of every node
+// (SCAN; with Cluster, of every master), for at most 1.5 s or until ctx ends,
+// and stops at 10,000. An empty prefix means "mandate".
+//
+// The error is ErrUnreachable when no majority of the nodes could be read and
+// nothing was found; any other one says why something may be missing from what
+// is returned with it.
+func (q *Quorum) Elections(ctx context.Context, prefix string) ([]string, error) {
+	prefix = cmp.Or(prefix, defaultPrefix)
+	if err := checkWord("the prefix", prefix, maxName, "{}"); err != nil {
+		return nil, fmt.Errorf("elector: %w", err)
+	}
+	names, errs := q.nodes.Elections(ctx, prefix, mostElections, statusTimeout)
+	err := errors.Join(errs...)
+	if err == nil {
+		return names, nil
+	}
+	answers := 0
+	for _, e := range errs {
+		if e == nil {
+			answers++
+		}
+	}
+	if answers < q.nodes.Majority() && len(names) == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
+}

@@ -1,0 +1,121 @@
+package elector_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A history is told by all nodes together, also when the first one lost its own.
+func TestHistoryOfTheNodes(t *testing.T) {
+	var urls []string
+	var nodes []*miniredis.Miniredis
+	for range 3 {
+		m := miniredis.RunT(t)
+		m.ClockTTL(true)
+		nodes = append(nodes, m)
+		urls = append(urls, "redis://"+m.Addr())
+	}
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	a := makeCandidate(t, q, "a", func(c *elector.Config) { c.Cooldown = time.Nanosecond }).run(nil)
+	one := a.elected(time.Minute)
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	two := a.elected(time.Minute)
+	var got []elector.TermRecord
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if got, err = q.History(t.Context(), "", "orders", 10); err == nil && len(got) == 2 && !got[1].Until.IsZero() && !got[0].From.IsZero() {
+			break
+		}
+	}
+	if len(got) != 2 || err != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if r := got[0]; r.Token != two.Token() || !r.Current || r.Lasted <= 0 {
+		t.Errorf("the newest: %+v", r)
+	}
+	if r := got[1]; r.Token != one.Token() || r.Current || r.Reason != elector.ReasonResigned || r.Lasted <= 0 || r.Gap == 0 {
+		t.Errorf("the one before: %+v", r)
+	}
+	nodes[0].Del("mandate:{orders}:history")
+	if again, err := q.History(t.Context(), "mandate", "orders", 1); err != nil || len(again) != 1 || again[0].Token != two.Token() {
+		t.Errorf("without the first node's: %+v, %v", again, err)
+	}
+	names, err := q.Elections(t.Context(), "")
+	if err != nil || !slices.Equal(names, []string{"orders"}) {
+		t.Errorf("elections %q, %v", names, err)
+	}
+
+	// A minority may be away; a majority not.
+	nodes[0].Close()
+	if again, err := q.History(t.Context(), "", "orders", 10); err != nil || len(again) != 2 {
+		t.Errorf("with one node away: %+v, %v", again, err)
+	}
+	if names, err = q.Elections(t.Context(), ""); err == nil || errors.Is(err, elector.ErrUnreachable) || len(names) != 1 {
+		t.Errorf("with one node away: elections %q, %v", names, err)
+	}
+	nodes[1].Close()
+	if again, err := q.History(t.Context(), "", "orders", 10); !errors.Is(err, elector.ErrUnreachable) || len(again) != 2 {
+		t.Errorf("with two nodes away: %+v, %v", again, err)
+	}
+	if _, err := q.History(t.Context(), "", "a b", 10); err == nil {
+		t.Error("a bad name was accepted")
+	}
+	if _, err := q.Elections(t.Context(), "a{b"); err == nil {
+		t.Error("a bad prefix was accepted")
+	}
+}
+
+// What a real server tells: nothing is wrong with it but its persistence, and a
+// user without INFO and CONFIG only learns less.
+func TestDiagnoseReal(t *testing.T) {
+	s := realServers(t, 1)[0]
+	levels := func(url string) map[string]elector.Level {
+		q, err := elector.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		findings, err := q.Diagnose(t.Context(), "", "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]elector.Level{}
+		for _, f := range findings {
+			all[f.Check] = f.Level
+			if f.Level == elector.Fail {
+				t.Errorf("%+v", f)
+			}
+		}
+		return all
+	}
+	all := levels("redis://" + s.addr)
+	for check, want := range map[string]elector.Level{
+		"persistence": elector.Warn, "rights": elector.OK, "messages": elector.OK, "version": elector.OK,
+		"eviction": elector.OK, "failover": elector.OK, "majority": elector.OK,
+	} {
+		if all[check] != want {
+			t.Errorf("%s is %q, want %s", check, all[check], want)
+		}
+	}
+	if n, err := s.client(t).DBSize(t.Context()).Result(); err != nil || n != 0 {
+		t.Errorf("it left %d keys, %v", n, err)
+	}
+	s.do(t, "ACL", "SETUSER", "poor", "on", ">x", "~mandate:*", "&mandate:*", "+@all", "-info", "-config")
+	all = levels("redis://poor:x@" + s.addr)
+	for _, check := range []string{"version", "failover", "persistence", "eviction"} {
+		if all[check] != elector.Unknown {
+			t.Errorf("without the right %s is %q", check, all[check])
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package quorum
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed rights.lua
+	rightsLua    string
+	rightsScript = redis.NewScript(rightsLua)
+)
+
+// Facts are what one node tells of itself. Each part has its own error: a Redis
+// of which one question is refused is still worth asking the others.
+type Facts struct {
+	Node    string
+	Cluster bool // reached as a Redis Cluster; the facts are those of the election's master
+	Failing bool // reached through Sentinel
+
+	Ping    error
+	RTT     time.Duration // the median of a few
+	Skew    time.Duration // of its clock, against ours
+	SkewErr error
+
+	Info    map[string]string // of server, memory, persistence, replication, cluster
+	InfoErr error
+	Conf    map[string]string // the settings that matter here
+	ConfErr error
+
+	Refused []string // commands, each with why
+	EvalErr error
+
+	Heard   time.Duration // from publishing to hearing it
+	HearErr error
+
+	View View // of the election, when one was named
+}
+
+// settings that Inspect reads.
+var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "timeout"}
+
+// pings is how many round trips Inspect measures.
+const pings = 5
+
+// Inspect asks every node for what an election depends on, each at most for the
+// limit. It writes two keys beside those of the election, and removes them.
+func (ns *Nodes) Inspect(ctx context.Context, k Keys, limit time.Duration) []Facts {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	all := make([]Facts, len(ns.list))
+	var wg sync.WaitGroup
+	for i, n := range ns.list {
+		wg.Go(func() {
+			f := &all[i]
+			f.Node = n.Name
+			f.inspect(ctx, n.rdb, k)
+			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.HearErr} {
+				*err = ns.nodeError(i, *err)
+			}
+		})
+	}
+	wg.Wait()
+	for i, v := range ns.Read(ctx, k, limit) {
+		all[i].View = v
+	}
+	return all
+}
+
+func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) {
+	one := rdb
+	switch c := rdb.(type) {
+	case *redis.ClusterClient:
+		f.Cluster = true
+		m, err := c.MasterForKey(ctx, k.Lock)
+		if err != nil {
+			f.Ping = err
+			return
+		}
+		one = m
+	case *redis.Client:
+		f.Failing = c.Options().Addr == "FailoverClient"
+	}
+	if f.measure(ctx, one); f.Ping != nil {
+		return
+	}
+	f.Info, f.InfoErr = info(ctx, one)
+	f.Conf, f.ConfErr = conf(ctx, one)
+	check := strings.TrimSuffix(k.Lock, "lock") + "check" // in the slot of the election, and within its rights
+	f.Refused, f.EvalErr = rightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
+	f.hear(ctx, rdb, check)
+}
+
+// measure takes the median, so that one busy moment is no finding, and the clock
+// from the quickest answer, where it is known best.
+func (f *Facts) measure(ctx context.Context, c redis.UniversalClient) {
+	var took []time.Duration
+	for range pings {
+		sent := time.Now()
+		if f.Ping = ping(ctx, c); f.Ping != nil {
+			return
+		}
+		took = append(took, time.Since(sent))
+	}
+	slices.Sort(took)
+	f.RTT = took[pings/2]
+	best := time.Hour
+	for range pings {
+		sent := time.Now()
+		theirs, err := c.Time(ctx).Result()
+		if err != nil {
+			f.SkewErr = err
+			return
+		}
+		if rtt := time.Since(sent); rtt < best {
+			best, f.Skew = rtt, theirs.Sub(sent.Add(rtt/2))
+		}
+	}
+}
+
+// info reads all sections at once: servers before 7.0 take only one by name.
+func info(ctx context.Context, c redis.UniversalClient) (map[string]string, error) {
+	text, err := c.Info(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[k] = v
+		}
+	}
+	return fields, nil
+}
+
+func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range settings {
+		got, err := c.ConfigGet(ctx, name).Result()
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := got[name]; ok {
+			all[name] = v
+		}
+	}
+	return all, nil
+}
+
+// hear publishes to itself.
+func (f *Facts) hear(ctx context.Context, rdb redis.UniversalClient, channel string) {
+	sub := rdb.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	if _, f.HearErr = sub.Receive(ctx); f.HearErr != nil {
+		return
+	}
+	sent := time.Now()
+	if f.HearErr = rdb.Publish(ctx, channel, "hear").Err(); f.HearErr != nil {
+		return
+	}
+	for {
+		msg, err := sub.ReceiveMessage(ctx)
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("what was published did not arrive: %w", err)
+			}
+			f.HearErr = err
+			return
+		}
+		if msg.Payload == "hear" {
+			f.Heard = time.Since(sent)
+			return
+		}
+	}
+}
+
+// Slot is where Redis Cluster puts a key: by what stands in its first braces.
+func Slot(key string) int {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0) // CRC-16/XMODEM
+	for _, c := range []byte(key) {
+		crc ^= uint16(c) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc % 16384)
+}

@@ -1,0 +1,23 @@
+-- rights: try each command that the scripts of an election use, on keys of its
+-- own, and clean up. A missing right (or a full memory, a read-only replica)
+-- becomes a line in the answer. What it writes lapses after a second anyway.
+-- KEYS string stream
+-- ARGV channel
+-- -> what was refused, each "COMMAND: why"
+local refused = {}
+local function try(...)
+  local r = redis.pcall(...)
+  if type(r) == 'table' and r.err then refused[#refused + 1] = select(1, ...) .. ': ' .. r.err end
+end
+try('SET', KEYS[1], '0', 'PX', '1000')
+try('GET', KEYS[1])
+try('PEXPIRE', KEYS[1], '1000')
+try('PTTL', KEYS[1])
+try('TIME')
+try('PUBSUB', 'NUMSUB', ARGV[1])
+try('PUBLISH', ARGV[1], 'rights')
+try('XADD', KEYS[2], 'MAXLEN', '~', '1', '*', 'event', '')
+redis.pcall('PEXPIRE', KEYS[2], '1000')
+try('DEL', KEYS[1])
+redis.pcall('DEL', KEYS[2])
+return refused

@@ -1,0 +1,114 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Recall reads the newest entries of the history stream from every node, newest
+// first, and waits for each of them at most for the limit. The streams differ:
+// reports are best effort, and a node may have been away.
+func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]string, []error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	found, errs := make([][]string, len(ns.list)), make([]error, len(ns.list))
+	var wg sync.WaitGroup
+	for i, n := range ns.list {
+		wg.Go(func() {
+			entries, err := n.rdb.XRevRangeN(ctx, k.History, "+", "-", count).Result()
+			for _, e := range entries {
+				if s, ok := e.Values["event"].(string); ok {
+					found[i] = append(found[i], s)
+				}
+			}
+			errs[i] = ns.nodeError(i, err)
+		})
+	}
+	wg.Wait()
+	return found, errs
+}
+
+// scanCount is how many keys Redis looks at per request: enough to get through
+// a large key space, little enough not to hold up a server that others use.
+const scanCount = 1000
+
+// Elections lists the elections of a prefix that the nodes know, each once and
+// in order: whatever has a counter. It looks at every key of every node, until
+// it has found the most that are asked for, or until the limit. An error of a
+// node says that its elections are missing, all or some.
+func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s := &survey{prefix: prefix + ":{", suffix: "}:fence", most: most, names: map[string]bool{}}
+	errs := make([]error, len(ns.list))
+	var wg sync.WaitGroup
+	for i, n := range ns.list {
+		wg.Go(func() {
+			if c, ok := n.rdb.(*redis.ClusterClient); ok {
+				errs[i] = ns.nodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.scan(ctx, c) }))
+				return
+			}
+			errs[i] = ns.nodeError(i, s.scan(ctx, n.rdb))
+		})
+	}
+	wg.Wait()
+	names := make([]string, 0, len(s.names))
+	for name := range s.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, errs
+}
+
+type survey struct {
+	prefix, suffix string
+	most           int
+
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
+	match := literal(s.prefix) + "*" + literal(s.suffix)
+	var cursor uint64
+	for {
+		keys, next, err := c.Scan(ctx, cursor, match, scanCount).Result()
+		if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+			return fmt.Errorf("listing elections needs +scan: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+		if full := s.note(keys); full {
+			return fmt.Errorf("there are more than %d elections", s.most)
+		}
+		if next == 0 {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+func (s *survey) note(keys []string) (full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		name := strings.TrimSuffix(strings.TrimPrefix(key, s.prefix), s.suffix)
+		if len(s.names) >= s.most && !s.names[name] {
+			return true
+		}
+		s.names[name] = true
+	}
+	return false
+}
+
+// literal takes the meaning from the characters of a Redis pattern.
+func literal(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
+}

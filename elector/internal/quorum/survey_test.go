@@ -1,0 +1,52 @@
+package quorum
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// The well-known slots of two keys, by `redis-cli cluster keyslot`.
+func TestSlot(t *testing.T) {
+	for key, want := range map[string]int{
+		"foo": 12182, "mandate:{foo}:lock": 12182, "123456789": 12739, "a{}foo": Slot("a{}foo"), "{foo": Slot("{foo"),
+	} {
+		if got := Slot(key); got != want {
+			t.Errorf("Slot(%q) = %d, want %d", key, got, want)
+		}
+	}
+	if Slot("a{}foo") == Slot("b{}foo") {
+		t.Error("empty braces count as a tag")
+	}
+}
+
+func TestElections(t *testing.T) {
+	var clients []redis.UniversalClient
+	for i := range 3 {
+		m := miniredis.RunT(t)
+		for _, key := range []string{"a*b:{one}:fence", "a*b:{one}:lock", "axb:{no}:fence", "a*b:{}:fence2", "other"} {
+			_ = m.Set(key, "1")
+		}
+		_ = m.Set("a*b:{"+strings.Repeat("x", i+1)+"}:fence", "1")
+		c := redis.NewClient(&redis.Options{Addr: m.Addr()})
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	ns, err := Open(clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Close)
+	got, errs := ns.Elections(t.Context(), "a*b", 10, time.Minute)
+	if want := []string{"one", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
+		t.Errorf("%q, %v", got, errs)
+	}
+	got, errs = ns.Elections(t.Context(), "a*b", 2, time.Minute)
+	if len(got) != 2 || errs[0] == nil && errs[1] == nil && errs[2] == nil {
+		t.Errorf("%q, %v: the bound is not kept, or not said", got, errs)
+	}
+}
