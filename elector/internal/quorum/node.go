@@ -117,7 +117,9 @@ func derive(c redis.UniversalClient) (*Node, error) {
 		ownCluster(&o)
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
-		n.rdb = redis.NewClusterClient(&o)
+		rdb := redis.NewClusterClient(&o)
+		rdb.AddHook(slotMap{rdb})
+		n.rdb = rdb
 	case nil:
 		return nil, errors.New("it is nil")
 	default:

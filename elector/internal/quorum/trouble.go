@@ -31,6 +31,8 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // ErrSameServer means that one server answered under two of the addresses.
 var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs a Redis of its own")
 
+const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
+
 // remedies of troubles that waiting does not cure.
 var remedies = []struct{ prefix, advice string }{
 	{"ERR Protocol error: unauthenticated", "give the password: redis://user:password@host"},
@@ -38,7 +40,10 @@ var remedies = []struct{ prefix, advice string }{
 	{"WRONGPASS", "check user and password"},
 	{"ERR invalid password", "check the password"},
 	{"ERR AUTH", "check user and password"},
-	{"NOPERM", "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"},
+	{"NOPERM", lacksRight},
+	// The same for a command inside of a script, up to Redis 7.0 and from 7.2 on.
+	{"ERR The user executing the script can't", lacksRight},
+	{"ERR ACL failure in script", lacksRight},
 	{"CROSSSLOT", "don't put a hash tag into the prefix"},
 	{"WRONGTYPE", "remove the key of another type, or choose another prefix"},
 	{"MANDATE", "remove that key, or choose another prefix"},

@@ -101,7 +101,7 @@ func start(t testing.TB, s *Server) *Server {
 	}
 	t.Cleanup(func() {
 		if t.Failed() && s.proc != nil {
-			t.Logf("redis-server on %s said:\n%s", s.Addr(), tail(s.proc.out.String(), 15))
+			t.Logf("redis-server on %s said:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
 		}
 		s.Kill()
 	})
@@ -186,6 +186,9 @@ func (s *Server) Forget(t testing.TB) {
 		}
 	}
 }
+
+// Up tells whether the server was started and not killed since.
+func (s *Server) Up() bool { return s.proc != nil }
 
 // Hang stops the process (SIGSTOP): it accepts connections and never answers.
 func (s *Server) Hang(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }

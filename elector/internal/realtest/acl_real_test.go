@@ -1,0 +1,216 @@
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
+)
+
+// shippedACL is the file that docs/redis.md tells users to take.
+const shippedACL = "../../../docs/redis.acl"
+
+// rights are what the shipped file gives, as words.
+func rights(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile(shippedACL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(string(b))
+	if len(words) < 5 || strings.Join(words[:4], " ") != "user mandate on >change-me" {
+		t.Fatalf("%s does not start as the documentation says: %q", shippedACL, b)
+	}
+	return words[4:]
+}
+
+// guarded runs a server whose user "mandate" has the given rights.
+func guarded(t *testing.T, rights []string) *realtest.Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "redis.acl")
+	line := "user mandate on >change-me " + strings.Join(rights, " ") + "\n"
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return realtest.Start(t, "--aclfile", file)
+}
+
+// season is all that an election does with Redis: a first election, a follower,
+// an observer, a hand-over, a look at the status, the end. It returns what did
+// not work, in words.
+func season(t *testing.T, s *realtest.Server) (complaints []string) {
+	t.Helper()
+	complain := func(what string) { complaints = append(complaints, what) }
+	url := "redis://mandate:change-me@" + s.Addr()
+	el := newElectorate(t)
+	a := el.join("a", open(t, url))
+	if err := a.leadsOrEnds(el.lease + slack); err != nil {
+		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "docs/redis.md") {
+			complain("no advice: " + err.Error())
+		}
+		return append(complaints, "no election")
+	}
+	b := el.join("b", open(t, url))
+	seen := make(chan elector.Event, 100)
+	events := b.Observe(t.Context())
+	go func() {
+		for ev := range events {
+			seen <- ev
+		}
+	}()
+	time.Sleep(el.lease / 4) // it follows, and listens
+	if st, err := b.q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil {
+		complain("no status")
+	} else if st.Leader.Since.IsZero() {
+		complain("no history")
+	}
+	began := time.Now()
+	a.shutdown()
+	if err := b.leadsOrEnds(2*el.lease + slack); err != nil {
+		return append(complaints, "no follower")
+	}
+	if d := time.Since(began); d > el.lease/2 {
+		complain("slow hand-over")
+	}
+	time.Sleep(el.lease / 4)
+	if !slices.ContainsFunc(drain(seen), func(ev elector.Event) bool {
+		return ev.Kind == elector.Released && ev.Reason == elector.ReasonShutdown
+	}) {
+		complain("no word of the end")
+	}
+	b.shutdown()
+	if len(b.log.lines("WARN")) > 0 {
+		complain("warned")
+	}
+	return complaints
+}
+
+// leadsOrEnds returns nil when c leads, and Run's error when it ended instead.
+func (c *candidate) leadsOrEnds(within time.Duration) error {
+	c.t.Helper()
+	realtest.Eventually(c.t, within, "leads or ends", func() bool { return c.IsLeader() || !c.running() })
+	if c.running() {
+		return nil
+	}
+	return c.result
+}
+
+func drain(ch chan elector.Event) (all []elector.Event) {
+	for {
+		select {
+		case ev := <-ch:
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}
+
+// denied is what the server refused to the user, by its own log: commands, keys
+// and channels.
+func denied(t *testing.T, s *realtest.Server) (objects []string) {
+	t.Helper()
+	log, err := s.Client(t).ACLLog(context.Background(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range log {
+		if e.Username == "mandate" {
+			objects = append(objects, e.Object)
+		}
+	}
+	return objects
+}
+
+// What the documentation shows is what is shipped.
+func TestRealACLIsTheDocumentedOne(t *testing.T) {
+	t.Parallel()
+	line := strings.Join(append([]string{"user mandate on >change-me"}, rights(t)...), " ")
+	doc, err := os.ReadFile(filepath.Join(filepath.Dir(shippedACL), "redis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), "\n"+line+"\n") {
+		t.Errorf("docs/redis.md does not show the line of docs/redis.acl:\n%s", line)
+	}
+}
+
+// The shipped file is enough: nothing fails, nothing is refused.
+func TestRealACLIsEnough(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, rights(t))
+	if all := season(t, s); len(all) > 0 {
+		t.Errorf("with the shipped rights: %q", all)
+	}
+	if all := denied(t, s); len(all) > 0 {
+		t.Errorf("the server refused %q", all)
+	}
+}
+
+// Less is not enough: with any one right taken away the server refuses
+// something, and the election fails with advice, or is worse in a way that
+// docs/redis.md names.
+func TestRealACLLessIsNotEnough(t *testing.T) {
+	// Without these the election works on, and misses something.
+	worse := map[string][]string{
+		"&mandate:*":     {"slow hand-over", "no word of the end", "warned"},
+		"+subscribe":     {"slow hand-over", "no word of the end", "warned"},
+		"+publish":       {"slow hand-over", "no word of the end"},
+		"+xadd":          {"no history"},
+		"+xrevrange":     {"no history"},
+		"+pexpire":       {"warned"},
+		"+pubsub|numsub": nil, // the crowd's size: seen with many followers only
+		"+unsubscribe":   nil, // the refusal costs the connection, and maybe a message
+		"+ping":          nil, // the sign of life after half a minute of silence, as +unsubscribe
+	}
+	all := rights(t)
+	for i, right := range all {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			s := guarded(t, slices.Concat(all[:i], all[i+1:]))
+			got := season(t, s)
+			switch right {
+			case "+unsubscribe":
+				got = slices.DeleteFunc(got, func(s string) bool { return s == "no word of the end" })
+			case "+ping": // half a minute is too long for a test
+				signOfLife(t, s)
+			}
+			want, works := worse[right]
+			if !works {
+				want = []string{"no election"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("without %s: %q, want %q", right, got, want)
+			}
+			if refused := denied(t, s); len(refused) == 0 {
+				t.Errorf("nothing was refused without %s: it is not needed", right)
+			}
+		})
+	}
+}
+
+// signOfLife sends on a subscription what a silent one is sent.
+func signOfLife(t *testing.T, s *realtest.Server) {
+	t.Helper()
+	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "mandate", "change-me" })
+	ps := c.Subscribe(t.Context(), "mandate:{orders}:events")
+	defer ps.Close()
+	if err := ps.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the subscription, the answer
+		if _, err := ps.Receive(t.Context()); err != nil {
+			return
+		}
+	}
+	t.Error("a PING without the right to it was answered")
+}

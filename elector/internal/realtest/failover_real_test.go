@@ -1,0 +1,150 @@
+package realtest_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
+)
+
+const (
+	downAfter = time.Second
+	// A failover takes downAfter, a vote of the sentinels and a promotion; on a
+	// quiet machine some two seconds in all.
+	failover = 20 * time.Second
+)
+
+// The master dies and a replica that knows everything is promoted: the election
+// goes on there, with a larger token if the term did not outlast it.
+func TestRealSentinelFailover(t *testing.T) {
+	t.Parallel()
+	d := realtest.StartSentinels(t, 2, downAfter)
+	el := newElectorate(t)
+	el.forgives = true // not across a failover: see README
+	el.join("a", open(t, d.URL()))
+	_, term := el.next(0, lease+slack)
+	el.join("b", open(t, d.URL()))
+	follows(t, d.Master)
+	d.Master.Kill()
+	el.ends(term, failover, elector.ReasonExpired, elector.ReasonLost)
+	master := d.Promoted(t, failover)
+	_, two := el.next(term.Token(), lease+failover)
+	el.survives(two, 2*lease)
+	if n := master.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
+		t.Error("the promoted master does not hold the lock")
+	}
+}
+
+// The replica that is promoted lags: it knows neither the lock nor the token of
+// the leader. The loss is noticed, and tokens don't go back.
+func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
+	t.Parallel()
+	d := realtest.StartSentinels(t, 1, downAfter)
+	el := newElectorate(t)
+	el.lease = 15 * time.Second // the term outlasts the failover: nothing but the loss can end it
+	el.forgives = true
+	a := el.join("a", open(t, d.URL()))
+	_, one := el.next(0, lease+slack)
+	b := el.join("b", open(t, d.URL()))
+	follows(t, d.Master)
+	d.Master.CutReplication(t) // from here on the replica is stale
+	a.shutdown()
+	_, two := el.next(one.Token(), lease+slack)
+	d.Master.Kill()
+	stale := d.Promoted(t, failover).Client(t)
+	if v := stale.Get(t.Context(), lockKey).Val(); v != "" && v[0] == 'b' {
+		t.Fatalf("the replica is not stale: it holds %q", v)
+	}
+	ended := el.ends(two, el.lease+slack, elector.ReasonLost)
+	t.Logf("noticed: %v", ended)
+	_, three := el.next(two.Token(), 2*el.lease+slack)
+	el.survives(three, lease)
+	if err := b.Check(); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+}
+
+// The master hangs instead of dying: it is replaced, and later comes back as a
+// replica. Neither shakes the new term.
+func TestRealSentinelMasterHangs(t *testing.T) {
+	t.Parallel()
+	d := realtest.StartSentinels(t, 1, downAfter)
+	el := newElectorate(t)
+	el.forgives = true // not across a failover: see README
+	el.join("a", open(t, d.URL()))
+	_, term := el.next(0, lease+slack)
+	el.join("b", open(t, d.URL()))
+	follows(t, d.Master)
+	d.Master.Hang(t)
+	el.ends(term, lease+slack, elector.ReasonExpired)
+	d.Promoted(t, failover)
+	_, two := el.next(term.Token(), lease+failover)
+	d.Master.Wake(t)
+	el.survives(two, 3*lease)
+}
+
+// clustered starts a Cluster with an election on it, with the rights of the
+// shipped file and those that docs/redis.md adds for a Cluster.
+func clustered(t *testing.T) (c *realtest.Cluster, el *electorate, term *elector.Term, slot int64, owner, replica *realtest.Server) {
+	t.Helper()
+	c = realtest.StartCluster(t, time.Second)
+	el = newElectorate(t)
+	el.forgives = true // not across a failover: see README
+	user := []any{"ACL", "SETUSER", "mandate", "on", ">change-me", "+cluster|slots", "+command"}
+	for _, right := range rights(t) {
+		user = append(user, right)
+	}
+	for _, s := range c.Servers {
+		s.Do(t, user...)
+	}
+	t.Cleanup(func() {
+		for _, s := range c.Servers {
+			if s.Up() {
+				if all := denied(t, s); len(all) > 0 {
+					t.Errorf("%s refused %q", s.Addr(), all)
+				}
+			}
+		}
+	})
+	url := strings.Replace(c.URL(), "://", "://mandate:change-me@", 1)
+	el.join("a", open(t, url))
+	_, term = el.next(0, lease+slack)
+	el.join("b", open(t, url))
+	slot, _ = c.Servers[0].Do(t, "CLUSTER", "KEYSLOT", lockKey).(int64)
+	owner, replica = c.Owner(slot)
+	time.Sleep(lease / 2)
+	return c, el, term, slot, owner, replica
+}
+
+// The master of the election's slot dies, and its replica is promoted.
+func TestRealClusterMasterKilled(t *testing.T) {
+	t.Parallel()
+	_, el, term, _, owner, replica := clustered(t)
+	owner.Kill()
+	el.ends(term, lease+slack, elector.ReasonExpired)
+	_, two := el.next(term.Token(), lease+failover)
+	el.survives(two, 2*lease)
+	if n := replica.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
+		t.Error("the promoted replica does not hold the lock")
+	}
+}
+
+// The slot of the election moves to another master while a leader leads: a few
+// renewals are refused on the way, and the term goes on.
+func TestRealClusterSlotMoved(t *testing.T) {
+	t.Parallel()
+	c, el, term, slot, owner, _ := clustered(t)
+	to := c.Servers[0]
+	if to == owner {
+		to = c.Servers[1]
+	}
+	c.Move(t, slot, owner, to, 20*time.Millisecond)
+	goesOnOrNext(el, term)
+	if n := to.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
+		t.Error("the slot's new master does not hold the lock")
+	}
+	el.all[0].shutdown() // and hand over there
+	el.next(term.Token(), lease+slack)
+}
