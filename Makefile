@@ -139,6 +139,10 @@ fuzz: ## fuzz every Fuzz target for a short while (FUZZTIME=10s)
 	done <<<"$$targets"
 	exit $$failed
 
+.PHONY: model
+model: ## check the model of the fencing tokens with spin, and that mutants of it are caught
+	@docs/model/check.sh
+
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -diff
 	@echo '>>> gofmt'
