@@ -81,6 +81,10 @@ help: ## print this help
 demo: ## watch an election on your screen: no Redis, no set-up
 	@$(GO) run ./cmd/mandate demo
 
+.PHONY: poller
+poller: ## watch the queue-feeding example, its leaders hung and killed: no server needed
+	@$(GO) run ./examples/poller
+
 .PHONY: test
 test: ## run all tests with the race detector, on a real redis-server where there is one
 	@$(say_redis)

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/health"
+)
+
+// consumer is what every worker does: take entries from the queue and handle them.
+type consumer struct {
+	db         *database
+	queue      *queue
+	beat       *health.Heartbeat
+	log        *slog.Logger
+	worker     string
+	batch      int
+	claimAfter time.Duration // a delivered entry counts as abandoned
+}
+
+// run handles entries until ctx ends.
+func (c *consumer) run(ctx context.Context) error {
+	nextClaim := time.Now()
+	for ctx.Err() == nil {
+		entries, err := c.take(ctx, &nextClaim)
+		if err == nil && len(entries) > 0 {
+			err = c.handle(ctx, entries)
+		}
+		c.beat.Beat() // not stuck, also when the database is down: a restart would not mend that
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn("consuming failed", "error", err)
+			if redis.HasErrorPrefix(err, "NOGROUP") {
+				_ = c.queue.createGroup(ctx) // the next round tells
+			}
+			pause(ctx, 200*time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// take gets new entries, or those that a dead consumer left behind.
+func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMessage, error) {
+	if now := time.Now(); now.After(*nextClaim) {
+		entries, _, err := c.queue.client.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+			Stream: queueKey, Group: group, Consumer: c.worker, MinIdle: c.claimAfter, Start: "0-0", Count: int64(c.batch),
+		}).Result()
+		if err != nil {
+			return nil, err
+		}
+		if len(entries) > 0 {
+			c.log.Info("claimed what another consumer left behind", "entries", len(entries))
+			return entries, nil
+		}
+		*nextClaim = now.Add(c.claimAfter / 2)
+	}
+	streams, err := c.queue.client.XReadGroup(ctx, &redis.XReadGroupArgs{
+		Group: group, Consumer: c.worker, Streams: []string{queueKey, ">"}, Count: int64(c.batch), Block: 500 * time.Millisecond,
+	}).Result()
+	if errors.Is(err, redis.Nil) || len(streams) == 0 {
+		return nil, noNil(err)
+	}
+	return streams[0].Messages, err
+}
+
+func noNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
+// handle records the entries, then takes them off the queue. A crash between the
+// two delivers them again, and the record makes nothing of it. The effects of
+// handling belong into the same transaction.
+func (c *consumer) handle(ctx context.Context, entries []redis.XMessage) error {
+	// What was taken is finished also at a shutdown: it spares the others a claim.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	err := c.db.inTx(ctx, func(tx *sql.Tx) error {
+		for _, e := range entries {
+			if err := c.record(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("recording: %w", err)
+	}
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	_, err = c.queue.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.XAck(ctx, queueKey, group, ids...)
+		p.XDel(ctx, queueKey, ids...)
+		return nil
+	})
+	return err
+}
+
+func (c *consumer) record(ctx context.Context, tx *sql.Tx, entry redis.XMessage) error {
+	text, _ := entry.Values["id"].(string)
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		// It can't become better by coming again: let it go, and say so.
+		c.log.Error("an entry without an event's id", "entry", entry.ID)
+		return nil //nolint:nilerr // see above
+	}
+	token, _ := entry.Values["token"].(string)
+	fedBy, _ := strconv.ParseInt(token, 10, 64)
+	res, err := tx.ExecContext(ctx, "INSERT INTO handled (event_id, entry, worker, token) VALUES ($1, $2, $3, $4) "+
+		"ON CONFLICT (event_id) DO NOTHING", id, entry.ID, c.worker, fedBy)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); n == 1 || err != nil {
+		return err
+	}
+	// Handled before: the same entry once more, or was the event queued twice?
+	_, err = tx.ExecContext(ctx, "INSERT INTO doubled (event_id, entry, worker) "+
+		"SELECT event_id, $1, $2 FROM handled WHERE event_id = $3 AND entry <> $4 ON CONFLICT DO NOTHING", entry.ID, c.worker, id, entry.ID)
+	return err
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "modernc.org/sqlite"             // SQLite, in Go
+)
+
+// database is the legacy application's: its table of events, and beside it, for
+// this example, the record of what was handled.
+type database struct {
+	*sql.DB
+	sqlite bool
+}
+
+// event is a row of the legacy table.
+type event struct {
+	ID            int64
+	Type, Payload string
+}
+
+// openDatabase takes the URL of a PostgreSQL, or the path of an SQLite file, and
+// makes the tables that are missing.
+func openDatabase(ctx context.Context, where string) (*database, error) {
+	db := &database{}
+	var err error
+	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
+		db.DB, err = sql.Open("pgx", where)
+	} else {
+		db.sqlite = true
+		db.DB, err = sql.Open("sqlite", sqliteDSN(where))
+	}
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(24)
+	if err := db.createTables(ctx); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	return db, nil
+}
+
+// sqliteDSN lets several processes share the file: readers never wait for the
+// writer (WAL), and writers wait for each other instead of failing.
+func sqliteDSN(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_txlock=immediate" +
+		"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"}
+	return u.String()
+}
+
+// The one unusual thing of the legacy table is its ids: they are handed out before
+// the transactions that use them commit (PostgreSQL: its sequence; SQLite: a table of
+// ids, as many applications have one). So they appear in another order, and the ids
+// of a rollback never do.
+func (db *database) tables() []string {
+	id, when := "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ NOT NULL DEFAULT now()"
+	if db.sqlite {
+		id, when = "INTEGER PRIMARY KEY", "TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP"
+	}
+	tables := []string{
+		"CREATE TABLE IF NOT EXISTS events (id " + id + ", type TEXT NOT NULL, payload TEXT NOT NULL, created_at " + when + ")",
+		// A redelivery of the same queue entry changes nothing here: that is what
+		// makes "at least once" of the queue "exactly once" in the record.
+		"CREATE TABLE IF NOT EXISTS handled (event_id BIGINT PRIMARY KEY, entry TEXT NOT NULL, worker TEXT NOT NULL, token BIGINT NOT NULL)",
+		// An event that came in two entries was queued twice. It must stay empty.
+		"CREATE TABLE IF NOT EXISTS doubled (event_id BIGINT NOT NULL, entry TEXT NOT NULL, worker TEXT NOT NULL, PRIMARY KEY (event_id, entry))",
+	}
+	if db.sqlite {
+		tables = append(tables, "CREATE TABLE IF NOT EXISTS event_ids (name TEXT PRIMARY KEY, next INTEGER NOT NULL)",
+			"INSERT INTO event_ids (name, next) VALUES ('events', 1) ON CONFLICT DO NOTHING")
+	}
+	return tables
+}
+
+func (db *database) createTables(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		if !db.sqlite {
+			// IF NOT EXISTS alone fails when two processes start at once.
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
+				return err
+			}
+		}
+		for _, statement := range db.tables() {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// gapsPerQuery keeps a statement far below the limits of parameters.
+const gapsPerQuery = 100
+
+// read looks for late rows in the gaps, then for new ones: at most batch in all.
+func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading, error) {
+	r := reading{gapsTo: allGaps}
+	for gaps := c.Gaps; len(gaps) > 0; {
+		some := gaps[:min(len(gaps), gapsPerQuery)]
+		gaps = gaps[len(some):]
+		var where []string
+		var args []any
+		for _, g := range some {
+			where = append(where, fmt.Sprintf("id BETWEEN $%d AND $%d", len(args)+1, len(args)+2))
+			args = append(args, g.From, g.To)
+		}
+		late, err := db.rows(ctx, strings.Join(where, " OR "), args, batch-len(r.rows))
+		if err != nil {
+			return r, err
+		}
+		r.rows = append(r.rows, late...)
+		if len(r.rows) == batch {
+			r.gapsTo = r.rows[batch-1].ID
+			return r, nil
+		}
+	}
+	if len(c.Gaps) >= maxGaps {
+		return r, nil
+	}
+	fresh, err := db.rows(ctx, "id > $1", []any{c.High}, batch-len(r.rows))
+	r.rows = append(r.rows, fresh...)
+	return r, err
+}
+
+func (db *database) rows(ctx context.Context, where string, args []any, limit int) ([]event, error) {
+	rows, err := db.QueryContext(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE %s ORDER BY id LIMIT %d", where, limit), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []event
+	for rows.Next() {
+		var e event
+		if err := rows.Scan(&e.ID, &e.Type, &e.Payload); err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const (
+	demoLimit = 60 * time.Second // ends a run that got stuck; it takes about 20 s
+	demoLease = 2 * time.Second
+)
+
+// demo plays it all on one machine without any server: three workers as processes,
+// an embedded Redis, SQLite; the leader hangs, and its successor is killed.
+func (a *app) demo(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "poller-")
+	if err != nil {
+		return err
+	}
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true) // leases end by the clock, as on a real server
+	if err := m.StartAddr("127.0.0.1:0"); err != nil {
+		return fmt.Errorf("starting the embedded Redis: %w", err)
+	}
+	defer m.Close()
+	s := &stage{app: a, dir: dir, redis: "redis://" + m.Addr(), began: time.Now(), children: map[string]*child{}}
+	defer func() {
+		s.endAll()
+		if err != nil {
+			err = fmt.Errorf("%w\nthe workers' logs are in %s", err, dir)
+			return
+		}
+		err = os.RemoveAll(dir)
+	}()
+	return s.play(ctx)
+}
+
+// stage holds the processes of the demo.
+type stage struct {
+	app      *app
+	dir      string
+	redis    string
+	began    time.Time
+	children map[string]*child
+	quorum   *elector.Quorum
+}
+
+type child struct {
+	cmd   *exec.Cmd
+	alive io.Closer // its standard input: it ends when this does
+	log   *os.File
+	done  chan struct{}
+}
+
+func (s *stage) play(ctx context.Context) (err error) {
+	s.say("an embedded Redis, an SQLite file, and three workers as processes; the lease is %v", demoLease)
+	if s.quorum, err = elector.Open(s.redis); err != nil {
+		return err
+	}
+	defer s.quorum.Close()
+	if err := s.start(ctx, "producer", "produce", "--rate", "60", "--late", "0.2", "--late-by", "1500ms"); err != nil {
+		return err
+	}
+	s.say("the legacy application writes 60 events a second; one in five commits late, out of order")
+	work := []string{"work", "--lease", demoLease.String(), "--stall", "1s", "--claim-after", "2s"}
+	// The first to come is the first to lead, and will hang.
+	if err := s.start(ctx, "worker-1", append(work, "--stall-after", "3s")...); err != nil {
+		return err
+	}
+	first, err := s.leaderAfter(ctx, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"worker-2", "worker-3"} {
+		if err := s.start(ctx, name, work...); err != nil {
+			return err
+		}
+	}
+	s.say("in 3 s its polling hangs, while its process lives on and could renew for ever")
+	second, err := s.leaderAfter(ctx, first.Token)
+	if err != nil {
+		return err
+	}
+	pause(ctx, 2*time.Second)
+	s.say("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
+	s.children[second.Candidate].kill()
+	if _, err := s.leaderAfter(ctx, second.Token); err != nil {
+		return err
+	}
+	pause(ctx, 2*time.Second)
+	s.children["producer"].end()
+	s.say("the legacy application stops; is everything handled, and once?")
+	return s.verify(ctx)
+}
+
+// start runs this program again as a child.
+func (s *stage) start(ctx context.Context, name string, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(s.dir, name+".log"))
+	if err != nil {
+		return err
+	}
+	args = append(args, "--exit-with-stdin", "--redis", s.redis, "--db", filepath.Join(s.dir, "legacy.db"), "--log-level", s.app.logLevel)
+	if args[0] == "work" {
+		args = append(args, "--id", name)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	alive, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	c := &child{cmd, alive, log, make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		_ = cmd.Wait()
+	}()
+	s.children[name] = c
+	return nil
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	<-c.done
+}
+
+// end asks, and insists after a while.
+func (c *child) end() {
+	_ = c.alive.Close()
+	select {
+	case <-c.done:
+	case <-time.After(10 * time.Second):
+		c.kill()
+	}
+	_ = c.log.Close()
+}
+
+func (s *stage) endAll() {
+	for _, c := range s.children {
+		c.end()
+	}
+}
+
+// leaderAfter waits for a leader with a newer token.
+func (s *stage) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
+	began := time.Now()
+	for ; ; pause(ctx, 10*time.Millisecond) {
+		st, err := s.quorum.Status(ctx, "", s.app.election)
+		if ctx.Err() != nil {
+			return elector.Leader{}, errors.New("no new leader in time")
+		}
+		if err == nil && st.Leader != nil && st.Leader.Token > token {
+			s.say("%s leads with token %d (%.1f s)", st.Leader.Candidate, st.Leader.Token, time.Since(began).Seconds())
+			return *st.Leader, nil
+		}
+	}
+}
+
+func (s *stage) verify(ctx context.Context) error {
+	db, err := openDatabase(ctx, filepath.Join(s.dir, "legacy.db"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	q, err := openQueue(s.redis)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	r, err := verifyWithin(ctx, db, q, 15*time.Second)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.app.stdout)
+	r.print(s.app.stdout)
+	if len(r.terms) < 3 {
+		return fmt.Errorf("%d workers have fed, want 3 in turn", len(r.terms))
+	}
+	return r.verdict(0)
+}
+
+func (s *stage) say(format string, args ...any) {
+	fmt.Fprintf(s.app.stdout, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,125 @@
+// Command poller is the story that this project comes from: a legacy application
+// writes events into a table, workers handle them from a queue, and only one of
+// the workers, the elected one, may feed the queue from the table. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// app is what all commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	log            *slog.Logger
+
+	redis     []string
+	queue     string
+	db        string
+	election  string
+	logLevel  string
+	withStdin bool
+}
+
+// execute is main without its process: it returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "poller: %s\n", strings.ReplaceAll(err.Error(), "\n", "\npoller: "))
+		return 1
+	}
+	return 0
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "poller",
+		Short: "One elected worker feeds the queue from a table; all workers consume it",
+		Long: `One elected worker feeds the queue from a legacy table; all workers consume it.
+Without a command: all of it in one go, on an embedded Redis and SQLite.`,
+		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	f := root.PersistentFlags()
+	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis of the election; repeat it for a quorum of 3 or 5\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)")
+	f.StringVar(&a.queue, "queue", os.Getenv("POLLER_QUEUE"), "`URL` of the Redis that holds the queue (env POLLER_QUEUE; default: the first of --redis)")
+	f.StringVar(&a.db, "db", os.Getenv("POLLER_DB"), "the legacy database: an SQLite file, or postgres://... (env POLLER_DB; default poller.db)")
+	f.StringVar(&a.election, "election", "poller", "the election's name")
+	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
+	_ = f.MarkHidden("exit-with-stdin") // fails for unknown flags only
+	root.AddCommand(a.workCommand(), a.produceCommand(), a.verifyCommand())
+	return root
+}
+
+func (a *app) prepare(cmd *cobra.Command) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return fmt.Errorf("--log-level %q: use debug, info, warn or error", a.logLevel)
+	}
+	a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	redis.SetLogger(quiet{})
+	if a.db == "" {
+		a.db = "poller.db"
+	}
+	if a.withStdin {
+		ctx, cancel := context.WithCancelCause(cmd.Context())
+		go func() {
+			_, _ = io.Copy(io.Discard, a.stdin)
+			cancel(errors.New("the parent has ended"))
+		}()
+		cmd.SetContext(ctx)
+	}
+	return nil
+}
+
+// quiet keeps go-redis from printing every failed dial: the elector and the loops
+// here report what matters.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func (a *app) urls() []string {
+	if len(a.redis) > 0 {
+		return a.redis
+	}
+	if env := os.Getenv("MANDATE_REDIS"); env != "" {
+		return strings.Split(env, ",")
+	}
+	return []string{"redis://127.0.0.1:6379"}
+}
+
+func (a *app) queueURL() string {
+	if a.queue != "" {
+		return a.queue
+	}
+	return a.urls()[0]
+}
+
+func (a *app) withDatabase(cmd *cobra.Command, f func(context.Context, *database) error) error {
+	db, err := openDatabase(cmd.Context(), a.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return f(cmd.Context(), db)
+}
