@@ -169,3 +169,22 @@ func (q *Quorum) Elections(ctx context.Context, prefix string) ([]string, error)
 	}
 	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
 }
+
+// Election is the name of the election that this candidate takes part in.
+func (e *Elector) Election() string { return e.cfg.Election }
+
+// Advertise is where this candidate can be reached when it leads, as configured.
+func (e *Elector) Advertise() string { return e.cfg.Advertise }
+
+// Lease is the lease that this candidate uses.
+func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
+
+// Status is Quorum.Status of this candidate's election.
+func (e *Elector) Status(ctx context.Context) (Status, error) {
+	return e.quorum.Status(ctx, e.cfg.Prefix, e.cfg.Election)
+}
+
+// History is Quorum.History of this candidate's election.
+func (e *Elector) History(ctx context.Context, n int) ([]TermRecord, error) {
+	return e.quorum.History(ctx, e.cfg.Prefix, e.cfg.Election, n)
+}

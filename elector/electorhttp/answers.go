@@ -1,0 +1,151 @@
+package electorhttp
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Leadership is the body of GET /leader.
+type Leadership struct {
+	Election  string `json:"election"`
+	Candidate string `json:"candidate"` // this one
+	Leading   bool   `json:"leading"`   // this one leads
+	Leader    string `json:"leader"`    // empty: nobody, or not known
+	Address   string `json:"address,omitempty"`
+	Token     uint64 `json:"token,omitempty"`
+	ValidFor  int64  `json:"valid_for_ms,omitempty"` // the leader only: until the work must stop, unless the lease is renewed
+}
+
+// leader never waits for anything: load balancers ask it every second.
+func (h *Handler) leader(w http.ResponseWriter, _ *http.Request) {
+	l := h.leadership(h.elector.Term())
+	// The last question before the answer goes out.
+	if term := h.elector.Term(); l.Leading && term != nil && term.Token() == l.Token {
+		answerLeader(w, http.StatusOK, l)
+		return
+	}
+	answerLeader(w, http.StatusServiceUnavailable, h.leadership(nil))
+}
+
+// leadership describes this candidate's term, or else who leads elsewhere as far
+// as was heard.
+func (h *Handler) leadership(term *elector.Term) Leadership {
+	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
+	if term != nil {
+		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
+		l.ValidFor = max(0, time.Until(term.Deadline()).Milliseconds())
+	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate {
+		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
+	}
+	return l
+}
+
+func answerLeader(w http.ResponseWriter, code int, l Leadership) {
+	head := w.Header()
+	head.Set("Mandate-Election", l.Election)
+	head.Set("Mandate-Candidate", l.Candidate)
+	if l.Leader != "" {
+		head.Set("Mandate-Leader", l.Leader)
+		head.Set("Mandate-Token", strconv.FormatUint(l.Token, 10))
+	}
+	if l.Address != "" {
+		head.Set("Mandate-Address", l.Address)
+	}
+	reply(w, code, l)
+}
+
+func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
+	h.ask(w, r, func(ctx context.Context) {
+		st, err := h.elector.Status(ctx)
+		if err != nil {
+			reply(w, http.StatusBadGateway, st) // it holds what each node said
+			return
+		}
+		reply(w, http.StatusOK, st)
+	})
+}
+
+func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
+	n := 20
+	if s := r.URL.Query().Get("n"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil || n < 1 || n > 500 {
+			refuse(w, http.StatusBadRequest, "n must be a number from 1 to 500")
+			return
+		}
+	}
+	h.ask(w, r, func(ctx context.Context) {
+		terms, err := h.elector.History(ctx, n)
+		if err != nil {
+			refuse(w, http.StatusBadGateway, "%s", strings.TrimPrefix(err.Error(), "elector: "))
+			return
+		}
+		reply(w, http.StatusOK, append([]elector.TermRecord{}, terms...))
+	})
+}
+
+// ask lets a question to Redis through: however many ask, Redis is asked by a
+// few at a time.
+func (h *Handler) ask(w http.ResponseWriter, r *http.Request, question func(context.Context)) {
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	select {
+	case h.asking <- struct{}{}:
+		defer func() { <-h.asking }()
+		question(ctx)
+	case <-ctx.Done():
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "too many ask at a time")
+	}
+}
+
+func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := h.elector.Check(); err != nil {
+		refuse(w, http.StatusServiceUnavailable, "%v", err)
+		return
+	}
+	reply(w, http.StatusOK, map[string]bool{"ready": true})
+}
+
+// resign asks this candidate to step down, and waits until it has.
+func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
+	if h.cfg.Token == "" {
+		refuse(w, http.StatusForbidden, "POST /resign is not enabled here: configure a token")
+		return
+	}
+	if !authorized(r, h.cfg.Token) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+		refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
+		return
+	}
+	term := h.elector.Term()
+	if term == nil {
+		refuse(w, http.StatusConflict, "%s does not lead", h.elector.ID())
+		return
+	}
+	// The work may take its time to stop: a lease is what it gets by default.
+	wait := 2*h.elector.Lease() + writeTimeout
+	patient(http.NewResponseController(w), wait+writeTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	if err := h.elector.Resign(ctx); err != nil {
+		refuse(w, http.StatusAccepted, "asked to step down, and its work has not stopped within %v", wait)
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"resigned": true, "candidate": h.elector.ID(), "token": term.Token()})
+}
+
+// authorized compares in a time that depends neither on the content nor on the
+// length of what was sent.
+func authorized(r *http.Request, token string) bool {
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}

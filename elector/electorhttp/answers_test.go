@@ -1,0 +1,177 @@
+package electorhttp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+func leadership(t *testing.T, h http.Handler) (int, electorhttp.Leadership) {
+	t.Helper()
+	w := ask(h, http.MethodGet, "/leader")
+	var l electorhttp.Leadership
+	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return w.Code, l
+}
+
+func TestLeaderEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, ha := s.start("a", electorhttp.Config{})
+		if code, l := leadership(t, ha); code != http.StatusServiceUnavailable || l.Leading || l.Leader != "" || l.Candidate != "a" || l.Election != "e" {
+			t.Errorf("before the election: %d, %+v", code, l)
+		}
+		until(t, "a leads", 2*lease, a.IsLeader)
+		_, hb := s.start("b", electorhttp.Config{})
+		time.Sleep(lease)
+		token := a.Term().Token()
+		code, l := leadership(t, ha)
+		if code != http.StatusOK || !l.Leading || l.Leader != "a" || l.Address != "http://a:80" || l.Token != token ||
+			l.ValidFor <= 0 || l.ValidFor > lease.Milliseconds() {
+			t.Errorf("on the leader: %d, %+v", code, l)
+		}
+		code, l = leadership(t, hb)
+		if code != http.StatusServiceUnavailable || l.Leading || l.Leader != "a" || l.Address != "http://a:80" || l.Token != token || l.ValidFor != 0 {
+			t.Errorf("on a follower: %d, %+v", code, l)
+		}
+		w := ask(ha, http.MethodHead, "/leader")
+		for name, want := range map[string]string{
+			"Mandate-Leader": "a", "Mandate-Candidate": "a", "Mandate-Election": "e", "Mandate-Address": "http://a:80",
+			"Mandate-Token": fmt.Sprint(token), "Cache-Control": "no-store",
+		} {
+			if got := w.Header().Get(name); got != want || w.Code != http.StatusOK {
+				t.Errorf("HEAD: %d, %s is %q, want %q", w.Code, name, got, want)
+			}
+		}
+	})
+}
+
+// A leader that is cut off never answers 200 beyond its deadline.
+func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		time.Sleep(lease)
+		term := e.Term()
+		s.cutOff("a")
+		deadline, well := term.Deadline(), 0
+		for end := time.Now().Add(2 * lease); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			code, l := leadership(t, h)
+			if code != http.StatusOK {
+				continue
+			}
+			well++
+			if !time.Now().Before(deadline) {
+				t.Fatalf("200 %v after the deadline: %+v", time.Since(deadline), l)
+			}
+			if l.ValidFor > time.Until(deadline).Milliseconds() {
+				t.Fatalf("it promises %d ms, and the deadline is in %v", l.ValidFor, time.Until(deadline))
+			}
+		}
+		if left := lease.Milliseconds() / 4; int64(well) < left { // it had renewed less than a quarter ago
+			t.Errorf("200 for %d ms only after it was cut off", well)
+		}
+		if code := ask(h, http.MethodGet, "/status").Code; code != http.StatusBadGateway {
+			t.Errorf("status of a Redis that is away: %d", code)
+		}
+		if code := ask(h, http.MethodGet, "/history").Code; code != http.StatusBadGateway {
+			t.Errorf("history of a Redis that is away: %d", code)
+		}
+		if code := ask(h, http.MethodGet, "/ready").Code; code != http.StatusServiceUnavailable {
+			t.Errorf("ready without a Redis: %d", code)
+		}
+		if code := ask(h, http.MethodGet, "/live").Code; code != http.StatusOK {
+			t.Errorf("live: %d", code)
+		}
+	})
+}
+
+func TestQuestions(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		time.Sleep(time.Second)
+		var st elector.Status
+		if w := ask(h, http.MethodGet, "/status"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &st) != nil || st.Leader == nil || st.Leader.Candidate != "a" {
+			t.Errorf("status %d: %s", w.Code, w.Body)
+		}
+		var terms []elector.TermRecord
+		if w := ask(h, http.MethodGet, "/history?n=3"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &terms) != nil || len(terms) != 1 || !terms[0].Current {
+			t.Errorf("history %d: %s", w.Code, w.Body)
+		}
+		for path, want := range map[string]int{
+			"/history?n=0": 400, "/history?n=x": 400, "/history?n=501": 400, "/nosuch": 404, "/ready": 200, "/live": 200, "/metrics": 200,
+		} {
+			if w := ask(h, http.MethodGet, path); w.Code != want {
+				t.Errorf("GET %s: %d, want %d", path, w.Code, want)
+			}
+		}
+		if w := ask(h, http.MethodPost, "/leader"); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("POST /leader: %d", w.Code)
+		}
+	})
+}
+
+func TestResign(t *testing.T) {
+	const token = "a long and random secret"
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{Token: token})
+		if w := ask(h, http.MethodPost, "/resign", "Authorization", "Bearer "+token); w.Code != http.StatusConflict {
+			t.Errorf("a follower: %d %s", w.Code, w.Body)
+		}
+		until(t, "a leads", 2*lease, e.IsLeader)
+		for _, auth := range []string{"", token, "Bearer", "Bearer ", "Bearer " + token + "x", "Bearer " + token[1:], "Basic " + token} {
+			if w := ask(h, http.MethodPost, "/resign", "Authorization", auth); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("with %q: %d", auth, w.Code)
+			}
+		}
+		if w := ask(h, http.MethodGet, "/resign", "Authorization", "Bearer "+token); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("GET /resign: %d", w.Code)
+		}
+		if !e.IsLeader() {
+			t.Fatal("it stepped down for somebody without the token")
+		}
+		if w := ask(h, http.MethodPost, "/resign", "Authorization", "bearer "+token); w.Code != http.StatusOK || e.IsLeader() {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		if w := ask(h, http.MethodPost, "/resign", "Authorization", "Bearer "); w.Code != http.StatusForbidden || !e.IsLeader() {
+			t.Errorf("not enabled: %d", w.Code)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e := s.candidate("a")
+		for _, cfg := range []electorhttp.Config{{Token: "short"}, {Heartbeat: -1}, {MaxStreams: -1}} {
+			if _, err := electorhttp.New(e, cfg); err == nil {
+				t.Errorf("%+v was accepted", cfg)
+			}
+		}
+		if _, err := electorhttp.New(nil, electorhttp.Config{}); err == nil {
+			t.Error("nil was accepted")
+		}
+	})
+	if _, err := electorhttp.Listen(t.Context(), "nonsense"); err == nil || !strings.Contains(err.Error(), "host:port") {
+		t.Error(err)
+	}
+	l, err := electorhttp.Listen(t.Context(), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
+		t.Errorf("without a host it listens on %s", l.Addr())
+	}
+}

@@ -1,0 +1,122 @@
+package electorhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// events is GET /events.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	if !h.running.Load() {
+		refuse(w, http.StatusServiceUnavailable, "the election is not followed: the handler does not run")
+		return
+	}
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "there are %d streams already", h.cfg.MaxStreams)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep the events to itself
+	s := &stream{h: h, w: w, control: http.NewResponseController(w)}
+	s.send([]byte("retry: 1000\n\n"))
+	if r.Method == http.MethodHead {
+		return
+	}
+	s.run(r)
+}
+
+// patient lets an answer take longer than a server's time-out for writing. Not
+// every ResponseWriter can; then there is none.
+func patient(c *http.ResponseController, write time.Duration) {
+	_ = c.SetWriteDeadline(time.Now().Add(write))
+}
+
+// stream is one client of GET /events.
+type stream struct {
+	h       *Handler
+	w       http.ResponseWriter
+	control *http.ResponseController
+	at      uint64 // the number of the last event that was sent
+	begun   bool   // and not still without anything to tell
+	broken  bool   // the client is gone, or too slow
+}
+
+func (s *stream) run(r *http.Request) {
+	s.at, s.begun = s.h.journal.number(r.Header.Get("Last-Event-ID"))
+	beat := time.NewTicker(s.h.cfg.Heartbeat)
+	defer beat.Stop()
+	for !s.broken {
+		changed, closed := s.catchUp()
+		if closed || s.broken {
+			return
+		}
+		select {
+		case <-changed:
+		case <-beat.C:
+			s.send([]byte(": still here\n\n"))
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// catchUp sends what is new.
+func (s *stream) catchUp() (<-chan struct{}, bool) {
+	if !s.begun {
+		if ev, n, ok := s.h.journal.now(s.h.elector.Election()); ok {
+			s.event(ev, n)
+			s.begun, s.at = true, n
+		}
+	}
+	events, lost, changed, closed := s.h.journal.after(s.at)
+	if !s.begun {
+		if len(events) > 0 || lost > 0 { // heard just now: begin with how things stand
+			return s.catchUp()
+		}
+		return changed, closed
+	}
+	if lost > 0 {
+		s.at += uint64(lost)
+		s.event(elector.Event{
+			Version: 1, Kind: elector.Skipped, Election: s.h.elector.Election(), Count: lost, Time: time.Now().Round(0),
+		}, s.at)
+	}
+	for _, ev := range events {
+		s.at++
+		s.event(ev, s.at)
+	}
+	return changed, closed
+}
+
+func (s *stream) event(ev elector.Event, n uint64) {
+	data, err := json.Marshal(ev)
+	if err != nil { // strings, numbers and a time
+		panic("electorhttp: an event that can't be encoded: " + err.Error())
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %s\nevent: %s\ndata: %s\n\n", s.h.journal.id(n), ev.Kind, data)
+	s.send(b.Bytes())
+}
+
+// send gives the client a bounded time to take it: a reader that stands still
+// must not hold a goroutine for ever.
+func (s *stream) send(b []byte) {
+	if s.broken {
+		return
+	}
+	patient(s.control, writeTimeout)
+	if _, err := s.w.Write(b); err != nil {
+		s.broken = true
+		return
+	}
+	s.broken = s.control.Flush() != nil
+}

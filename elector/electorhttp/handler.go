@@ -1,0 +1,178 @@
+package electorhttp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Config says what a Handler serves beside who leads.
+type Config struct {
+	// Token enables POST /resign for whoever sends it as a bearer token. At
+	// least 16 bytes. Default: POST /resign is refused.
+	Token string
+	// Health serves /live and /ready; healthhttp.Handler does. Default: /live is
+	// always 200, and /ready asks Elector.Check.
+	Health http.Handler
+	// Metrics serves /metrics. Default: 404.
+	Metrics http.Handler
+	// Heartbeat is how often a comment is sent on a quiet stream of events.
+	// Default: a quarter of the lease, at most 10 s.
+	Heartbeat time.Duration
+	// MaxStreams is how many streams of events are served at a time; one more is
+	// refused with 503. Default 64.
+	MaxStreams int
+}
+
+// leastToken keeps tokens from being guessed.
+const leastToken = 16
+
+// Bounds of what a client may cost.
+const (
+	writeTimeout = 5 * time.Second  // for a piece of an answer: a slower client is cut off
+	readTimeout  = 10 * time.Second // for a request
+	askTimeout   = 4 * time.Second  // for what is asked of Redis
+	maxAsking    = 8                // requests that ask Redis at a time
+	maxBody      = 1 << 10
+	maxHeader    = 16 << 10
+)
+
+// Handler serves an Elector. Safe for concurrent use. /leader, /status and
+// /history work at once; who leads elsewhere, and /events, need Run.
+type Handler struct {
+	elector *elector.Elector
+	cfg     Config
+	mux     *http.ServeMux
+	journal *journal
+	running atomic.Bool
+	streams chan struct{}
+	asking  chan struct{}
+}
+
+// New makes a Handler. It does no I/O.
+func New(e *elector.Elector, cfg Config) (*Handler, error) {
+	var problems []error
+	if e == nil {
+		return nil, errors.New("electorhttp: the elector is nil")
+	}
+	if cfg.Token != "" && len(cfg.Token) < leastToken {
+		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken))
+	}
+	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
+		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, min(e.Lease()/4, 10*time.Second))
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 64)
+	h := &Handler{
+		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
+		streams: make(chan struct{}, cfg.MaxStreams), asking: make(chan struct{}, maxAsking),
+	}
+	h.mux.HandleFunc("GET /leader", h.leader)
+	h.mux.HandleFunc("GET /status", h.status)
+	h.mux.HandleFunc("GET /history", h.history)
+	h.mux.HandleFunc("GET /events", h.events)
+	h.mux.HandleFunc("POST /resign", h.resign)
+	if cfg.Health != nil {
+		h.mux.Handle("/live", cfg.Health)
+		h.mux.Handle("/ready", cfg.Health)
+	} else {
+		h.mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]bool{"live": true}) })
+		h.mux.HandleFunc("GET /ready", h.ready)
+	}
+	if cfg.Metrics != nil {
+		h.mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	return h, nil
+}
+
+// ServeHTTP answers. Bodies are read up to 1 KiB.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	h.mux.ServeHTTP(w, r)
+}
+
+// Run follows the election until ctx ends; then it returns, and all streams of
+// events end. The error is for a Handler that runs already.
+func (h *Handler) Run(ctx context.Context) error {
+	if !h.running.CompareAndSwap(false, true) {
+		return errors.New("electorhttp: the handler is running already")
+	}
+	defer h.running.Store(false)
+	h.journal.open()
+	defer h.journal.close()
+	h.follow(ctx)
+	return nil
+}
+
+// follow writes the journal.
+func (h *Handler) follow(ctx context.Context) {
+	events := h.elector.Observe(ctx)
+	var mine *elector.Term // whose end is awaited
+	for {
+		var ended <-chan struct{}
+		if mine != nil {
+			ended = mine.Done()
+		}
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				return
+			}
+			if t := h.elector.Term(); ev.Kind == elector.Elected && t != nil && t.Token() == ev.Token {
+				mine = t
+			}
+			h.journal.add(ev)
+		case <-ended:
+			// The observer may be waiting for a Redis that hangs, and the program
+			// beside us must hear now.
+			h.journal.add(h.stopping(mine))
+			mine = nil
+		}
+	}
+}
+
+func (h *Handler) stopping(t *elector.Term) elector.Event {
+	ev := elector.Event{
+		Version: 1, Kind: elector.Stopping, Election: h.elector.Election(), Candidate: h.elector.ID(),
+		Advertise: h.elector.Advertise(), Token: t.Token(), Time: time.Now().Round(0),
+	}
+	var ended *elector.Ended
+	if errors.As(t.Err(), &ended) {
+		ev.Reason = ended.Reason
+		if ended.Err != nil {
+			ev.Detail = ended.Err.Error()
+		}
+	}
+	return ev
+}
+
+// failure is the body of an answer that is none.
+type failure struct {
+	Error string `json:"error"`
+}
+
+func refuse(w http.ResponseWriter, code int, format string, args ...any) {
+	reply(w, code, failure{fmt.Sprintf(format, args...)})
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // strings, numbers and times
+		panic("electorhttp: an answer that can't be encoded: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}

@@ -1,0 +1,125 @@
+package electorhttp
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// kept is how many events a client that was away can still get.
+const kept = 256
+
+// journal numbers the events and keeps the last ones, for any number of readers
+// at their own pace. Nobody who writes to it ever waits for one who reads.
+type journal struct {
+	session string // tells the numbers of this process from those of another one
+
+	mu       sync.Mutex
+	entries  []elector.Event // the last ones, oldest first
+	last     uint64          // the number of the newest; the first one is 1
+	elected  *elector.Event  // nil: nobody leads
+	ended    uint64          // the newest token whose end was told
+	stopping uint64          // the newest token whose work was told to stop
+	changed  chan struct{}   // closed at the next change
+	closed   bool
+}
+
+func newJournal() *journal {
+	return &journal{session: rand.Text()[:10], changed: make(chan struct{}), closed: true}
+}
+
+func (j *journal) open() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed = false
+}
+
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed = true
+	j.elected = nil // nobody tells any more when this ends
+	j.wake()
+}
+
+// wake is called with the lock held.
+func (j *journal) wake() {
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+func (j *journal) add(ev elector.Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+	case elector.Elected:
+		if ev.Token > j.ended {
+			j.elected = &ev
+		}
+	case elector.Released, elector.Vacant:
+		j.ended = max(j.ended, ev.Token)
+		if j.elected != nil && (j.elected.Token <= ev.Token || ev.Kind == elector.Vacant) {
+			j.elected = nil
+		}
+	case elector.Stopping:
+		if ev.Token <= j.stopping {
+			return // told already, the moment the term ended
+		}
+		j.stopping = ev.Token
+	}
+	j.last++
+	j.entries = append(j.entries, ev)
+	if len(j.entries) > kept {
+		j.entries = append([]elector.Event(nil), j.entries[len(j.entries)-kept:]...)
+	}
+	j.wake()
+}
+
+// leader is who leads as far as was heard, nil when nobody does.
+func (j *journal) leader() *elector.Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.elected
+}
+
+// now is how things stand, for a reader who knows nothing: as an event with the
+// number of the newest one. False: nothing was heard yet.
+func (j *journal) now(election string) (elector.Event, uint64, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.last == 0:
+		return elector.Event{}, 0, false
+	case j.elected != nil:
+		return *j.elected, j.last, true
+	default:
+		return elector.Event{Version: 1, Kind: elector.Vacant, Election: election, Token: j.ended, Time: j.entries[len(j.entries)-1].Time}, j.last, true
+	}
+}
+
+// after are the events after a number: how many of them are lost, and what to
+// wait on for more.
+func (j *journal) after(n uint64) (events []elector.Event, lost int, changed <-chan struct{}, closed bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first := j.last - uint64(len(j.entries)) // the number before the oldest
+	if n < first {
+		lost, n = int(first-n), first
+	}
+	return append(events, j.entries[n-first:]...), lost, j.changed, j.closed
+}
+
+func (j *journal) id(n uint64) string { return j.session + "-" + strconv.FormatUint(n, 10) }
+
+// number reads an id of ours; false for one of another process, or of the future.
+func (j *journal) number(id string) (uint64, bool) {
+	s, ok := strings.CutPrefix(id, j.session+"-")
+	n, err := strconv.ParseUint(s, 10, 64)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return n, ok && err == nil && n <= j.last && fmt.Sprint(n) == s
+}

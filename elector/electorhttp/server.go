@@ -1,0 +1,74 @@
+package electorhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Listen listens on an address: host:port. Without a host it is the loopback
+// interface, because what is told here is not for everybody; write 0.0.0.0:port
+// or [::]:port to be reached from elsewhere.
+func Listen(ctx context.Context, addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("electorhttp: %q is no address: give host:port, such as 127.0.0.1:8080", addr)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("electorhttp: %w", err)
+	}
+	return l, nil
+}
+
+// NewServer makes a server with bounds for what a client may cost: times to send
+// a request (10 s) and to take an answer (5 s; each piece of a stream has its
+// own), and the size of headers (16 KiB).
+func NewServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: readTimeout / 2, ReadTimeout: readTimeout,
+		WriteTimeout: askTimeout + writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+	}
+}
+
+// shutdownTimeout is what requests under way get at the end.
+const shutdownTimeout = 2 * time.Second
+
+// Serve runs the Handler and serves it until ctx ends, and for at most 2 s more
+// what is under way. It closes the listener. The error is nil after ctx ended,
+// or the listener's.
+func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	followed, failed := make(chan struct{}), error(nil)
+	go func() {
+		defer close(followed)
+		failed = h.Run(ctx)
+	}()
+	server := NewServer(h)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var broken error
+	select {
+	case broken = <-served:
+	case <-followed:
+	case <-ctx.Done():
+	}
+	cancel()
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer stop()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // cut off what is still under way
+	}
+	<-followed
+	return errors.Join(failed, broken)
+}
