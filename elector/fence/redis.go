@@ -5,6 +5,7 @@ import (
 	_ "embed" // the guard
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +72,7 @@ type Script struct{ guarded *redis.Script }
 // arguments in ARGV, and knows nothing of the guard. (Functions, and scripts that begin
 // with a shebang, can't be wrapped.)
 func NewScript(source string) *Script {
-	return &Script{redis.NewScript(guardLua + "return (function(KEYS, ARGV)\n" + source + "\nend)(keys, argv)\n")}
+	return &Script{redis.NewScript(guardLua + source)}
 }
 
 // Run runs the script unless the token is older than the mark, and raises the
@@ -83,9 +84,9 @@ func (r *Redis) Run(ctx context.Context, token uint64, script *Script, keys []st
 	if err := errors.Join(checkToken(token), r.checkSlots(keys)); err != nil {
 		return failed(ctx, err)
 	}
-	allKeys := append([]string{r.mark}, keys...)
-	allArgs := append([]any{token, r.access}, args...)
-	cmd := script.guarded.Run(ctx, r.client, allKeys, allArgs...)
+	keys = append(slices.Clone(keys), r.mark)
+	args = append(slices.Clone(args), token, r.access)
+	cmd := script.guarded.Run(ctx, r.client, keys, args...)
 	cmd.SetErr(r.explain(cmd.Err(), token))
 	return cmd
 }

@@ -37,19 +37,7 @@ func TestChaosRealPostgres(t *testing.T) { chaos(t, servertest.Postgres(t)) }
 // chaos runs producers and three workers as processes, and takes the leader
 // away again and again: killed, stopped and resumed, hung.
 func chaos(t *testing.T, db string) {
-	c := &crew{t: t, dir: t.TempDir(), procs: map[string]*process{}, common: []string{"--db", db}}
-	for range 3 {
-		url := "redis://" + servertest.Redis(t, "--appendonly", "yes")
-		c.urls = append(c.urls, url)
-		c.common = append(c.common, "--redis", url)
-	}
-	var err error
-	if c.quorum, err = elector.Open(c.urls...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.quorum.Close() })
-	t.Cleanup(c.endAll)
-
+	c := newCrew(t, db)
 	for _, name := range []string{"producer-1", "producer-2"} {
 		c.start(name, "produce", "--rate", "40", "--late", "0.2", "--late-by", "2s", "--rollback", "0.05")
 	}
@@ -64,9 +52,27 @@ func chaos(t *testing.T, db string) {
 	c.verify(db, faults)
 }
 
+// newCrew has three Redis servers and no process yet.
+func newCrew(t testing.TB, db string) *crew {
+	t.Helper()
+	c := &crew{t: t, dir: t.TempDir(), procs: map[string]*process{}, common: []string{"--db", db}}
+	for range 3 {
+		url := "redis://" + servertest.Redis(t, "--appendonly", "yes")
+		c.urls = append(c.urls, url)
+		c.common = append(c.common, "--redis", url)
+	}
+	var err error
+	if c.quorum, err = elector.Open(c.urls...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.quorum.Close() })
+	t.Cleanup(c.endAll)
+	return c
+}
+
 // crew is the processes of one test.
 type crew struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	urls   []string
 	common []string

@@ -42,7 +42,7 @@ func feedSuite(t *testing.T, server func(*testing.T) string) {
 	}
 }
 
-func newFeeder(t *testing.T, db *database, addr, worker string) *feeder {
+func newFeeder(t testing.TB, db *database, addr, worker string) *feeder {
 	t.Helper()
 	q, err := openQueue("redis://" + addr)
 	if err != nil {

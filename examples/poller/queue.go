@@ -49,6 +49,7 @@ var feedLua string
 
 var (
 	feedScript = fence.NewScript(feedLua)
+	feedKeys   = []string{queueKey, checkpointKey, termsKey}
 	// Under the guard too: when it has answered, no older leader can move the
 	// checkpoint any more, so what it read is the truth.
 	loadScript = fence.NewScript(`
@@ -101,20 +102,11 @@ var errMoved = errors.New("the checkpoint has moved")
 // feed pushes events and moves the checkpoint. When its outcome is unknown, load
 // tells: the position is changed only by success.
 func (q *queue) feed(ctx context.Context, token uint64, worker, name string, p *position, next checkpoint, events []event) error {
-	state := ""
-	if len(events) > 0 || len(next.Gaps) != len(p.checkpoint.Gaps) {
-		b, err := json.Marshal(next)
-		if err != nil {
-			return err
-		}
-		state = string(b)
+	args, err := feedArgs(token, worker, name, p, next, events)
+	if err != nil {
+		return err
 	}
-	args := make([]any, 0, 5+3*len(events))
-	args = append(args, name, p.batch, token, worker, state)
-	for _, e := range events {
-		args = append(args, e.ID, e.Type, e.Payload)
-	}
-	answer, err := q.fence.Run(ctx, token, feedScript, []string{queueKey, checkpointKey, termsKey}, args...).Slice()
+	answer, err := q.fence.Run(ctx, token, feedScript, feedKeys, args...).Slice()
 	if err != nil {
 		return err
 	}
@@ -127,6 +119,23 @@ func (q *queue) feed(ctx context.Context, token uint64, worker, name string, p *
 	now, _ := answer[1].(int64)
 	p.checkpoint, p.batch, p.clock = next, name, clockAt(now)
 	return nil
+}
+
+func feedArgs(token uint64, worker, name string, p *position, next checkpoint, events []event) ([]any, error) {
+	state := ""
+	if len(events) > 0 || len(next.Gaps) != len(p.checkpoint.Gaps) {
+		b, err := json.Marshal(next)
+		if err != nil {
+			return nil, err
+		}
+		state = string(b)
+	}
+	args := make([]any, 0, 5+3*len(events))
+	args = append(args, name, p.batch, token, worker, state)
+	for _, e := range events {
+		args = append(args, e.ID, e.Type, e.Payload)
+	}
+	return args, nil
 }
 
 // writable is a probe: can this worker write to the queue's Redis?
