@@ -21,6 +21,7 @@ type job struct {
 	argv         []string
 	once         bool
 	election, id string
+	httpToken    string
 
 	// In this order before the lease ends: the work is told, grace passes, the
 	// group is killed, and kill is the time that this may take.

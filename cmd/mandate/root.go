@@ -67,7 +67,7 @@ passes.`,
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.watchCommand(), a.historyCommand(), a.lsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.historyCommand(), a.lsCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.PreRunE = a.prepare(cmd.PreRunE)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -44,6 +43,9 @@ What mandate run can't protect against:
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 
+With --http ADDR anybody who may reach that port can ask who leads: load balancers
+(GET /leader: 200 on the leader), dashboards, COMMAND itself. See docs/http.md.
+
 COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
 
 Exit codes
@@ -72,6 +74,7 @@ type runFlags struct {
 	once                                 bool
 
 	work, candidate probeFlags
+	http            httpFlags
 
 	interval, timeout, startGrace time.Duration
 	failures                      int
@@ -98,6 +101,7 @@ func (a *app) runCommand() *cobra.Command {
 	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` in words of your own)")
+	a.httpFlags(f, &o.http, "", "`ADDR` to tell on who leads (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.probeFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := canRun(); err != nil {
@@ -108,7 +112,11 @@ func (a *app) runCommand() *cobra.Command {
 			return err
 		}
 		defer func() { _ = q.Close() }()
-		return a.runJob(cmd.Context(), e, j)
+		w, err := a.listen(cmd.Context(), o.http, j.httpToken, e)
+		if err != nil {
+			return err
+		}
+		return w.beside(func() error { return a.runJob(cmd.Context(), e, j) })
 	}
 	return cmd
 }
@@ -183,9 +191,8 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
 	a.probes(f, o, &cfg)
-	q, e, err := a.candidate(cfg, strings.NewReplacer("Election is", "--election is", "ID is", "--id is",
-		"Prefix is", "--prefix is", "Advertise is", "--advertise is", "Lease is", "--lease is",
-		"ProbeSettings: health: ", "--probe-", "WorkProbeSettings: health: ", "--probe-"))
+	token := a.token(o.http)
+	q, e, err := a.candidate(cfg, flagNames)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -196,7 +203,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 	}
 	return q, e, &job{
 		path: path, argv: args, once: o.once, election: o.election, id: e.ID(),
-		lease: o.lease, grace: grace, kill: kill, log: a.log.With(slog.String("election", o.election)),
+		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(slog.String("election", o.election)),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -61,6 +62,7 @@ type stageValues struct {
 	redis      *exec.Cmd
 	stoppedAt  time.Time // when Redis was stopped
 	candidates map[string]*candidateProcess
+	sick       *atomic.Bool // the program beside mandate serve
 }
 
 type candidateProcess struct {
@@ -115,6 +117,9 @@ var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"count":     cmdCount,
 	"journal":   cmdJournal,
 	"columns":   cmdColumns,
+	"site":      cmdSite,
+	"request":   cmdRequest,
+	"port":      cmdPort,
 }
 
 func stageOf(ts *testscript.TestScript) *stageValues { return ts.Value("stage").(*stageValues) }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// httpFlags are those of the commands that tell over HTTP who leads.
+type httpFlags struct{ addr, tokenFile string }
+
+func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
+	f.StringVar(&o.addr, "http", addr, usage)
+	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign, with the token that this `FILE` holds")
+}
+
+// token reads the file. A flag with the token itself would show in every list
+// of processes.
+func (a *app) token(o httpFlags) string {
+	if o.tokenFile == "" {
+		return ""
+	}
+	b, err := os.ReadFile(o.tokenFile)
+	token := strings.TrimSpace(string(b))
+	switch {
+	case o.addr == "":
+		a.problem("--http-token-file is given without --http: give the address to listen on")
+	case err != nil:
+		a.problem("--http-token-file: %v", err)
+	case len(token) < 16:
+		a.problem("--http-token-file: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", o.tokenFile, len(token))
+	}
+	return token
+}
+
+// web is the HTTP side of a candidate.
+type web struct {
+	app      *app
+	handler  *electorhttp.Handler
+	listener net.Listener
+}
+
+// listen opens the port, so that a port that is taken is said before anything
+// campaigns. nil without --http.
+func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.Elector) (*web, error) {
+	if o.addr == "" {
+		return nil, nil //nolint:nilnil // no HTTP was asked for; beside takes it as such
+	}
+	h, err := electorhttp.New(e, electorhttp.Config{Token: token})
+	if err != nil {
+		return nil, err
+	}
+	l, err := electorhttp.Listen(ctx, o.addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
+	}
+	a.log.Info("serving http", "address", "http://"+l.Addr().String())
+	return &web{a, h, l}, nil
+}
+
+// beside serves while main runs, also while it stops: who asks is told that
+// somebody else leads, and not that nobody answers. What happens to the port
+// never touches the leadership.
+func (w *web) beside(main func() error) error {
+	if w == nil {
+		return main()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.handler.Serve(ctx, w.listener); err != nil {
+			w.app.log.Error("http is no longer served", "error", err)
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	return main()
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+const serveHelp = `Campaign for a program that runs beside mandate, in any language, and tell it
+over HTTP whether it leads. Run one mandate serve beside each replica. It leads
+only while all --health-url answer 2xx.
+
+  GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for how
+                long that holds unless the lease is renewed
+  GET /events   every change, as server-sent events
+  GET /status, /history, /live, /ready; POST /resign with --http-token-file
+
+The program works only while /leader says 200, asks again before valid_for_ms is
+over, and stops when mandate does not answer. After the end of a term it has
+--grace to stop; then the lock is released. mandate can't stop it by force: that
+is what mandate run is for. docs/http.md has examples in curl and Python.
+
+Exit codes
+  0   ended by a signal, after the lock was released
+  2   flags or arguments that can't work
+  69  Redis refuses, and waiting can't help (password, rights, key types)
+  1   anything else`
+
+// defaultHTTP is where mandate serve listens.
+const defaultHTTP = "127.0.0.1:7480"
+
+type serveFlags struct {
+	runFlags
+
+	http      httpFlags
+	healthURL []string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var o serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve --election NAME --health-url URL",
+		Short: "Campaign for a program beside, and tell it over HTTP who leads",
+		Long:  serveHelp,
+		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
+  curl -i http://127.0.0.1:7480/leader`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
+	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
+	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
+	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
+	a.duration(f, &o.grace, "grace", 0, 0, "what the program gets to stop before the lock is released (default a fifth of the lease)")
+	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
+	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
+	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` in words of your own)")
+	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two looks at each URL (default 1s)")
+	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one look (default 1s)")
+	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		q, e, s, err := a.sidecar(cmd, &o)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = q.Close() }()
+		w, err := a.listen(cmd.Context(), o.http, s.httpToken, e)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop) // a second signal ends us at once
+		return w.beside(func() error {
+			err := e.Run(ctx, s.work)
+			if errors.Is(err, elector.ErrPermanent) {
+				return &exitError{code: exitPermanent, err: err}
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+// sidecar reads the flags.
+func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*elector.Quorum, *elector.Elector, *sidecar, error) {
+	if o.election == "" {
+		a.problem("--election is missing: give the name that all candidates of this election share")
+	}
+	if o.failures < 1 {
+		a.problem("--probe-failures is %d: give 1 or more", o.failures)
+		o.failures = 1
+	}
+	if o.http.addr == "" {
+		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
+	}
+	f := cmd.Flags()
+	grace, kill := a.stopTimes(&o.runFlags, f.Changed("grace"))
+	cfg := elector.Config{
+		Election: or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
+		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
+		ProbeSettings: health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures},
+	}
+	var probes []health.Probe
+	for _, url := range o.healthURL {
+		p, err := health.HTTP(url)
+		if err != nil {
+			a.problem("--health-url: %s", trimWords(err))
+			continue
+		}
+		probes = append(probes, health.Named("health-url", p))
+	}
+	if len(probes) > 0 {
+		cfg.Probe = health.All(probes...)
+	} else if len(o.healthURL) == 0 {
+		a.problem("--health-url is missing: a program that hangs would lead for ever; give a URL that answers 2xx while it is well")
+	}
+	token := a.token(o.http)
+	q, e, err := a.candidate(cfg, flagNames)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return q, e, &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
+}
+
+// flagNames call the settings of the library by our flags.
+var flagNames = strings.NewReplacer("Election is", "--election is", "ID is", "--id is",
+	"Prefix is", "--prefix is", "Advertise is", "--advertise is", "Lease is", "--lease is",
+	"ProbeSettings: health: ", "--probe-", "WorkProbeSettings: health: ", "--probe-")
+
+// sidecar stands in for the work of a program that it can't see.
+type sidecar struct {
+	grace     time.Duration
+	httpToken string
+	log       *slog.Logger
+}
+
+// work returns when the program has had its time to stop: it was told by
+// /leader and /events the moment the term ended.
+func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
+	<-ctx.Done()
+	s.log.Info("the program is told to stop", "token", term.Token(), "grace", s.grace, "reason", context.Cause(ctx).Error())
+	time.Sleep(s.grace)
+	return nil
+}

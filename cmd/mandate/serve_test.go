@@ -1,0 +1,72 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// site start | sick | well: the health URL of a program, in $SITE.
+func cmdSite(ts *testscript.TestScript, _ bool, args []string) {
+	v := stageOf(ts)
+	switch args[0] {
+	case "start":
+		sick := &atomic.Bool{}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if sick.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}))
+		ts.Defer(s.Close)
+		v.sick = sick
+		ts.Setenv("SITE", s.URL)
+	default:
+		v.sick.Store(args[0] == "sick")
+	}
+}
+
+// request METHOD ADDR PATH CODE TEXT [TOKEN]: asks until the answer has this
+// code and holds the text.
+func cmdRequest(ts *testscript.TestScript, _ bool, args []string) {
+	code, err := strconv.Atoi(args[3])
+	ts.Check(err)
+	ts.Check(poll(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, args[0], (&url.URL{Scheme: "http", Host: args[1]}).String()+args[2], http.NoBody)
+		if err != nil {
+			return err
+		}
+		if len(args) > 5 {
+			req.Header.Set("Authorization", "Bearer "+args[5])
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		var b bytes.Buffer
+		_, err = b.ReadFrom(res.Body)
+		if err == nil && (res.StatusCode != code || !strings.Contains(b.String(), args[4])) {
+			err = fmt.Errorf("%s %s: %d %s", args[0], args[2], res.StatusCode, b.String())
+		}
+		return err
+	}))
+}
+
+// port NAME: a free one.
+func cmdPort(ts *testscript.TestScript, _ bool, args []string) {
+	p, err := freePort()
+	ts.Check(err)
+	ts.Setenv(args[0], p)
+}
