@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/electorprom"
 )
 
 // httpFlags are those of the commands that tell over HTTP who leads.
@@ -45,6 +46,7 @@ func (a *app) token(o httpFlags) string {
 type web struct {
 	app      *app
 	handler  *electorhttp.Handler
+	metrics  *electorprom.Collector
 	listener net.Listener
 }
 
@@ -54,7 +56,8 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // no HTTP was asked for; beside takes it as such
 	}
-	h, err := electorhttp.New(e, electorhttp.Config{Token: token})
+	metrics := electorprom.New(e)
+	h, err := electorhttp.New(e, electorhttp.Config{Token: token, Metrics: metrics.Handler()})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,7 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 		return nil, fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
 	}
 	a.log.Info("serving http", "address", "http://"+l.Addr().String())
-	return &web{a, h, l}, nil
+	return &web{a, h, metrics, l}, nil
 }
 
 // beside serves while main runs, also while it stops: who asks is told that
@@ -80,6 +83,7 @@ func (w *web) beside(main func() error) error {
 			w.app.log.Error("http is no longer served", "error", err)
 		}
 	})
+	wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it runs already
 	defer wg.Wait()
 	defer cancel()
 	return main()

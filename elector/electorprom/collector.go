@@ -1,0 +1,198 @@
+// Package electorprom tells Prometheus about an elector.
+//
+//	c := electorprom.New(e)
+//	registry.MustRegister(c)
+//	go c.Run(ctx) // counts what happens
+//
+// What holds now (who leads, for how long) is asked at every scrape, from the
+// clock; what happened is counted by Run. All series are there from the first
+// scrape, at 0: an alert can tell "never" from "not watched". They have one
+// label of their own, the election; the replicas are told apart by the labels
+// that Prometheus gives to its targets.
+//
+// Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
+package electorprom
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Collector is a prometheus.Collector of one Elector. Safe for concurrent use.
+type Collector struct {
+	elector *elector.Elector
+	running atomic.Bool
+
+	isLeader, token, left, lease, able *prometheus.Desc
+	leaderKnown, leaderless            *prometheus.Desc
+
+	won, changes, overruns, skipped prometheus.Counter
+	stepDowns                       *prometheus.CounterVec
+
+	mu      sync.Mutex
+	known   bool          // somebody leads, as far as was heard
+	vacant  time.Time     // since when nobody does; zero: somebody does, or nobody looks
+	without time.Duration // in all, before that
+	newest  uint64        // the highest token that was heard of
+}
+
+// reasons are those of the step-downs; each has its series from the start.
+var reasons = []elector.Reason{
+	elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonUnhealthy, elector.ReasonLost,
+	elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
+}
+
+// New makes a Collector. It does no I/O.
+func New(e *elector.Elector) *Collector {
+	labels := prometheus.Labels{"election": e.Election()}
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("mandate_"+name, help, nil, labels)
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "mandate_" + name, Help: help, ConstLabels: labels})
+	}
+	c := &Collector{
+		elector:     e,
+		isLeader:    desc("is_leader", "1 while this candidate leads, by the clock at the moment of the scrape."),
+		token:       desc("token", "Fencing token of this candidate's term, 0 while it does not lead."),
+		left:        desc("lease_left_seconds", "Time until this candidate's work must stop unless the lease is renewed, 0 while it does not lead."),
+		lease:       desc("lease_seconds", "Lease that this candidate uses."),
+		able:        desc("able", "1 while this candidate is able to take part: running, healthy, Redis in reach."),
+		leaderKnown: desc("leader_known", "1 while somebody leads, as far as this candidate has heard."),
+		leaderless:  desc("leaderless_seconds_total", "Time without a leader, as far as this candidate has heard."),
+		won:         counter("elections_won_total", "Terms of this candidate."),
+		changes:     counter("leader_changes_total", "Terms of all candidates that this one heard of."),
+		overruns:    counter("overruns_total", "Terms whose work went on although the lease had ended."),
+		skipped:     counter("events_skipped_total", "Events that were left out of the counts."),
+		stepDowns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mandate_step_downs_total", Help: "Ends of this candidate's terms, by reason.", ConstLabels: labels,
+		}, []string{"reason"}),
+	}
+	for _, r := range reasons {
+		c.stepDowns.WithLabelValues(string(r))
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.isLeader, c.token, c.left, c.lease, c.able, c.leaderKnown, c.leaderless} {
+		ch <- d
+	}
+	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
+		m.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector. It does no I/O.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
+	var leads, token, left float64 // of one moment
+	if t := c.elector.Term(); t != nil {
+		leads, token, left = 1, float64(t.Token()), max(0, time.Until(t.Deadline()).Seconds())
+	}
+	gauge(c.isLeader, leads)
+	gauge(c.token, token)
+	gauge(c.left, left)
+	gauge(c.lease, c.elector.Lease().Seconds())
+	gauge(c.able, flag(c.elector.Check() == nil))
+	known, without := c.vacancy()
+	gauge(c.leaderKnown, flag(known))
+	ch <- prometheus.MustNewConstMetric(c.leaderless, prometheus.CounterValue, without.Seconds())
+	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
+		m.Collect(ch)
+	}
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (c *Collector) vacancy() (known bool, without time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	without = c.without
+	if !c.vacant.IsZero() {
+		without += time.Since(c.vacant)
+	}
+	return c.known, without
+}
+
+// Run counts what happens until ctx ends. The error is for a Collector that runs
+// already.
+func (c *Collector) Run(ctx context.Context) error {
+	if !c.running.CompareAndSwap(false, true) {
+		return errors.New("electorprom: the collector is running already")
+	}
+	defer c.running.Store(false)
+	for ev := range c.elector.Observe(ctx) {
+		c.count(ev)
+	}
+	c.leads(false, true) // nobody looks any more
+	return nil
+}
+
+func (c *Collector) count(ev elector.Event) {
+	switch ev.Kind { //nolint:exhaustive // health shows in able, and in the reason of a step-down
+	case elector.Elected:
+		c.leads(true, false)
+		if !c.isNew(ev.Token) {
+			return // the snapshot of another Run
+		}
+		c.changes.Inc()
+		if ev.Candidate == c.elector.ID() {
+			c.won.Inc()
+		}
+	case elector.Released, elector.Vacant:
+		c.leads(false, false)
+	case elector.Stopping: // told of this candidate only
+		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
+	case elector.Overrun:
+		c.overruns.Inc()
+	case elector.Skipped:
+		c.skipped.Add(float64(ev.Count))
+	}
+}
+
+func (c *Collector) isNew(token uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	newer := token > c.newest
+	c.newest = max(c.newest, token)
+	return newer
+}
+
+// leads keeps the time without a leader.
+func (c *Collector) leads(known, over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.vacant.IsZero() && (known || over) {
+		c.without += time.Since(c.vacant)
+		c.vacant = time.Time{}
+	}
+	if !known && !over && c.vacant.IsZero() {
+		c.vacant = time.Now()
+	}
+	c.known = known
+}
+
+// Handler serves this collector's metrics, and those of the Go runtime and the
+// process, for programs that have no registry of their own.
+func (c *Collector) Handler() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 5 * time.Second})
+}

@@ -1,0 +1,211 @@
+package electorprom_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorprom"
+	"github.com/mandate-dev/mandate/health"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+const lease = 10 * time.Second
+
+func candidate(t *testing.T, id string, dial func() (net.Conn, error), probe health.Probe) *elector.Elector {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{
+		Addr:   "127.0.0.1:7001",
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
+	})
+	q, err := elector.NewQuorum(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close() // only its options were needed
+	t.Cleanup(func() { q.Close() })
+	e, err := elector.New(q, elector.Config{
+		Election: "orders", ID: id, Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler), Probe: probe,
+		ProbeSettings: health.Settings{Failures: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// scrape returns every series by its name and, in braces, its reason.
+func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				switch {
+				case l.GetName() == "reason":
+					name += "{" + l.GetValue() + "}"
+				case l.GetName() != "election" || l.GetValue() != "orders":
+					t.Errorf("%s has a label %s=%q", name, l.GetName(), l.GetValue())
+				}
+			}
+			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+func TestCollector(t *testing.T) {
+	// The race detector crashes when a bubble's goroutines run on several
+	// processors; see elector's own bubbles.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		m.ClockTTL(true)
+		t.Cleanup(func() { m.Close(); time.Sleep(time.Minute); synctest.Wait() })
+		var mu sync.Mutex
+		var sick error
+		e := candidate(t, "a", m.Dial, health.Func(func(context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return sick
+		}))
+		c := electorprom.New(e)
+		want := func(when string, values map[string]float64) {
+			t.Helper()
+			got := scrape(t, c)
+			for name, v := range values {
+				if g, ok := got[name]; !ok || g != v {
+					t.Errorf("%s: %s is %v (there: %v), want %v", when, name, g, ok, v)
+				}
+			}
+		}
+		want("before anything runs", map[string]float64{
+			"mandate_is_leader": 0, "mandate_token": 0, "mandate_lease_left_seconds": 0, "mandate_lease_seconds": 10, "mandate_able": 0,
+			"mandate_leader_known": 0, "mandate_leaderless_seconds_total": 0, "mandate_elections_won_total": 0, "mandate_leader_changes_total": 0,
+			"mandate_overruns_total": 0, "mandate_events_skipped_total": 0, "mandate_step_downs_total{unhealthy}": 0,
+			"mandate_step_downs_total{expired}": 0, "mandate_step_downs_total{shutdown}": 0,
+		})
+
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		t.Cleanup(func() { cancel(); wg.Wait() })
+		wg.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(20 * time.Second)
+		if got := scrape(t, c)["mandate_leaderless_seconds_total"]; got < 19 || got > 20 {
+			t.Errorf("after 20 s without anybody: %v s without a leader", got)
+		}
+		wg.Go(func() {
+			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		})
+		for !e.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Millisecond)
+		token := e.Term().Token()
+		until := time.Until(e.Term().Deadline()).Seconds()
+		want("leading", map[string]float64{
+			"mandate_is_leader": 1, "mandate_token": float64(token), "mandate_lease_left_seconds": until, "mandate_able": 1, "mandate_leader_known": 1,
+			"mandate_elections_won_total": 1, "mandate_leader_changes_total": 1,
+		})
+		without := scrape(t, c)["mandate_leaderless_seconds_total"]
+
+		mu.Lock()
+		sick = errors.New("not well")
+		mu.Unlock()
+		for e.IsLeader() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		want("unhealthy", map[string]float64{
+			"mandate_is_leader": 0, "mandate_token": 0, "mandate_lease_left_seconds": 0, "mandate_able": 0, "mandate_leader_known": 0,
+			"mandate_step_downs_total{unhealthy}": 1, "mandate_step_downs_total{expired}": 0, "mandate_elections_won_total": 1,
+		})
+		if got := scrape(t, c)["mandate_leaderless_seconds_total"] - without; got < 4.5 || got > 5.5 {
+			t.Errorf("5 s after it stepped down: %v s more without a leader", got)
+		}
+
+		// Another candidate counts as a change, not as one won.
+		b := candidate(t, "b", m.Dial, nil)
+		wg.Go(func() {
+			_ = b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		})
+		time.Sleep(lease)
+		want("b leads", map[string]float64{
+			"mandate_is_leader": 0, "mandate_leader_known": 1, "mandate_elections_won_total": 1, "mandate_leader_changes_total": 2,
+		})
+	})
+}
+
+func TestHandler(t *testing.T) {
+	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	w := httptest.NewRecorder()
+	electorprom.New(e).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{`mandate_is_leader{election="orders"} 0`, `mandate_step_downs_total{election="orders",reason="lost"} 0`, "go_goroutines"} {
+		if !strings.Contains(w.Body.String(), line) {
+			t.Errorf("%d, without %s:\n%s", w.Code, line, w.Body)
+		}
+	}
+}
+
+// The alerts and the dashboard ask for what there is, and show all of it.
+func TestNamesInDocs(t *testing.T) {
+	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	exported := map[string]bool{}
+	for name := range scrape(t, electorprom.New(e)) {
+		name, _, _ = strings.Cut(name, "{")
+		exported[name] = true
+	}
+	shown := map[string]bool{}
+	for _, file := range []string{"../../docs/alerts.yml", "../../docs/grafana.json"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`\bmandate_[a-z_]+`).FindAllString(string(b), -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", file)
+		}
+		for _, name := range names {
+			shown[name] = true
+			if !exported[name] {
+				t.Errorf("%s asks for %s, which the collector does not export", file, name)
+			}
+		}
+	}
+	for name := range exported {
+		if !shown[name] {
+			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
+		}
+	}
+}
