@@ -11,6 +11,8 @@ SHELL       := bash
 
 GO        ?= go
 FUZZTIME  ?= 10s
+CHAOSTIME ?= 20s
+CHAOSSEED ?=
 COUNT     ?= 1
 BENCH     ?= .
 TIMEOUT   ?= 10m
@@ -104,6 +106,17 @@ integration: ## run only the tests on a real redis-server (required here)
 	fi
 	set -x
 	$(GO) test $$race -count=$(COUNT) -timeout $(TIMEOUT) -p 1 -run '$(INTEGRATION)' $(TESTFLAGS) $$pkgs
+
+# CI runs the short form as a part of `make test`.
+.PHONY: chaos
+chaos: export MANDATE_TEST_REQUIRE_REDIS := 1
+chaos: export CHAOSTIME := $(CHAOSTIME)
+chaos: export CHAOSSEED := $(CHAOSSEED)
+chaos: ## break real elections on purpose for a while, and prove the journal (CHAOSTIME=20s CHAOSSEED=n)
+	@$(say_redis)
+	$(find_race)
+	set -x
+	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -run Chaos $(TESTFLAGS) ./elector/internal/chaos
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed

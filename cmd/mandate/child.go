@@ -16,14 +16,15 @@ type child struct {
 	exited chan struct{}    // closed when the command itself has ended
 	state  *os.ProcessState // set then
 	guard  *guardHandle
+	until  time.Time // what the guard was told last
 }
 
 // errStart: the fault is not the command's.
 var errStart = errors.New("can't start a process")
 
-// startChild starts the command, and the guard that kills it when we can't: left
-// is how long it may run if nothing more is heard from us.
-func startChild(path string, argv, env []string, left time.Duration) (*child, error) {
+// startChild starts the command, and the guard that kills it when we can't: until
+// then it may run if nothing more is heard from us.
+func startChild(path string, argv, env []string, until time.Time) (*child, error) {
 	g, err := startGuard()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStart, err)
@@ -39,7 +40,7 @@ func startChild(path string, argv, env []string, left time.Duration) (*child, er
 		g.dismiss()
 		return nil, fmt.Errorf("%w: %w", errStart, err)
 	}
-	c.tellGuard(left)
+	c.tellGuard(until)
 	if err := s.release(); err != nil {
 		<-c.exited // it has ended by itself
 		g.dismiss()
@@ -71,7 +72,12 @@ func (c *child) run(s *starter) error {
 	return <-started
 }
 
-func (c *child) tellGuard(left time.Duration) { c.guard.tell(c.pid, left) }
+// tellGuard says until when the command may run. A point in time, and not a
+// duration: we may be stopped on the way from the one to the other.
+func (c *child) tellGuard(until time.Time) {
+	c.until = until
+	c.guard.tell(c.pid, max(0, time.Until(until)))
+}
 
 func (c *child) dismissGuard() { c.guard.dismiss() }
 

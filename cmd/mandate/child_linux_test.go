@@ -18,7 +18,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for range 10 {
-		c, err := startChild("/bin/sh", []string{"sh", "-c", "sleep 1000 & sleep 1000 & exit 3"}, nil, time.Minute)
+		c, err := startChild("/bin/sh", []string{"sh", "-c", "sleep 1000 & sleep 1000 & exit 3"}, nil, time.Now().Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

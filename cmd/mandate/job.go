@@ -38,7 +38,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	token := strconv.FormatUint(term.Token(), 10)
 	c, err := startChild(j.path, j.argv, []string{
 		"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + token,
-	}, j.left(term))
+	}, j.until(term))
 	if err != nil {
 		return notStarted(j.argv[0], err)
 	}
@@ -83,37 +83,42 @@ func (j *job) attend(ctx context.Context, term *elector.Term, c *child, log *slo
 			guard = nil
 			log.Warn("the guard process ended: if mandate is killed now, the command's children may live on")
 		case <-tick.C:
-			c.tellGuard(j.left(term))
+			if term.Valid() { // else we were stopped until now, and the guard knows best
+				c.tellGuard(j.until(term))
+			}
 		}
 	}
 }
 
-// left is how long the command may run if nothing more is heard from us: until
-// the lease ends. Deadline is a wall time, and wall clocks step; while the term
-// is valid, the truth lies within these bounds.
-func (j *job) left(term *elector.Term) time.Duration {
-	toStop := j.grace + j.kill
-	return min(max(time.Until(term.Deadline())+toStop, toStop), j.lease)
+// until is when the guard kills the command if nothing more is heard from us: a
+// little later than we would, and before the lease ends. Deadline is a wall time,
+// and wall clocks step; while the term is valid, the truth lies within these bounds.
+func (j *job) until(term *elector.Term) time.Time {
+	now := time.Now()
+	toStop := j.grace + j.kill/2
+	return now.Add(min(max(time.Until(term.Deadline())+toStop, toStop), j.lease))
 }
 
 // end stops what is left of the process group: SIGTERM, the grace, SIGKILL. It
 // returns when the group is empty. The term ends grace+kill before its lease
-// does, so all this is over in time.
+// does, so all this is over in time; the grace is shorter when we come late,
+// because somebody stopped us (SIGSTOP) for a part of that time.
 func (j *job) end(c *child, log *slog.Logger) {
-	c.tellGuard(j.grace + j.kill)
+	left := min(j.grace+j.kill/2, time.Until(c.until))
+	c.tellGuard(time.Now().Add(left))
 	if c.gone() {
 		return
 	}
-	grace := time.NewTimer(j.grace)
+	grace := time.NewTimer(max(0, left-j.kill/2))
 	defer grace.Stop()
 	if !c.hasExited() {
-		log.Info("stopping the command", "grace", j.grace)
+		log.Info("stopping the command", "grace", max(0, left-j.kill/2).Round(time.Millisecond))
 	}
 	c.terminate()
 	if c.awaitGone(grace.C, j.hurry) {
 		return
 	}
-	log.Warn("command did not stop: killing its process group", "grace", j.grace)
+	log.Warn("command did not stop: killing its process group")
 	c.killGroup()
 	giveUp := time.NewTimer(j.lease)
 	defer giveUp.Stop()

@@ -19,8 +19,8 @@ import (
 )
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
-// most D after Redis was stopped. A zombie is dead; that mandate leaves none is
-// asked with `reaped PID...`.
+// most D after Redis, or a candidate, was stopped. A zombie is dead; that mandate
+// leaves none is asked with `reaped PID...`.
 func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
 	var limit time.Time
 	if args[0] == "-since-stop" {

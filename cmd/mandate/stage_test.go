@@ -60,7 +60,7 @@ done
 type stageValues struct {
 	mu         sync.Mutex
 	redis      *exec.Cmd
-	stoppedAt  time.Time // when Redis was stopped
+	stoppedAt  time.Time // when Redis, or a candidate, was stopped
 	candidates map[string]*candidateProcess
 	sick       *atomic.Bool // the program beside mandate serve
 }
@@ -185,7 +185,11 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
 		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP,
 	}[args[1]]
-	ts.Check(stageOf(ts).candidates[args[0]].cmd.Process.Signal(sig))
+	v := stageOf(ts)
+	if sig == syscall.SIGSTOP {
+		v.stoppedAt = time.Now()
+	}
+	ts.Check(v.candidates[args[0]].cmd.Process.Signal(sig))
 }
 
 // ended NAME CODE [WITHIN]: waits for the end of a candidate.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package realtest_test
 
 import (

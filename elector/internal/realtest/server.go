@@ -1,3 +1,5 @@
+//go:build unix
+
 package realtest
 
 import (
@@ -142,7 +144,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 	p := &process{cmd: exec.Command("redis-server", args...), out: &output{}, gone: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	p.cmd.Dir = s.Dir
+	p.cmd.Dir, p.cmd.SysProcAttr = s.Dir, orphan()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

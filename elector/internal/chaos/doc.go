@@ -1,0 +1,12 @@
+// Package chaos breaks real elections on purpose and proves afterwards what
+// happened. Real processes (embedded workers, and mandate run), three real
+// redis-servers, and a proxy between each candidate and each server; a seeded
+// schedule kills, pauses, cuts off and slows down. Every process writes what it
+// believes into one journal outside of Redis, and Check reads it when all is
+// over: no two valid terms at once, tokens in order, no stale write applied,
+// never longer without a leader than promised.
+//
+// It runs on Linux, where a process can read a clock that all processes share.
+//
+//	make chaos CHAOSTIME=10m CHAOSSEED=17
+package chaos
