@@ -61,14 +61,18 @@ func TestRealKeyDeleted(t *testing.T) {
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		el.forgives = true // the lock is free at once: an operator overrules the lease
-		for _, s := range servers[:n/2+1] {
-			s.Do(t, "DEL", lockKey)
+		// A renewal that falls in between plants the lock again on the first nodes,
+		// and then it is no majority that lost it: once more.
+		for try := 0; try < 10 && term.Valid(); try++ {
+			for _, s := range servers[:n/2+1] {
+				s.Do(t, "DEL", lockKey)
+			}
+			select {
+			case <-term.Done():
+			case <-time.After(lease / 2):
+			}
 		}
-		began := time.Now()
-		el.ends(term, lease/2+slack, elector.ReasonLost)
-		if d := time.Since(began); d > lease/2 {
-			t.Logf("noticed after %v: a busy machine", d)
-		}
+		el.ends(term, slack, elector.ReasonLost)
 		el.next(term.Token(), lease+slack)
 	})
 }
