@@ -87,6 +87,20 @@ demo: ## watch an election on your screen: no Redis, no set-up
 poller: ## watch the queue-feeding example, its leaders hung and killed: no server needed
 	@$(GO) run ./examples/poller
 
+.PHONY: up
+up: ## start the poller example in containers: 3 Redis, PostgreSQL, 3 workers, a producer
+	@if ! docker compose version >/dev/null 2>&1; then
+		echo 'make up needs docker with its compose plugin. Without it: make poller' >&2
+		exit 1
+	fi
+	docker compose up --build --detach --wait
+	echo 'who leads:  docker compose exec worker /mandate status poller'
+	echo 'all well:   docker compose exec worker /poller verify'
+
+.PHONY: down
+down: ## stop the containers of `make up`, and forget their data
+	@docker compose down --volumes --remove-orphans
+
 .PHONY: test
 test: ## run all tests with the race detector, on a real redis-server where there is one
 	@$(say_redis)

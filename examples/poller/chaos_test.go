@@ -55,13 +55,16 @@ func chaos(t *testing.T, db string) {
 // newCrew has three Redis servers and no process yet.
 func newCrew(t testing.TB, db string) *crew {
 	t.Helper()
-	c := &crew{t: t, dir: t.TempDir(), procs: map[string]*process{}, common: []string{"--db", db}}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crew{t: t, dir: t.TempDir(), self: self, procs: map[string]*process{}, common: []string{"--db", db}}
 	for range 3 {
 		url := "redis://" + servertest.Redis(t, "--appendonly", "yes")
 		c.urls = append(c.urls, url)
 		c.common = append(c.common, "--redis", url)
 	}
-	var err error
 	if c.quorum, err = elector.Open(c.urls...); err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +77,10 @@ func newCrew(t testing.TB, db string) *crew {
 type crew struct {
 	t      testing.TB
 	dir    string
+	self   string // the program
+	env    []string
+	common []string // arguments of every process
 	urls   []string
-	common []string
 	quorum *elector.Quorum
 	procs  map[string]*process
 }
@@ -92,16 +97,13 @@ func (c *crew) work(id string, more ...string) []string {
 
 func (c *crew) start(name string, args ...string) {
 	c.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(self, append(args, c.common...)...)
+	cmd := exec.Command(c.self, append(args, c.common...)...)
+	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
@@ -217,6 +219,9 @@ func (c *crew) verify(where string, faults int) {
 }
 
 func (c *crew) logs() {
+	if c == nil {
+		return
+	}
 	for name := range c.procs {
 		b, _ := os.ReadFile(filepath.Join(c.dir, name+".log"))
 		if len(b) > 4000 {

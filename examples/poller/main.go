@@ -67,7 +67,7 @@ Without a command: all of it in one go, on an embedded Redis and SQLite.`,
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
 	_ = f.MarkHidden("exit-with-stdin") // fails for unknown flags only
-	root.AddCommand(a.workCommand(), a.produceCommand(), a.verifyCommand())
+	root.AddCommand(a.workCommand(), a.produceCommand(), a.verifyCommand(), healthyCommand())
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -14,9 +15,8 @@ import (
 // report is what verify found.
 type report struct {
 	events, handled int64
-	lost, doubled   []int64 // ids, the first few
-	nLost, nDoubled int64
-	queued          int64 // entries still in the queue
+	unknown         int64   // handled, and not in the table
+	lost, doubled   []int64 // ids of events
 	shares          []share
 	terms           []turn
 	longest         time.Duration // the longest time between two feeders
@@ -63,55 +63,91 @@ hand-overs seen. Exits with 1 on any loss or double, and when there was nothing 
 	return cmd
 }
 
-// verifyWithin asks again until everything has been handled.
+// unhandled are the events without a record.
+const unhandled = "SELECT id FROM events e WHERE NOT EXISTS (SELECT 1 FROM handled h WHERE h.event_id = e.id) ORDER BY id"
+
+// verifyWithin waits until all events that are in the table now have been handled,
+// and until the queue has nothing more of that time. Others may be written meanwhile.
 func verifyWithin(ctx context.Context, db *database, q *queue, wait time.Duration) (*report, error) {
-	for deadline := time.Now().Add(wait); ; pause(ctx, 200*time.Millisecond) {
-		r, err := verify(ctx, db, q)
-		if err != nil || ctx.Err() != nil {
-			return nil, errors.Join(err, ctx.Err())
-		}
-		if r.nLost == 0 && r.queued == 0 || time.Now().After(deadline) {
-			return r, nil
-		}
-	}
-}
-
-func verify(ctx context.Context, db *database, q *queue) (*report, error) {
+	deadline := time.Now().Add(wait)
 	r := &report{}
-	var err error
-	counts := map[*int64]string{
-		&r.events:   "SELECT COUNT(*) FROM events",
-		&r.handled:  "SELECT COUNT(*) FROM handled",
-		&r.nLost:    "SELECT COUNT(*) FROM events WHERE id NOT IN (SELECT event_id FROM handled)",
-		&r.nDoubled: "SELECT COUNT(*) FROM doubled",
+	err := r.awaitHandled(ctx, db, deadline)
+	if err == nil {
+		err = awaitDrained(ctx, q, deadline)
 	}
-	for n, query := range counts {
-		err = errors.Join(err, db.QueryRowContext(ctx, query).Scan(n))
+	for _, read := range []func() error{
+		func() error { return r.readCounts(ctx, db) },
+		func() error { return r.readShares(ctx, db) },
+		func() error { return r.readTerms(ctx, q) },
+	} {
+		if err == nil {
+			err = read()
+		}
 	}
-	r.lost, err = db.someIDs(ctx, "SELECT id FROM events WHERE id NOT IN (SELECT event_id FROM handled) ORDER BY id LIMIT 10", err)
-	r.doubled, err = db.someIDs(ctx, "SELECT event_id FROM doubled ORDER BY event_id LIMIT 10", err)
-	if err != nil {
-		return nil, fmt.Errorf("reading the tables: %w", err)
-	}
-	if err := r.readShares(ctx, db); err != nil {
-		return nil, err
-	}
-	if r.queued, err = q.client.XLen(ctx, queueKey).Result(); err != nil {
-		return nil, fmt.Errorf("the queue: %w", err)
-	}
-	if err := r.readTerms(ctx, q); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, err
 }
 
-func (db *database) someIDs(ctx context.Context, query string, err error) ([]int64, error) {
-	if err != nil {
-		return nil, err
+// awaitHandled finds out what is lost: what was there at the begin, and has no
+// record at the deadline.
+func (r *report) awaitHandled(ctx context.Context, db *database, deadline time.Time) (err error) {
+	if r.lost, err = db.ids(ctx, unhandled); err != nil {
+		return err
 	}
+	for len(r.lost) > 0 && time.Now().Before(deadline) {
+		pause(ctx, 100*time.Millisecond)
+		now, err := db.ids(ctx, unhandled)
+		if err != nil {
+			return err
+		}
+		r.lost = slices.DeleteFunc(r.lost, func(id int64) bool {
+			_, still := slices.BinarySearch(now, id)
+			return !still
+		})
+	}
+	return nil
+}
+
+// awaitDrained waits until what is in the queue now is gone: a double may come
+// after its event was handled.
+func awaitDrained(ctx context.Context, q *queue, deadline time.Time) error {
+	last, err := q.client.XRevRangeN(ctx, queueKey, "+", "-", 1).Result()
+	if err != nil {
+		return fmt.Errorf("the queue: %w", err)
+	}
+	for len(last) > 0 && time.Now().Before(deadline) {
+		left, err := q.client.XRangeN(ctx, queueKey, "-", last[0].ID, 1).Result()
+		if err != nil {
+			return fmt.Errorf("the queue: %w", err)
+		}
+		if len(left) == 0 {
+			break
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+func (r *report) readCounts(ctx context.Context, db *database) (err error) {
+	for _, c := range []struct {
+		n     *int64
+		query string
+	}{
+		{&r.events, "SELECT COUNT(*) FROM events"},
+		{&r.handled, "SELECT COUNT(*) FROM handled"},
+		{&r.unknown, "SELECT COUNT(*) FROM handled h WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.id = h.event_id)"},
+	} {
+		if err := db.QueryRowContext(ctx, c.query).Scan(c.n); err != nil {
+			return fmt.Errorf("reading the tables: %w", err)
+		}
+	}
+	r.doubled, err = db.ids(ctx, "SELECT event_id FROM doubled ORDER BY event_id")
+	return err
+}
+
+func (db *database) ids(ctx context.Context, query string) ([]int64, error) {
 	rows, err := db.QueryContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the tables: %w", err)
 	}
 	defer rows.Close()
 	var ids []int64
@@ -166,8 +202,8 @@ func (r *report) print(w io.Writer) {
 	for _, s := range r.shares {
 		fmt.Fprintf(t, "  by %s\t%d\n", s.worker, s.events)
 	}
-	fmt.Fprintf(t, "lost\t%d%s\n", r.nLost, list(r.lost))
-	fmt.Fprintf(t, "queued twice\t%d%s\n", r.nDoubled, list(r.doubled))
+	fmt.Fprintf(t, "lost\t%s\n", some(r.lost))
+	fmt.Fprintf(t, "queued twice\t%s\n", some(r.doubled))
 	fmt.Fprintf(t, "hand-overs\t%d, nobody fed for at most %v\n", max(0, len(r.terms)-1), r.longest)
 	for i, turn := range r.terms {
 		after := "the first"
@@ -178,11 +214,12 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-func list(ids []int64) string {
+// some counts ids, and names the first of them.
+func some(ids []int64) string {
 	if len(ids) == 0 {
-		return ""
+		return "0"
 	}
-	return fmt.Sprintf(": ids %v ...", ids)
+	return fmt.Sprintf("%d: the events %v", len(ids), ids[:min(len(ids), 10)])
 }
 
 func (r *report) verdict(longest time.Duration) error {
@@ -190,14 +227,14 @@ func (r *report) verdict(longest time.Duration) error {
 	if r.events == 0 {
 		problems = append(problems, errors.New("there are no events: nothing was checked (is --db right?)"))
 	}
-	if r.nLost > 0 {
-		problems = append(problems, fmt.Errorf("%d events were not handled", r.nLost))
+	if len(r.lost) > 0 {
+		problems = append(problems, fmt.Errorf("%d events were not handled", len(r.lost)))
 	}
-	if r.nDoubled > 0 {
-		problems = append(problems, fmt.Errorf("%d events were queued twice", r.nDoubled))
+	if len(r.doubled) > 0 {
+		problems = append(problems, fmt.Errorf("%d events were queued twice", len(r.doubled)))
 	}
-	if r.handled != r.events-r.nLost {
-		problems = append(problems, fmt.Errorf("%d events were handled that are not in the table", r.handled-r.events+r.nLost))
+	if r.unknown > 0 {
+		problems = append(problems, fmt.Errorf("%d events were handled that are not in the table", r.unknown))
 	}
 	if longest > 0 && r.longest > longest {
 		problems = append(problems, fmt.Errorf("nobody fed for %v, more than %v", r.longest, longest))

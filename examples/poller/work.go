@@ -88,7 +88,7 @@ func (w *worker) run(ctx context.Context, a *app, db *database) error {
 	}
 	database, writable := health.SQL(db), health.Func(q.writable(w.id))
 	candidate, err := elector.New(quorum, elector.Config{
-		Election: a.election, ID: w.id, Advertise: "http://" + listener.Addr().String(), Lease: w.lease, Logger: log,
+		Election: a.election, ID: w.id, Advertise: advertised(listener.Addr()), Lease: w.lease, Logger: log,
 		// Who can't read the table or write to the queue must not be elected ...
 		Probe: health.All(health.Named("database", database), health.Named("queue", writable)),
 		// ... and who does not get on with it must not stay.
@@ -107,6 +107,17 @@ func (w *worker) run(ctx context.Context, a *app, db *database) error {
 	}
 	log.Info("working", "http", listener.Addr().String())
 	return w.serve(ctx, listener, checks, candidate, feeder, consumer)
+}
+
+// advertised is where others can reach this worker.
+func advertised(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 // awaitQueue waits for the queue's Redis, which may come up after the worker.
