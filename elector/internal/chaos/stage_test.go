@@ -32,6 +32,7 @@ type stage struct {
 	cands    []*candidate
 	operator *elector.Quorum // past the proxies
 	spawn    chan func()     // see newStage
+	env      []string        // more for the candidates
 }
 
 // candidate is one that is started again and again.
@@ -122,6 +123,7 @@ func (c *candidate) start() {
 	}
 	cmd.Env = append(os.Environ(), roleEnv+"="+role, journalEnv+"="+c.s.file, registerEnv+"="+c.s.register.Addr(),
 		idEnv+"="+c.id, redisEnv+"="+strings.Join(urls, ","))
+	cmd.Env = append(cmd.Env, c.s.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe() // its end tells the command that the test is gone
 	if err != nil {
@@ -220,4 +222,21 @@ func (s *stage) readRegister(ctx context.Context) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// check proves the journal. The bound of a vacancy is a lease, and what the
+// abstention of a node that came back empty, split votes and a small busy machine
+// add.
+func (s *stage) check() Report {
+	s.t.Helper()
+	f, err := os.Open(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	journal, err := ReadJournal(f)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return Check(journal, Promise{Lease: lease, Vacancy: 2*lease + 3*time.Second, Nodes: len(s.nodes)})
 }

@@ -59,6 +59,7 @@ type process struct {
 	register *register
 	command  bool
 	ops      atomic.Int64
+	sabotage bool
 }
 
 func newProcess(command bool) (*process, error) {
@@ -66,7 +67,7 @@ func newProcess(command bool) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{who: os.Getenv(idEnv), journal: j, register: openRegister(os.Getenv(registerEnv)), command: command}
+	p := &process{who: os.Getenv(idEnv), journal: j, register: openRegister(os.Getenv(registerEnv)), command: command, sabotage: os.Getenv(sabotageEnv) != ""}
 	j.Write(Record{Kind: Start, Who: p.who, PID: os.Getpid()})
 	return p, nil
 }
@@ -104,7 +105,7 @@ func (p *process) serve(ctx context.Context, term *elector.Term) error {
 	p.journal.Write(Record{Kind: Begin, Who: p.who, PID: os.Getpid(), Token: term.Token()})
 	go p.sample(term.Token(), func() (valid, goOn bool) {
 		// It is asked for a while after the end too: validity must not come back.
-		return term.Valid(), term.Err() == nil || time.Until(term.Deadline()) > -2*lease
+		return term.Valid() || p.sabotage, term.Err() == nil || time.Until(term.Deadline()) > -2*lease
 	})
 	for ctx.Err() == nil {
 		p.write(term.Token())
@@ -141,7 +142,11 @@ func (p *process) write(token uint64) {
 	name := registerAt(Now())
 	value := fmt.Sprintf("%d/%d/%d", token, os.Getpid(), op)
 	p.journal.Write(Record{Kind: Call, Who: p.who, PID: os.Getpid(), Op: op, Token: token, Register: name, Value: value})
-	result := p.register.write(name, token, value)
+	write := p.register.write
+	if p.sabotage {
+		write = p.register.writeUnfenced
+	}
+	result := write(name, token, value)
 	p.journal.Write(Record{Kind: Reply, Who: p.who, PID: os.Getpid(), Op: op, Result: result})
 }
 
@@ -199,6 +204,13 @@ func (r *register) write(name string, token uint64, value string) string {
 	default:
 		return Lost
 	}
+}
+
+func (r *register) writeUnfenced(name string, _ uint64, value string) string {
+	if r.c.Set(context.Background(), name+":value", value, 0).Err() != nil {
+		return Lost
+	}
+	return Applied
 }
 
 func (r *register) read(name string) (string, error) {

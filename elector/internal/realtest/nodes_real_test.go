@@ -152,7 +152,7 @@ func TestRealMajorityForgets(t *testing.T) {
 		}
 		select {
 		case <-term.Done():
-			el.ends(term, 0, elector.ReasonLost, elector.ReasonExpired)
+			el.ends(term, slack, elector.ReasonLost, elector.ReasonExpired)
 		case <-time.After(lease):
 			if n == 1 {
 				t.Fatal("the only node forgot, and nobody noticed")
