@@ -1,0 +1,34 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What real servers say, and whether waiting helps.
+func TestPermanent(t *testing.T) {
+	for msg, says := range map[string]string{
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                                        "lacks a right",
+		"ERR The user executing the script can't run this command or subcommand script: 01bbd37e, on @user_script:43.":            "lacks a right", // Redis 7.0
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments":              "lacks a right",
+		"ERR ACL failure in script: User mandate has no permissions to run the 'get' command script: 01bbd37e, on @user_script:5": "lacks a right", // from 7.2 on
+		"WRONGPASS invalid username-password pair or user is disabled.":                                                           "check user and password",
+		"NOAUTH Authentication required.": "give the password",
+		"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.": "",
+		"READONLY You can't write against a read only replica.":                                            "",
+		"CLUSTERDOWN The cluster is down":                                                                  "",
+		"ERR max number of clients reached":                                                                "",
+		"LOADING Redis is loading the dataset in memory":                                                   "",
+		"OOM command not allowed when used memory > 'maxmemory'.":                                          "",
+	} {
+		err := &NodeError{Node: "n", Err: fmt.Errorf("wrapped: %w", errors.New(msg))}
+		if got := Permanent(err); got != (says != "") {
+			t.Errorf("%s: permanent: %v", msg, got)
+		}
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q does not say %q", err, says)
+		}
+	}
+}
