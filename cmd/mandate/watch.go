@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -20,12 +21,14 @@ import (
 const lookEvery = 5 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, lines bool
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
 		Long: `Show who leads the election NAME, then every change as it happens, until SIGINT
-or SIGTERM. When Redis can't be reached, that is said on stderr, and it goes on.
+or SIGTERM. On a terminal it is a view that is redrawn: the leader, its lease, the
+nodes, the last events; elsewhere, or with --lines, one line for each change.
+When Redis can't be reached, that is said (on stderr), and it goes on.
 
 Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		Example: `  mandate watch poller
@@ -33,6 +36,13 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			screen := a.screen()
+			if asJSON || lines {
+				screen = nil
+			}
+			if screen != nil && terminal(a.stderr) {
+				a.log = slog.New(slog.DiscardHandler) // lines would run through the view
+			}
 			q, e, err := a.observer(args)
 			if err != nil {
 				return err
@@ -40,6 +50,9 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 			defer func() { _ = q.Close() }()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if screen != nil {
+				return a.live(ctx, screen, q, e)
+			}
 			looked := make(chan struct{})
 			go func() {
 				defer close(looked)
@@ -51,6 +64,7 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	cmd.Flags().BoolVar(&lines, "lines", false, "print a line for each change, also on a terminal")
 	return cmd
 }
 

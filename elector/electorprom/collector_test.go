@@ -2,11 +2,13 @@ package electorprom_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
@@ -207,5 +209,26 @@ func TestNamesInDocs(t *testing.T) {
 		if !shown[name] {
 			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
 		}
+	}
+}
+
+// Prometheus itself reads the rules, where its promtool is installed.
+func TestAlertsByPromtool(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("no promtool on PATH: the rules' names are checked, their syntax is not")
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "../../docs/alerts.yml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestDashboardIsJSON(t *testing.T) {
+	b, err := os.ReadFile("../../docs/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct{ Panels []struct{ Title string } }
+	if err := json.Unmarshal(b, &d); err != nil || len(d.Panels) == 0 {
+		t.Errorf("%v, %d panels", err, len(d.Panels))
 	}
 }

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const (
+	drawEvery = 250 * time.Millisecond
+	askEvery  = time.Second // of a person's patience; one script per node
+	keptLines = 200
+)
+
+// screen is the terminal that watch draws on; nil when stdout is none.
+func (a *app) screen() *os.File {
+	if !terminal(a.stdout) || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return a.stdout.(*os.File) // a terminal is one
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// liveView is what watch shows on a terminal: how things stand, redrawn as the
+// lease runs, and below it the last events. It belongs to one goroutine.
+type liveView struct {
+	paper    *paper
+	election string
+
+	st     elector.Status
+	err    error
+	at     time.Time     // when that was so
+	lease  time.Duration // the longest that was seen left of this leader's: the whole bar
+	token  uint64        // of that leader
+	events []elector.Event
+}
+
+type answer struct {
+	st  elector.Status
+	err error
+}
+
+// live shows the view until ctx ends.
+func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *elector.Elector) error {
+	v := &liveView{paper: newPaper(f), election: e.Election()}
+	before, done := context.WithTimeout(ctx, askEvery/2)
+	terms, _ := e.History(before, 20) // the view does without
+	done()
+	v.recall(terms)
+	if _, err := io.WriteString(f, "\x1b[?1049h\x1b[?25l"); err != nil { // a screen of our own, without the cursor
+		return err
+	}
+	defer func() { _, _ = io.WriteString(f, "\x1b[?25h\x1b[?1049l") }()
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan answer)
+	go func() {
+		defer close(answers)
+		for ctx.Err() == nil {
+			st, err := q.Status(ctx, a.prefix, v.election)
+			select {
+			case answers <- answer{st, err}:
+			case <-ctx.Done():
+			}
+			pauseFor(ctx, askEvery)
+		}
+	}()
+	defer func() {
+		cancel()
+		for range answers { // until the last question is over
+		}
+	}()
+	events := e.Observe(ctx)
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case ev, ok := <-events:
+			if !ok {
+				return nil
+			}
+			v.heard(ev)
+		case got, ok := <-answers:
+			if !ok {
+				return nil
+			}
+			v.asked(got, time.Now())
+		case <-tick.C:
+		}
+		width, height, err := term.GetSize(int(f.Fd()))
+		if err != nil || width < 1 || height < 1 {
+			width, height = 80, 24
+		}
+		if _, err := io.WriteString(f, draw(v.render(time.Now(), width, height))); err != nil {
+			return err // the terminal is gone
+		}
+	}
+}
+
+// draw overwrites line by line: clearing the screen first would flicker.
+func draw(lines []string) string {
+	return "\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J"
+}
+
+// recall fills the events with those from before.
+func (v *liveView) recall(terms []elector.TermRecord) {
+	for _, t := range slices.Backward(terms) {
+		ev := elector.Event{
+			Version: 1, Kind: elector.Elected, Election: v.election, Candidate: t.Candidate, Advertise: t.Advertise, Token: t.Token, Time: t.From,
+		}
+		if !t.From.IsZero() {
+			v.events = append(v.events, ev)
+		}
+		if !t.Until.IsZero() {
+			ev.Kind, ev.Advertise, ev.Time, ev.Reason, ev.Detail = elector.Released, "", t.Until, t.Reason, t.Detail
+			v.events = append(v.events, ev)
+		}
+	}
+}
+
+func (v *liveView) heard(ev elector.Event) {
+	known := slices.ContainsFunc(v.events, func(old elector.Event) bool {
+		return old.Kind == ev.Kind && old.Token == ev.Token && ev.Kind == elector.Elected
+	})
+	if known || ev.Kind == elector.Vacant && v.at.IsZero() {
+		return // the first one tells how things stand, and the view does that
+	}
+	v.events = append(v.events, ev)
+	if len(v.events) > keptLines {
+		v.events = slices.Clone(v.events[len(v.events)-keptLines:])
+	}
+}
+
+func (v *liveView) asked(got answer, now time.Time) {
+	v.st, v.err, v.at = got.st, got.err, now
+	if l := got.st.Leader; l != nil {
+		if l.Token != v.token {
+			v.token, v.lease = l.Token, 0
+		}
+		v.lease = max(v.lease, l.Left)
+	}
+}
+
+// render draws lines of at most the width.
+func (v *liveView) render(now time.Time, width, height int) []string {
+	p, lines := v.paper, []string(nil)
+	add := func(paint func(string) string, format string, args ...any) {
+		s := cutEnd(fmt.Sprintf(format, args...), width)
+		if paint != nil {
+			s = paint(s)
+		}
+		lines = append(lines, s)
+	}
+	red := func(s string) string { return p.paint("31", s) }
+	green := func(s string) string { return p.paint("32", s) }
+	add(p.bold, "%s%*s", v.election, max(1, width-len([]rune(v.election))), now.Format(time.TimeOnly))
+	lines = append(lines, "")
+	l := v.st.Leader
+	switch {
+	case v.at.IsZero():
+		add(p.dim, "leader    asking Redis")
+	case errors.Is(v.err, elector.ErrUnreachable):
+		add(red, "leader    unknown: no majority of the Redis nodes answers")
+	case l == nil:
+		add(red, "leader    %s", nobody(v.st))
+	default:
+		add(green, "leader    %s", l.Candidate)
+		if l.Advertise != "" {
+			add(nil, "address   %s", l.Advertise)
+		}
+		add(nil, "token     %d", l.Token)
+		if !l.Since.IsZero() {
+			add(nil, "since     %s (%s)", l.Since.Local().Format(time.DateTime), ago(l.Since))
+		}
+		left := max(0, l.Left-now.Sub(v.at))
+		add(nil, "lease     %s %s", bar(left, v.lease, min(40, max(4, width-22))), brief(left))
+	}
+	if v.st.Paused {
+		add(red, "paused    no new leader is elected")
+	}
+	for _, n := range v.st.Nodes {
+		switch {
+		case !n.Reachable:
+			add(red, "node      %-24s down: %s", cut(n.Node, nodeWidth), strings.TrimPrefix(n.Error, n.Node+": "))
+		case n.Abstains > 0:
+			add(nil, "node      %-24s does not vote for another %s", cut(n.Node, nodeWidth), brief(n.Abstains))
+		default:
+			add(p.dim, "node      %-24s ok, %s", cut(n.Node, nodeWidth), rough(n.RTT))
+		}
+	}
+	lines = append(lines, "")
+	const footer = 1
+	room := max(0, height-len(lines)-footer)
+	for _, ev := range v.events[max(0, len(v.events)-room):] {
+		add(nil, "%s", eventLine(ev, false))
+	}
+	for len(lines) < height-footer {
+		lines = append(lines, "")
+	}
+	if len(lines) > height-footer {
+		lines = lines[:max(0, height-footer)]
+	}
+	add(p.dim, "Ctrl-C ends")
+	return lines
+}
+
+// bar shows a share of a whole.
+func bar(part, whole time.Duration, width int) string {
+	full := 0
+	if whole > 0 {
+		full = int((int64(width)*int64(part) + int64(whole)/2) / int64(whole))
+	}
+	full = min(max(0, full), width)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// cutEnd shortens to a width.
+func cutEnd(s string, width int) string {
+	r := []rune(strings.ReplaceAll(s, "\n", " "))
+	if len(r) <= width {
+		return string(r)
+	}
+	return string(r[:max(0, width-1)]) + "…"
+}

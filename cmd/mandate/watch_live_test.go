@@ -1,0 +1,130 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+var liveNow = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
+// busyView has more to show than there is room, and long words in it.
+func busyView() *liveView {
+	v := &liveView{paper: newPaper(&bytes.Buffer{}), election: "orders"}
+	v.recall([]elector.TermRecord{ // newest first
+		{Token: 2, Candidate: "b", From: liveNow.Add(-time.Minute), Current: true},
+		{Token: 1, Candidate: "a", From: liveNow.Add(-time.Hour), Until: liveNow.Add(-time.Minute), Reason: elector.ReasonUnhealthy, Detail: strings.Repeat("wörds\n", 40)},
+	})
+	for i := range 300 {
+		v.heard(elector.Event{Kind: elector.Unhealthy, Candidate: fmt.Sprint("c", i), Detail: strings.Repeat("x", 200), Time: liveNow})
+	}
+	v.asked(answer{st: elector.Status{
+		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, Left: 10 * time.Second},
+		Nodes: []elector.NodeStatus{{Node: "a:1", Reachable: true}, {Node: "b:1", Error: "b:1: no answer in time"}, {Node: "c:1", Reachable: true, Abstains: time.Second}},
+	}}, liveNow)
+	return v
+}
+
+// Whatever there is to show, it fits: a longer line would wrap and shift all.
+func TestLiveViewFits(t *testing.T) {
+	v := busyView()
+	for width := 1; width < 130; width += 7 {
+		for height := 1; height < 40; height += 3 {
+			lines := v.render(liveNow, width, height)
+			if len(lines) > height {
+				t.Errorf("%d lines on %d", len(lines), height)
+			}
+			for _, l := range lines {
+				if n := len([]rune(l)); n > width || strings.Contains(l, "\n") {
+					t.Errorf("%d columns on %d: %q", n, width, l)
+				}
+			}
+		}
+	}
+	if len(v.events) != keptLines {
+		t.Errorf("%d events are kept", len(v.events))
+	}
+}
+
+func TestLiveViewTells(t *testing.T) {
+	shows := func(v *liveView, after time.Duration, want ...string) {
+		t.Helper()
+		all := strings.Join(v.render(liveNow.Add(after), 80, 24), "\n")
+		for _, w := range want {
+			if !strings.Contains(all, w) {
+				t.Errorf("no %q in\n%s", w, all)
+			}
+		}
+	}
+	v := busyView()
+	full, half := strings.Repeat("█", 40), strings.Repeat("█", 20)+strings.Repeat("░", 20)
+	shows(v, 0, "orders", full, "10.0.0.1:80", "down: no answer in time", "does not vote for another 1.0s", "c299")
+	shows(v, 5*time.Second, half+" 5.0s")                  // the lease runs between two answers
+	shows(v, time.Minute, strings.Repeat("░", 40), "<1ms") // and never below nothing
+	v.asked(answer{st: elector.Status{Nodes: []elector.NodeStatus{{Reachable: true, Fence: 3}}}}, liveNow)
+	shows(v, 0, "leader    nobody")
+	v.asked(answer{st: elector.Status{Nodes: []elector.NodeStatus{{}}}, err: elector.ErrUnreachable}, liveNow)
+	shows(v, 0, "leader    unknown")
+	fresh := &liveView{}
+	fresh.recall([]elector.TermRecord{{Token: 2, Candidate: "b", From: liveNow, Current: true}})
+	fresh.heard(elector.Event{Kind: elector.Elected, Token: 2, Candidate: "b", Time: liveNow}) // how things stand: known from the history
+	if len(fresh.events) != 1 {
+		t.Errorf("an election is listed twice: %+v", fresh.events)
+	}
+	shows(&liveView{paper: newPaper(&bytes.Buffer{})}, 0, "asking Redis")
+}
+
+// In a pipe watch writes lines, and no terminal's codes.
+func TestWatchInAPipeHasNoScreen(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if (&app{stdout: w}).screen() != nil || (&app{stdout: &bytes.Buffer{}}).screen() != nil {
+		t.Error("a pipe is taken for a terminal")
+	}
+}
+
+// On a real terminal (one of util-linux' script) it draws, and leaves the
+// terminal as it was.
+func TestWatchOnATerminalReal(t *testing.T) {
+	requireRedis(t)
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("no script(1) here")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "mandate") // the test binary stands in for the program by its name
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "script", "-qec", "timeout -s INT 1 "+link+" --redis redis://127.0.0.1:1 watch orders", "/dev/null")
+	cmd.Env = append(os.Environ(), "TERM=xterm")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\x1b[?1049h\x1b[?25l", "no majority of the Redis nodes answers", "\x1b[?25h\x1b[?1049l"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in %q", want, out)
+		}
+	}
+}
