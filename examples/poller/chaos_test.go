@@ -92,7 +92,8 @@ type process struct {
 }
 
 func (c *crew) work(id string, more ...string) []string {
-	return append([]string{"work", "--id", id, "--lease", chaosLease.String(), "--stall", "1s", "--claim-after", "2s"}, more...)
+	return append([]string{"work", "--id", id, "--lease", chaosLease.String(), "--stall", "1s", "--claim-after", "2s",
+		"--batch", "2"}, more...) // small, so that most of the time there is one under way
 }
 
 func (c *crew) start(name string, args ...string) {
@@ -139,7 +140,9 @@ func (c *crew) torment() (faults int) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	for end := time.Now().Add(chaosTime); time.Now().Before(end); faults++ {
 		leader := c.leaderAfter(0)
-		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second)))) // anywhere in its work
+		// Anywhere in its work, or while it feeds what has piled up: in the middle of
+		// a batch.
+		time.Sleep(time.Duration(random.Int64N(int64([]time.Duration{2 * time.Second, 100 * time.Millisecond}[random.IntN(2)]))))
 		name := leader.Candidate
 		p := c.procs[name]
 		switch {
