@@ -39,6 +39,7 @@ VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 ifeq ($(CI),true)
 export MANDATE_TEST_REQUIRE_REDIS := 1
 export MANDATE_TEST_REQUIRE_POSTGRES := 1
+export MANDATE_TEST_REQUIRE_MARIADB := 1
 endif
 
 # --- fragments of recipes ----------------------------------------------------

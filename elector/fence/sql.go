@@ -3,7 +3,6 @@ package fence
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"regexp"
 )
@@ -14,15 +13,21 @@ type Dialect string
 // The dialects that are tested.
 const (
 	PostgreSQL Dialect = "postgresql"
-	SQLite     Dialect = "sqlite" // 3.24 or later
+	SQLite     Dialect = "sqlite" // 3.35 or later
+	MySQL      Dialect = "mysql"  // MariaDB too, where it is tested
 )
 
 // SQL fences transactions of database/sql with a small table of marks, one row per
 // resource. Safe for concurrent use.
 type SQL struct {
-	table         string
-	schema, raise string
-	newest        string
+	table  string
+	schema string
+	// raise makes the mark the larger of itself and the token. It writes the row
+	// also when nothing changes: the lock that this takes is what lets the
+	// transactions of two leaders come only one after the other.
+	raise string
+	// newest reads the mark behind raise; empty: raise returns it.
+	newest string
 }
 
 // NewSQL names the dialect and the table; an empty table means "mandate_fence". It
@@ -34,26 +39,29 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	if !tableName.MatchString(table) {
 		return nil, fmt.Errorf("fence: table %q: letters, digits and _ only, with a schema and a dot before it if need be", table)
 	}
-	var one, two string
+	s := &SQL{table: table, schema: schemaOf(table, "VARCHAR(255)", "")}
+	conflict := " ON CONFLICT (resource) DO UPDATE SET token = %s(mark.token, excluded.token) RETURNING token"
 	switch dialect {
 	case PostgreSQL:
-		one, two = "$1", "$2"
+		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES ($1, $2)" + fmt.Sprintf(conflict, "GREATEST")
 	case SQLite:
-		one, two = "?1", "?2"
+		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "MAX")
+	case MySQL:
+		// Binary: its text ignores case, and resources would share a mark. InnoDB: other
+		// engines have no transactions.
+		s.schema = schemaOf(table, "VARBINARY(255)", " ENGINE=InnoDB")
+		s.raise = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))"
+		s.newest = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
 	default:
-		return nil, fmt.Errorf("fence: dialect %q is not known: use fence.PostgreSQL or fence.SQLite", dialect)
+		return nil, fmt.Errorf("fence: dialect %q is not known: use fence.PostgreSQL, fence.SQLite or fence.MySQL", dialect)
 	}
-	return &SQL{
-		table: table,
-		schema: "CREATE TABLE IF NOT EXISTS " + table + " (\n" +
-			"  resource VARCHAR(255) NOT NULL PRIMARY KEY,\n" +
-			"  token    BIGINT       NOT NULL\n)",
-		// An equal token writes the row too: the lock that this takes is what lets the
-		// transactions of two leaders come only one after the other.
-		raise: "INSERT INTO " + table + " AS mark (resource, token) VALUES (" + one + ", " + two + ") " +
-			"ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE mark.token <= excluded.token",
-		newest: "SELECT token FROM " + table + " WHERE resource = " + one,
-	}, nil
+	return s, nil
+}
+
+func schemaOf(table, text, engine string) string {
+	return "CREATE TABLE IF NOT EXISTS " + table + " (\n" +
+		"  resource " + text + " NOT NULL PRIMARY KEY,\n" +
+		"  token BIGINT NOT NULL\n)" + engine
 }
 
 // A name can't be a parameter of a statement, so it must not be able to be more
@@ -81,9 +89,10 @@ func (s *SQL) Create(ctx context.Context, db interface {
 //
 // Call it first in the transaction, before the reads on which the writes depend.
 // Until the transaction ends, every other one of the same resource waits here: on
-// PostgreSQL for as long as ctx, on SQLite for its busy_timeout (then the error is the
-// driver's SQLITE_BUSY). On PostgreSQL with an isolation above READ COMMITTED it may
-// also fail with a serialization failure, which the caller tries again.
+// PostgreSQL for as long as ctx, on SQLite for its busy_timeout, on MySQL for
+// innodb_lock_wait_timeout; then the error is the driver's. Above READ COMMITTED on
+// PostgreSQL a serialization failure may end the wait, and the first two writes ever to
+// a mark a deadlock on MySQL; the caller tries those again, as always with these.
 func (s *SQL) Guard(ctx context.Context, tx *sql.Tx, resource string, token uint64) error {
 	if err := checkToken(token); err != nil {
 		return err
@@ -91,23 +100,24 @@ func (s *SQL) Guard(ctx context.Context, tx *sql.Tx, resource string, token uint
 	if resource == "" || len(resource) > 255 {
 		return fmt.Errorf("fence: a resource needs a name of 1 to 255 bytes, not of %d", len(resource))
 	}
-	res, err := tx.ExecContext(ctx, s.raise, resource, int64(token))
+	newest, err := s.raiseTo(ctx, tx, resource, token)
 	if err != nil {
 		return fmt.Errorf("fence: raising the mark of %s in %s: %w", resource, s.table, err)
 	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return fmt.Errorf("fence: raising the mark of %s in %s: %w", resource, s.table, err)
+	if newest > token {
+		return &StaleError{Resource: resource, Token: token, Newest: newest}
 	}
-	if n > 0 {
-		return nil
+	return nil
+}
+
+func (s *SQL) raiseTo(ctx context.Context, tx *sql.Tx, resource string, token uint64) (newest uint64, err error) {
+	if s.newest == "" {
+		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&newest)
+		return newest, err
 	}
-	stale := &StaleError{Resource: resource, Token: token}
-	var newest int64
-	// Refused all the same when the newest token can't be read: that is only for words.
-	if err := tx.QueryRowContext(ctx, s.newest, resource).Scan(&newest); err != nil {
-		return errors.Join(stale, err)
+	if _, err := tx.ExecContext(ctx, s.raise, resource, int64(token)); err != nil {
+		return 0, err
 	}
-	stale.Newest = uint64(newest)
-	return stale
+	err = tx.QueryRowContext(ctx, s.newest, resource).Scan(&newest)
+	return newest, err
 }

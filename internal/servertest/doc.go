@@ -37,8 +37,9 @@ func FreePort(t testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// launch starts a server and waits until it has said that it is ready.
-func launch(t testing.TB, cmd *exec.Cmd, ready string) {
+// launch starts a server and waits until it has said that it is ready. The signal
+// is what ends it without waiting for its clients.
+func launch(t testing.TB, cmd *exec.Cmd, ready string, end os.Signal) {
 	t.Helper()
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -51,7 +52,7 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) {
 		_ = cmd.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(end)
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):

@@ -23,13 +23,7 @@ func Postgres(t testing.TB) (url string) {
 	if bin == "" {
 		missing(t, "PostgreSQL", "MANDATE_TEST_REQUIRE_POSTGRES", "apt-get install postgresql")
 	}
-	// Not t.TempDir: its parent is closed to other users.
-	dir, err := os.MkdirTemp("", "mandate-postgres-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	attr := asPostgres(t, dir)
+	dir, attr := asPostgres(t)
 	data := filepath.Join(dir, "data")
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "mandate", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = dir, attr
@@ -40,7 +34,7 @@ func Postgres(t testing.TB) (url string) {
 	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
 	server.Dir, server.SysProcAttr = dir, attr
-	launch(t, server, "database system is ready to accept connections")
+	launch(t, server, "database system is ready to accept connections", os.Interrupt)
 	return fmt.Sprintf("postgres://mandate@127.0.0.1:%d/postgres?sslmode=disable", port)
 }
 
@@ -58,10 +52,18 @@ func postgresBin() string {
 	return filepath.Dir(all[len(all)-1])
 }
 
-func asPostgres(t testing.TB, dir string) *syscall.SysProcAttr {
+// asPostgres is the server's directory, and as whom to run it: as ourselves, or as
+// the package's user when we are root.
+func asPostgres(t testing.TB) (string, *syscall.SysProcAttr) {
 	t.Helper()
+	// Not t.TempDir: its parent is closed to other users.
+	dir, err := os.MkdirTemp("", "mandate-postgres-") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if os.Geteuid() != 0 {
-		return nil
+		return dir, nil
 	}
 	who, err := user.Lookup("postgres")
 	if err != nil {
@@ -72,5 +74,5 @@ func asPostgres(t testing.TB, dir string) *syscall.SysProcAttr {
 	if err := os.Chown(dir, int(uid), int(gid)); err != nil {
 		t.Fatal(err)
 	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	return dir, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }

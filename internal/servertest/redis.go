@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -16,6 +17,6 @@ func Redis(t testing.TB, args ...string) string {
 	port := strconv.Itoa(FreePort(t))
 	launch(t, exec.Command(path, append([]string{
 		"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--daemonize", "no",
-	}, args...)...), "Ready to accept connections")
+	}, args...)...), "Ready to accept connections", os.Interrupt)
 	return "127.0.0.1:" + port
 }
