@@ -125,6 +125,16 @@ func TestDiagnoseTogether(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, got, c.level)
 		}
 	}
+	for refusal, want := range map[string]string{
+		"SET: READONLY You can't write": "failover", "MOVED 1 a:1": "failover", "SET: OOM command not allowed": "memory",
+		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "rights",
+	} {
+		f := goodFacts("a")
+		f.Refused = []string{refusal}
+		if got := find(diagnose(f), "rights"); !strings.Contains(got.Advice, want) {
+			t.Errorf("%s: %+v", refusal, got)
+		}
+	}
 	if !Fail.Worse(Warn) || !Warn.Worse(Unknown) || !Unknown.Worse(OK) || OK.Worse(OK) {
 		t.Error("the levels are out of order")
 	}

@@ -80,10 +80,12 @@ func (d *diagnosis) version(f *quorum.Facts) {
 	}
 }
 
+const grant = "grant the rights that docs/redis.md lists"
+
 func (d *diagnosis) rights(f *quorum.Facts) {
 	switch {
 	case f.EvalErr != nil:
-		d.add(f.Node, "rights", Fail, "grant the rights that docs/redis.md lists", "scripts can't be run: %s", words(f.EvalErr))
+		d.add(f.Node, "rights", Fail, remedy(words(f.EvalErr)), "scripts can't be run: %s", words(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := Warn // these only report and speed up
 		for _, r := range f.Refused {
@@ -91,9 +93,26 @@ func (d *diagnosis) rights(f *quorum.Facts) {
 				level = Fail
 			}
 		}
-		d.add(f.Node, "rights", level, "grant the rights that docs/redis.md lists", "refused: %s", strings.Join(f.Refused, "; "))
+		d.add(f.Node, "rights", level, remedy(f.Refused[0]), "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		d.add(f.Node, "rights", OK, "", "all commands of an election work")
+	}
+}
+
+// remedy tells what helps against a refusal: not all of them are for want of a
+// right.
+func remedy(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
+		return "see failover, below"
+	case strings.Contains(refusal, "OOM "):
+		return "give it more memory, or make room"
+	case strings.Contains(refusal, "MISCONF"):
+		return "mend its disk: it refuses writes because it can't save"
+	case strings.Contains(refusal, "LOADING"):
+		return "wait: it is reading its data"
+	default:
+		return grant
 	}
 }
 

@@ -39,3 +39,11 @@ func (a *app) completeElections(cmd *cobra.Command, args []string, begin string)
 	}
 	return fit, cobra.ShellCompDirectiveNoFileComp
 }
+
+// completeElectionFlag offers them for --election.
+func (a *app) completeElectionFlag(cmd *cobra.Command) {
+	// The only error is a flag of another name, which any test would show.
+	_ = cmd.RegisterFlagCompletionFunc("election", func(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+		return a.completeElections(cmd, nil, begin)
+	})
+}

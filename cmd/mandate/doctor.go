@@ -115,7 +115,7 @@ func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
 			b.WriteString(wrap("-> "+f.Advice, indent))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d failures, %d warnings, %d fine, %d not known\n",
+	fmt.Fprintf(&b, "\nfailures %d, warnings %d, fine %d, not known %d\n",
 		count[elector.Fail], count[elector.Warn], count[elector.OK], count[elector.Unknown])
 	_, err := io.WriteString(a.stdout, b.String())
 	return err

@@ -65,8 +65,17 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 	if err != nil {
 		return nil, fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
 	}
-	a.log.Info("serving http", "address", "http://"+l.Addr().String())
-	return &web{a, h, metrics, l}, nil
+	w := &web{a, h, metrics, l}
+	a.log.Info("serving http", "address", w.url())
+	return w, nil
+}
+
+// url is where to ask; empty without --http.
+func (w *web) url() string {
+	if w == nil {
+		return ""
+	}
+	return "http://" + w.listener.Addr().String()
 }
 
 // beside serves while main runs, also while it stops: who asks is told that

@@ -22,6 +22,7 @@ type job struct {
 	once         bool
 	election, id string
 	httpToken    string
+	http         string // where the command can ask; empty: nowhere
 
 	// In this order before the lease ends: the work is told, grace passes, the
 	// group is killed, and kill is the time that this may take.
@@ -36,9 +37,11 @@ type job struct {
 // group is left, so that the lock is never released under a running command.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
 	token := strconv.FormatUint(term.Token(), 10)
-	c, err := startChild(j.path, j.argv, []string{
-		"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + token,
-	}, j.until(term))
+	env := []string{"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + token}
+	if j.http != "" {
+		env = append(env, "MANDATE_HTTP="+j.http)
+	}
+	c, err := startChild(j.path, j.argv, env, j.until(term))
 	if err != nil {
 		return notStarted(j.argv[0], err)
 	}

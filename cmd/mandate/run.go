@@ -20,6 +20,7 @@ ends. Start the same line on every machine: exactly one of them runs COMMAND.
 
 COMMAND gets our stdin, stdout and stderr, a process group of its own, and
   MANDATE_ELECTION, MANDATE_ID   the election, and this candidate's name in it
+  MANDATE_HTTP                   with --http: where to ask, http://host:port
   MANDATE_TOKEN                  the term's fencing token: larger in every term
 
 When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or
@@ -94,6 +95,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
+	a.completeElectionFlag(cmd)
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, 0, "from SIGTERM to SIGKILL; it has to fit into the lease (default a fifth of it)")
 	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when it ends by itself")
@@ -116,6 +118,7 @@ func (a *app) runCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		j.http = w.url()
 		return w.beside(func() error { return a.runJob(cmd.Context(), e, j) })
 	}
 	return cmd
