@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -58,11 +59,12 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	e.become(leading, &elected, slog.Uint64("token", term.token))
 	s.startProbe()
 	s.announced = make(chan struct{})
-	go func() { // beside the start of the work
+	go s.work(work)
+	runtime.Gosched() // the work first: the report's requests would take its turn on a small machine
+	go func() {
 		defer close(s.announced)
 		e.voter.Announce(elected.encode(), wakeElected+strconv.FormatUint(term.token, 10))
 	}()
-	go s.work(work)
 	return s
 }
 
