@@ -56,6 +56,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 				continue
 			}
 			e.setTrouble(trouble{})
+			e.sayPause(tally)
 			return newTerm(ctx, e, token, grant), nil
 		}
 		if err := e.assess(tally); err != nil {
@@ -126,7 +127,7 @@ func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 	}
 	e.known.alive(tally)
 	e.known.heard = e.known.heard || token != 0 && tally.Count(quorum.Same) == 0
-	if token != 0 || tally.Count(quorum.Held, quorum.Paused) > 0 {
+	if token != 0 || tally.Count(quorum.Held, quorum.Paused, quorum.Kept) > 0 {
 		e.known.seen = e.clock.Now()
 	}
 	return token, tally
@@ -150,6 +151,7 @@ func (e *Elector) assess(t quorum.Tally) error {
 	if t.Count(quorum.Same) == 0 && t.Heard() {
 		e.known.heard = true
 		e.setTrouble(e.refusal(t))
+		e.sayPause(t)
 		return nil
 	}
 	permanent := 0
@@ -213,6 +215,9 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 	return trouble{}
 }
 
+// forGood stands for what does not end by itself.
+const forGood = 1000 * time.Hour
+
 // opensAt is how long after the tally a majority of nodes could grant a claim,
 // if nobody renews or releases: the quorum-th smallest of what is left. ok is
 // false when too few nodes answered to tell.
@@ -221,8 +226,11 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	for _, a := range t.Answers {
 		switch a.Status {
 		case quorum.Unknown, quorum.Same:
-		case quorum.Held, quorum.Paused, quorum.New:
-			all = append(all, max(0, a.Left))
+		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept:
+			if a.Left < 0 { // it has no end
+				a.Left = forGood
+			}
+			all = append(all, a.Left)
 		default: // it would have granted
 			all = append(all, 0)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 	"unicode"
@@ -26,6 +27,9 @@ type Config struct {
 	// Advertise is where this candidate can be reached when it leads, in words
 	// of your own (an address, a URL). Followers and operators see it.
 	Advertise string
+	// Version is the version of the program, for operators. Default: the one that
+	// the build recorded for the main module, if any.
+	Version string
 	// Prefix is the first part of every key. Default "mandate".
 	Prefix string
 
@@ -48,6 +52,14 @@ type Config struct {
 	// RestartDelay is the pause before this candidate runs again when its work
 	// returned nil. Default a tenth of the lease.
 	RestartDelay time.Duration
+
+	// Succession says who leads after whom. Default Race: who comes first.
+	Succession Succession
+	// Priority counts with Succession Priority: the higher one leads.
+	Priority int
+	// MaxTerm ends a term after this time, in favour of whom the Succession
+	// names. Default 0: no limit.
+	MaxTerm time.Duration
 
 	// Probe is asked always, also before a campaign: the unhealthy don't run.
 	// Default: always healthy.
@@ -91,10 +103,21 @@ func (c Config) withDefaults() Config {
 	if c.ID == "" {
 		c.ID = defaultID()
 	}
+	if c.Version == "" {
+		c.Version = buildVersion()
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
+}
+
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "(devel)" || checkWord("", info.Main.Version, maxAdvertise, "") != nil {
+		return ""
+	}
+	return info.Main.Version
 }
 
 func defaultID() string {
@@ -118,11 +141,17 @@ func (c Config) validate() error {
 	if c.Advertise != "" {
 		problems = append(problems, checkWord("Advertise", c.Advertise, maxAdvertise, ""))
 	}
+	if c.Version != "" {
+		problems = append(problems, checkWord("Version", c.Version, maxAdvertise, ""))
+	}
+	if !c.Succession.known() {
+		problems = append(problems, fmt.Errorf("Succession is %q: use Race, ByPriority, Seniority or Rotation", string(c.Succession)))
+	}
 	problems = append(problems, c.timing().Problems()...)
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}} {
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
 		if d.d < 0 {
 			problems = append(problems, fmt.Errorf("%s is %v: it must not be negative", d.name, d.d))
 		}

@@ -65,6 +65,16 @@
 // can be paused for any time, and no lock service in the world can help that;
 // the token does.
 //
+// # Who leads next
+//
+// The lock alone decides. By default candidates race for it. Config.Succession
+// names a favourite instead (by priority, seniority, or in rotation), as does
+// Quorum.Transfer: the leader tells the nodes, with its renewals and its release,
+// to keep the seat for that candidate, and they elect nobody else for a quarter
+// of a lease. So a favourite that is dead costs that long, and no more; and no
+// leader is ever pushed aside: it is asked, stops its work, and releases.
+// Quorum.Pause keeps anybody new from being elected.
+//
 // # Guarantees
 //
 // Never two valid terms at one time, as long as clocks run at the same rate

@@ -35,6 +35,8 @@ type Elector struct {
 	worker      *health.Runner // nil: always healthy
 	log         *slog.Logger
 	feed        feed
+	cards       *cards
+	nudged      chan struct{} // claim now: the pause is over
 
 	running atomic.Bool
 	deaf    atomic.Bool          // said that releases are not heard
@@ -44,6 +46,7 @@ type Elector struct {
 	mu      sync.Mutex
 	state   state
 	trouble trouble      // why this candidate can't take part right now
+	paused  string       // the note of the pause that was said; "": not paused
 	mute    map[int]bool // nodes that were said not to answer
 }
 
@@ -67,8 +70,9 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	e := &Elector{
 		cfg: cfg, timing: cfg.timing(), quorum: q, keys: quorum.KeysOf(cfg.Prefix, cfg.Election),
 		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: idle,
-		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID),
+		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID), nudged: make(chan struct{}, 1),
 	}
+	e.cards = newCards(e)
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.sayNode,
@@ -149,6 +153,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 	if e.candidate != nil {
 		wg.Go(func() { e.sayProbe(e.candidate.Run(probing)) })
 	}
+	wg.Go(func() { e.cards.run(probing) })
 	return func() {
 		cancel()
 		wg.Wait()

@@ -25,7 +25,8 @@ type Reason string
 // The reasons for the end of a term.
 const (
 	ReasonShutdown  Reason = "shutdown"  // the context of Run or Campaign ended
-	ReasonResigned  Reason = "resigned"  // somebody asked for it: Resign
+	ReasonResigned  Reason = "resigned"  // somebody asked for it: Resign, an operator
+	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
 	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline
@@ -36,7 +37,9 @@ const (
 
 // voluntary ends keep the lease while the work drains; the others never renew
 // again.
-func (r Reason) voluntary() bool { return r == ReasonShutdown || r == ReasonResigned }
+func (r Reason) voluntary() bool {
+	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
+}
 
 // Ended is how a term ended: the cause of the work's context (context.Cause),
 // and what Term.Err returns.

@@ -34,6 +34,7 @@ type Event struct {
 	Token     uint64    `json:"token,omitempty"`
 	Reason    Reason    `json:"reason,omitempty"` // on Stopping and Released
 	Detail    string    `json:"detail,omitempty"` // the reason in words
+	Next      string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
 	Count     int       `json:"count,omitempty"`  // on Skipped
 	Time      time.Time `json:"time"`             // by the clock of whoever reports it
 }

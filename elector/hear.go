@@ -61,7 +61,13 @@ func (w *waiter) take(s quorum.Signal) bool {
 		case Elected:
 			return w.election(ev.Token)
 		case Released:
-			return w.release(s.Node, ev.Token)
+			if !w.release(s.Node, ev.Token) {
+				return false
+			}
+			if ev.Next != "" && !w.heard.front[s.Node] {
+				w.heard.named[heirMark+ev.Next]++
+			}
+			return true
 		default:
 			return false
 		}
@@ -76,8 +82,9 @@ func (w *waiter) take(s quorum.Signal) bool {
 	if !ok || err != nil || !w.release(s.Node, token) {
 		return false
 	}
+	again := w.heard.front[s.Node]
 	w.heard.front[s.Node] = true
-	if next != "" {
+	if next != "" && !again {
 		w.heard.named[next]++
 	}
 	return true

@@ -44,6 +44,7 @@ func (e *Elector) become(s state, ev *Event, attrs ...slog.Attr) {
 	}
 	e.state = s
 	e.mu.Unlock()
+	e.cards.poke()
 	if old != s {
 		e.log.LogAttrs(context.Background(), slog.LevelInfo, string(s), attrs...) //nolint:sloglint // one of the five constants above
 	}
@@ -90,7 +91,7 @@ func (e *Elector) restAfter(r Reason, trips int) time.Duration {
 	switch r {
 	case ReasonUnhealthy:
 		return e.cfg.Cooldown << min(trips-1, 4)
-	case ReasonResigned:
+	case ReasonResigned, ReasonHandover:
 		return e.cfg.Cooldown
 	case ReasonFinished:
 		return e.cfg.RestartDelay

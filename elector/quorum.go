@@ -125,10 +125,13 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 
 // Status is what the nodes say of an election at one moment.
 type Status struct {
-	Election string       `json:"election"`
-	Leader   *Leader      `json:"leader"` // nil: nobody leads
-	Paused   bool         `json:"paused"`
-	Nodes    []NodeStatus `json:"nodes"`
+	Election string  `json:"election"`
+	Leader   *Leader `json:"leader"` // nil: nobody leads
+	Paused   bool    `json:"paused"` // nobody new is elected
+	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
+	Pause     string        `json:"pause,omitempty"`
+	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
+	Nodes     []NodeStatus  `json:"nodes"`
 }
 
 // Leader is who leads.
@@ -217,10 +220,13 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 		}
 		if v.Paused {
 			paused++
+			st.Pause, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
 		}
 		st.Nodes = append(st.Nodes, n)
 	}
-	st.Paused = paused >= majority
+	if st.Paused = paused >= majority; !st.Paused {
+		st.Pause, st.PauseLeft = "", 0
+	}
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{Candidate: in.Candidate, Advertise: in.Advertise, Token: in.Token, Left: leftOf(in, views, majority)}
 	}

@@ -16,6 +16,7 @@ import (
 var (
 	errExpired = errors.New("no renewal succeeded in time")
 	errGoexit  = errors.New("elector: the work panicked, or called runtime.Goexit")
+	errMaxTerm = errors.New("the longest time for one term is over")
 	errGone    = errors.New("a majority of the nodes no longer holds the lock for this term")
 )
 
@@ -25,12 +26,13 @@ type service struct {
 	e        *Elector
 	ctx      context.Context // of Run or Campaign
 	term     *Term
-	done     chan outcome  // the work's end
-	result   *outcome      // set when the work has returned
-	renewed  chan renewal  // the end of the one renewal under way
-	renewing bool          // one is under way
-	next     *time.Timer   // for the next renewal
-	released chan struct{} // closed at the end: frees a panicking work
+	done     chan outcome     // the work's end
+	result   *outcome         // set when the work has returned
+	renewed  chan renewal     // the end of the one renewal under way
+	renewing bool             // one is under way
+	next     *time.Timer      // for the next renewal
+	longest  <-chan time.Time // fires after MaxTerm; nil: never
+	released chan struct{}    // closed at the end: frees a panicking work
 	closing  context.CancelFunc
 	// closed when the election was announced: the release comes after it
 	announced chan struct{}
@@ -52,6 +54,9 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	s := &service{
 		e: e, ctx: ctx, term: term, done: make(chan outcome, 1), renewed: make(chan renewal, 1),
 		next: time.NewTimer(e.timing.RenewEvery), released: make(chan struct{}),
+	}
+	if e.cfg.MaxTerm > 0 {
+		s.longest = time.After(e.cfg.MaxTerm)
 	}
 	term.guard(e.timing.RetryEvery())
 	e.term.Store(term)
@@ -126,7 +131,9 @@ func (s *service) hold() {
 		case <-s.ctx.Done():
 			s.term.end(ReasonShutdown, nil)
 		case <-s.term.asked:
-			s.term.end(ReasonResigned, nil)
+			s.term.end(s.term.request())
+		case <-s.longest:
+			s.term.end(ReasonHandover, errMaxTerm)
 		case <-sick.worker:
 		case <-sick.candidate:
 		case <-s.next.C:
@@ -168,7 +175,8 @@ func (s *service) renew() {
 		return
 	}
 	s.renewing = true
-	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token)} }()
+	heir := s.e.heir(s.term)
+	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token, heir)} }()
 }
 
 // count takes the outcome of a renewal.
@@ -207,7 +215,7 @@ func (s *service) returned(out outcome) {
 	case out.err != nil:
 		s.term.end(ReasonFailed, out.err)
 	case s.term.manual: // Resign said that the work has stopped
-		s.term.end(ReasonResigned, nil)
+		s.term.end(s.term.request())
 	default:
 		s.term.end(ReasonFinished, nil)
 	}
@@ -268,9 +276,11 @@ func (s *service) release(ended *Ended) {
 		<-s.renewed
 		s.renewing = false
 	}
-	e.voter.Release(s.term.token)
-	close(s.released)
+	heir := e.heir(s.term)
 	ev := e.event(Released, s.term, ended)
+	ev.Next = heir.Incarnation
+	e.voter.Release(s.term.token, heir)
+	close(s.released)
 	e.feed.publish(ev)
 	time.Sleep(frontRowLead)
 	<-s.announced

@@ -22,11 +22,12 @@ type Term struct {
 	once   sync.Once
 	watch  *time.Timer
 
-	asked   chan struct{} // closed by the first Resign
+	asked   chan struct{} // closed by the first Resign, or request to hand over
 	askOnce sync.Once
-	over    chan struct{} // closed when the work has returned and the lock was given back
-	armed   atomic.Bool   // the work's probe counts
-	manual  bool          // won by Campaign: Resign says that the work has stopped
+	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
+	over    chan struct{}            // closed when the work has returned and the lock was given back
+	armed   atomic.Bool              // the work's probe counts
+	manual  bool                     // won by Campaign: Resign says that the work has stopped
 }
 
 type termKey struct{}
@@ -97,6 +98,31 @@ func (t *Term) Resign(ctx context.Context) error {
 }
 
 func (t *Term) ask() { t.askOnce.Do(func() { close(t.asked) }) }
+
+// handover is a request to end the term in favour of another candidate.
+type handover struct {
+	to  string // its incarnation
+	why error
+}
+
+// hand asks for the end of the term; the first request counts.
+func (t *Term) hand(h handover) {
+	t.askOnce.Do(func() {
+		t.handTo.Store(&h)
+		close(t.asked)
+	})
+}
+
+// request is the end that was asked for.
+func (t *Term) request() (Reason, error) {
+	if h := t.handTo.Load(); h != nil {
+		if h.to == "" {
+			return ReasonResigned, h.why
+		}
+		return ReasonHandover, h.why
+	}
+	return ReasonResigned, nil
+}
 
 // end ends the term; the first call gives the reason. From here on Valid is
 // false, whatever the clock says.

@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ func (w *waiter) plan(t quorum.Tally) {
 	case !ok: // too few answered: again soon, then less and less often
 		w.backoff = min(max(2*w.backoff, w.e.cfg.Lease/64), w.e.cfg.Lease/4)
 		w.at = now.Add(w.backoff/2 + upTo(w.backoff/2))
-	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New) == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept) == 0: // a split vote
 		w.backoff = min(max(2*w.backoff, t.RTT), w.e.cfg.Lease/8)
 		w.at = now.Add(w.backoff + upTo(3*w.backoff))
 	default:
@@ -151,6 +152,8 @@ func (w *waiter) wait(ctx context.Context) {
 			return
 		case <-timer.C:
 			return
+		case <-w.e.nudged: // the pause is over
+			return
 		case <-w.poke:
 			next := w.next()
 			if !next.After(time.Now()) {
@@ -178,6 +181,9 @@ func (w *waiter) next() time.Time {
 		return later(w.muted, now.Add(w.turn(majority)))
 	case len(h.all) >= majority && (w.stopWake == nil || len(h.front) == 0):
 		w.woken = true
+		if w.isHeir(majority) {
+			return now
+		}
 		return later(w.muted, now.Add(rowAhead+upTo(time.Duration(max(1, w.crowd))*perFollower)))
 	case h.again && w.held != "":
 		// What was published before the subscription stood was missed: ask once.
@@ -205,12 +211,16 @@ func (w *waiter) afterElection(now time.Time) time.Time {
 // of the nodes named goes at once, the others in random slots behind.
 func (w *waiter) turn(majority int) time.Duration {
 	unit := max(slot, 2*w.rtt)
-	if w.heard.named[w.e.incarnation] >= majority {
+	if w.heard.named[w.e.incarnation] >= majority || w.isHeir(majority) {
 		return 0
 	}
 	row := max(1, w.waiters)
-	for _, n := range w.heard.named {
-		if n >= majority {
+	for name, n := range w.heard.named {
+		switch {
+		case n < majority:
+		case strings.HasPrefix(name, heirMark):
+			return w.e.keepFor() + upTo(unit*time.Duration(row))
+		default:
 			return unit + upTo(unit*time.Duration(row))
 		}
 	}
@@ -218,6 +228,14 @@ func (w *waiter) turn(majority int) time.Duration {
 		return unit * time.Duration(rand.N(row+1)/2)
 	}
 	return unit * time.Duration(rand.N(row))
+}
+
+// heirMark stands before a name for which the nodes keep the others waiting.
+const heirMark = "!"
+
+// isHeir tells whether a majority of the nodes keeps the seat for this candidate.
+func (w *waiter) isHeir(majority int) bool {
+	return w.heard.named[heirMark+w.e.incarnation] >= majority
 }
 
 func later(a, b time.Time) time.Time {

@@ -21,6 +21,30 @@ func (a *app) completeElections(cmd *cobra.Command, args []string, begin string)
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) []string {
+		names, _ := q.Elections(ctx, a.prefix) // the shell has no place for errors
+		return names
+	})
+}
+
+// completeCandidates offers the ids of the candidates that could take over.
+func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (ids []string) {
+		all, _ := q.Candidates(ctx, a.prefix, args[0]) // as above
+		for _, c := range all {
+			if c.Role == "following" {
+				ids = append(ids, c.ID)
+			}
+		}
+		return ids
+	})
+}
+
+// offer asks Redis for words and offers those that fit.
+func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
 	redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // prepare does not run for completions
 	a.choosePrefix()
 	q, err := elector.Open(a.urls()...)
@@ -30,11 +54,10 @@ func (a *app) completeElections(cmd *cobra.Command, args []string, begin string)
 	defer func() { _ = q.Close() }()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
-	names, _ := q.Elections(ctx, a.prefix) // the shell has no place for errors
 	var fit []string
-	for _, name := range names {
-		if strings.HasPrefix(name, begin) {
-			fit = append(fit, name)
+	for _, word := range ask(ctx, q) {
+		if strings.HasPrefix(word, begin) {
+			fit = append(fit, word)
 		}
 	}
 	return fit, cobra.ShellCompDirectiveNoFileComp

@@ -32,10 +32,11 @@ func main() {
 const (
 	exitTrouble     = 1  // anything that has no code of its own
 	exitUsage       = 2  // flags or arguments that can't work
-	exitNoLeader    = 3  // status: nobody leads
-	exitUnreachable = 4  // status, history, ls: no majority of the Redis nodes answered
+	exitNoLeader    = 3  // status, resign, transfer: nobody leads; candidates: nobody is there
+	exitUnreachable = 4  // all that ask or steer: no majority of the Redis nodes answered
 	exitWarnings    = 5  // doctor: it works, with less than it could have
 	exitFailures    = 6  // doctor: no election, or none that is safe
+	exitRefused     = 7  // resign, transfer: refused
 	exitPermanent   = 69 // run: Redis refuses, and waiting can't help (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127

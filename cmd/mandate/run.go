@@ -71,6 +71,8 @@ const runExample = `  mandate run --election poller -- ./poller --batch 100
 type runFlags struct {
 	election, id, advertise string
 
+	succession successionFlags
+
 	lease, grace, restartDelay, cooldown time.Duration
 	once                                 bool
 
@@ -104,6 +106,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` in words of your own)")
 	a.httpFlags(f, &o.http, "", "`ADDR` to tell on who leads (GET /leader, /events, ...); without a host it is the loopback interface")
+	a.successionFlags(cmd, &o.succession)
 	a.probeFlags(f, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := canRun(); err != nil {
@@ -193,6 +196,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 		Lease: o.lease, StopMargin: grace + kill,
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
+	a.succeed(&o.succession, &cfg)
 	a.probes(f, o, &cfg)
 	token := a.token(o.http)
 	q, e, err := a.candidate(cfg, flagNames)

@@ -68,6 +68,7 @@ func (a *app) serveCommand() *cobra.Command {
 	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` in words of your own)")
+	a.successionFlags(cmd, &o.succession)
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two looks at each URL (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one look (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
@@ -118,6 +119,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*elector.Quorum, *elec
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
 		ProbeSettings: health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures},
 	}
+	a.succeed(&o.succession, &cfg)
 	var probes []health.Probe
 	for _, url := range o.healthURL {
 		p, err := health.HTTP(url)

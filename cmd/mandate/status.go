@@ -96,7 +96,11 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 		row("leader", "%s", nobody(st))
 	}
 	if st.Paused {
-		row("paused", "no new leader is elected")
+		left := "until it is resumed"
+		if st.PauseLeft > 0 {
+			left = "for another " + rough(st.PauseLeft)
+		}
+		row("paused", "%s: nobody new is elected (%s)", left, printable(st.Pause))
 	}
 	b.WriteByte('\n')
 	nodeTable(&b, st.Nodes)

@@ -16,6 +16,14 @@ if not got[2] then
   end
 end
 
+-- A seat that is kept for another ('!' and its incarnation) is free again after a
+-- bounded time; one without an end was not put there by us.
+local kept = got[5] and string.sub(got[5], 1, 1) == '!' and got[5] ~= '!' .. ARGV[2]
+if kept and redis.call('PTTL', KEYS[5]) < 0 then
+  redis.call('DEL', KEYS[5])
+  kept = false
+end
+
 local status, note, left = 'won', '', 0
 if mine == 'other' or mine == 'newer' then
   status, left = 'held', redis.call('PTTL', KEYS[1])
@@ -23,6 +31,8 @@ elseif got[4] then
   status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
 elseif got[3] and got[3] ~= ARGV[6] then
   status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
+elseif kept then
+  status, left = 'kept', redis.call('PTTL', KEYS[5])
 end
 
 if status == 'won' then
@@ -35,7 +45,7 @@ if status == 'won' then
   redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. text(p), 'PX', ARGV[4])
   redis.call('SET', KEYS[2], text(p))
   if got[3] then redis.call('DEL', KEYS[3]) end
-  if got[5] == ARGV[2] then redis.call('DEL', KEYS[5]) end
+  if got[5] == ARGV[2] or got[5] == '!' .. ARGV[2] then redis.call('DEL', KEYS[5]) end
   return {'won', text(p), '', 0, 0, 0, ''}
 end
 

@@ -4,14 +4,17 @@ package quorum
 // Redis Cluster put them all into one slot.
 type Keys struct {
 	Lock, Fence, New, Pause, Next, History string // keys
-	Events, Wake                           string // channels
+	Events, Wake, Ask                      string // channels
 }
+
+// Reply is the channel on which answers to one question are given.
+func (k Keys) Reply(nonce string) string { return k.Ask + ":" + nonce }
 
 // KeysOf names the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
 	p := prefix + ":{" + election + "}:"
 	return Keys{
 		Lock: p + "lock", Fence: p + "fence", New: p + "new", Pause: p + "pause", Next: p + "next",
-		History: p + "history", Events: p + "events", Wake: p + "wake",
+		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask",
 	}
 }

@@ -2,7 +2,7 @@
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
 -- KEYS lock fence new next
--- ARGV incarnation seq lease_ms token wake_channel value
+-- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
 local token = tonumber(ARGV[4])
@@ -13,5 +13,13 @@ if not got[2] then redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[3]) end
 fence = math.max(fence, token) + 1
 redis.call('SET', KEYS[2], text(fence))
 if mine == 'nobody' then return {'gone', text(fence)} end
-redis.pcall('PUBLISH', ARGV[5], 'released ' .. ARGV[4] .. ' ' .. (got[4] or ''))
+local first = got[4] or ''
+if ARGV[7] ~= '' then
+  first = '!' .. ARGV[7]
+  redis.call('SET', KEYS[4], first, 'PX', ARGV[8])
+elseif string.sub(first, 1, 1) == '!' then
+  first = ''
+  redis.call('DEL', KEYS[4])
+end
+redis.pcall('PUBLISH', ARGV[5], 'released ' .. ARGV[4] .. ' ' .. first)
 return {'released', text(fence)}

@@ -1,10 +1,18 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
--- KEYS lock fence new
--- ARGV value incarnation seq lease_ms token told
+-- KEYS lock fence new next
+-- ARGV value incarnation seq lease_ms token told heir keep_ms
 -- -> {status, fence, holder}
 local mine = whose(got[1], ARGV[2], ARGV[3])
+-- The heir's seat outlasts the lease: it goes first also when the leader dies.
+local function keep()
+  if ARGV[7] ~= '' then
+    redis.call('SET', KEYS[4], '!' .. ARGV[7], 'PX', ARGV[4] + ARGV[8])
+  elseif got[4] and string.sub(got[4], 1, 1) == '!' then
+    redis.call('DEL', KEYS[4])
+  end
+end
 local token, told = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
   if got[1] == ARGV[1] then
@@ -16,6 +24,7 @@ if mine == 'same' or mine == 'older' then
     fence = token
     redis.call('SET', KEYS[2], text(fence))
   end
+  keep()
   return {'mine', text(fence), ''}
 end
 if mine ~= 'nobody' then return {'taken', text(fence), got[1]} end
@@ -26,4 +35,5 @@ if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
 fence = math.max(fence, token)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], text(fence))
+keep()
 return {'planted', text(fence), ''}

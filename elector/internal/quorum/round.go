@@ -18,7 +18,8 @@ const (
 	Same     Status = "same" // the claim met itself: one server under two addresses
 	Held     Status = "held"
 	Paused   Status = "paused"
-	New      Status = "new" // the node forgot, or is new: it does not vote for a lease
+	Kept     Status = "kept" // for the heir of the last leader, for a short time
+	New      Status = "new"  // the node forgot, or is new: it does not vote for a lease
 	Mine     Status = "mine"
 	Planted  Status = "planted" // lost there and put back: no vote in its round
 	Gone     Status = "gone"

@@ -11,17 +11,18 @@ import (
 
 // View is what one node knows of an election.
 type View struct {
-	Node     string
-	Err      error // set: nothing below is known
-	Holder   string
-	Left     time.Duration // of the lock
-	Fence    uint64
-	Known    bool          // the node has a counter
-	Newcomer time.Duration // for this long the node will not vote
-	Paused   bool
-	Pause    string // the note of the pause
-	Next     string // incarnation that goes first after a release
-	RTT      time.Duration
+	Node      string
+	Err       error // set: nothing below is known
+	Holder    string
+	Left      time.Duration // of the lock
+	Fence     uint64
+	Known     bool          // the node has a counter
+	Newcomer  time.Duration // for this long the node will not vote
+	Paused    bool
+	Pause     string        // the note of the pause
+	PauseLeft time.Duration // 0: it has no end
+	Next      string        // incarnation that goes first after a release
+	RTT       time.Duration
 }
 
 // Read asks all nodes what they know, and waits for each of them at most for
@@ -53,7 +54,7 @@ func parseView(v []any, err error) View {
 	}
 	str := func(i int) string { s, _ := v[i].(string); return s }
 	ms := func(i int) time.Duration { return time.Duration(max(0, integer(v[i]))) * time.Millisecond }
-	view := View{Holder: str(0), Left: ms(1), Newcomer: ms(3), Paused: str(4) != "", Pause: str(4), Next: str(6)}
+	view := View{Holder: str(0), Left: ms(1), Newcomer: ms(3), Paused: str(4) != "", Pause: str(4), PauseLeft: ms(5), Next: str(6)}
 	if f, err := strconv.ParseUint(str(2), 10, 64); err == nil {
 		view.Fence, view.Known = f, true
 	}
@@ -98,17 +99,65 @@ func (ns *Nodes) History(ctx context.Context, k Keys, count int64) ([]string, er
 	return nil, last
 }
 
-// Ping asks every node for a sign of life, at most for the limit.
-func (ns *Nodes) Ping(ctx context.Context, limit time.Duration) []error {
+func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ctx).Err() }
+
+// Publish tells a channel of every node, and waits for each at most for the limit.
+func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
+	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return c.Publish(ctx, channel, payload).Err()
+	})
+}
+
+// PublishTo is Publish on one node.
+func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return ns.nodeError(node, ns.list[node].rdb.Publish(ctx, channel, payload).Err())
+}
+
+// Pause makes every node refuse claims, for d, or until Resume when d is 0.
+func (ns *Nodes) Pause(ctx context.Context, k Keys, note string, d, limit time.Duration) []error {
+	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return c.Set(ctx, k.Pause, note, d).Err()
+	})
+}
+
+// Resume ends a pause.
+func (ns *Nodes) Resume(ctx context.Context, k Keys, limit time.Duration) []error {
+	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return c.Del(ctx, k.Pause).Err()
+	})
+}
+
+// each asks all nodes at once; the errors are by node.
+func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.nodeError(i, ping(ctx, n.rdb)) })
+		wg.Go(func() { errs[i] = ns.nodeError(i, ask(ctx, n.rdb)) })
 	}
 	wg.Wait()
 	return errs
 }
 
-func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ctx).Err() }
+// Listeners is how many listen to a channel, by the node that knows of most; -1
+// when no node tells, or when it can't know (a Cluster's nodes count their own).
+func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
+	var mu sync.Mutex
+	most := -1
+	ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		if _, cluster := c.(*redis.ClusterClient); cluster {
+			return nil
+		}
+		counts, err := c.PubSubNumSub(ctx, channel).Result()
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			most = max(most, int(counts[channel]))
+		}
+		return err
+	})
+	return most
+}

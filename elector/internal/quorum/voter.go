@@ -57,6 +57,9 @@ func NewVoter(ns *Nodes, seat Seat) *Voter {
 	return v
 }
 
+// Go runs fn on a goroutine that Settle waits for.
+func (v *Voter) Go(fn func()) { v.background.Go(fn) }
+
 // Settle waits until no request is under way any more, at most for d.
 func (v *Voter) Settle(d time.Duration) { v.background.wait(d) }
 
@@ -208,17 +211,25 @@ func (v *Voter) all(r *round) Tally {
 	return v.tally(r)
 }
 
+// Heir is who goes first after this term, and for how long the others wait for
+// it. The zero value: nobody in particular.
+type Heir struct {
+	Incarnation string
+	Keep        time.Duration
+}
+
 // Renew prolongs the term that the last Claim won, in one round trip, at most
 // for the call time-out. Nothing is sent after left, the time to the term's
 // deadline; what was sent is not cancelled when a majority has answered.
-func (v *Voter) Renew(left time.Duration, token uint64) Tally {
+func (v *Voter) Renew(left time.Duration, token uint64, heir Heir) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New}, func() []any {
-			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard()}
+		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next}, func() []any {
+			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
+				heir.Incarnation, heir.Keep.Milliseconds()}
 		})
 	})
 	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
@@ -228,13 +239,14 @@ func (v *Voter) Renew(left time.Duration, token uint64) Tally {
 // Release gives the term back and reports it to the front row. It waits for a
 // majority, and a little for the others, whose turn may come later. It depends
 // on no context: a dead one must not leave a lock behind.
-func (v *Voter) Release(token uint64) Tally {
+func (v *Voter) Release(token uint64, heir Heir) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
 		defer cancel()
 		return v.call(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
-			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, value)
+			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, value,
+			heir.Incarnation, heir.Keep.Milliseconds())
 	})
 	_, _ = v.mutex.UnlockContext(r.in(context.Background()))
 	return v.tally(r)
@@ -272,7 +284,7 @@ func (v *Voter) release(node int, seq uint64) {
 		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
 			k := v.seat.Keys
 			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, []string{k.Lock, k.Fence, k.New, k.Next},
-				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "").Err()
+				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "", 0).Err()
 		})
 		if !done {
 			l.takeAbandoned()

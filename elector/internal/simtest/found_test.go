@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // TestLeaderToken cuts a sitting leader from one node after the other, each time
@@ -13,6 +15,7 @@ import (
 func TestLeaderToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(Options{Seed: 1, Nodes: 3, Strict: true})
+		s.succession = elector.Race // nobody may take over by right
 		for _, h := range s.hosts {
 			h.boot("")
 		}

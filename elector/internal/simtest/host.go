@@ -85,6 +85,7 @@ func (h *host) boot(name string) *proc {
 	p.e, err = elector.New(q, elector.Config{
 		Election: election, ID: name, Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
 		Cooldown: s.t.cooldown, Logger: s.history.logger(),
+		Succession: s.succession, Priority: h.id % 3,
 		Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.work, WorkProbeSettings: s.probeSettings(),
 	})
 	if err != nil {

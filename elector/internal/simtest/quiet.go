@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // settle heals everything and checks that the election is alive.
@@ -18,7 +20,7 @@ func (s *Sim) settle() {
 	// a little.
 	s.awaitDrained()
 	began := time.Now()
-	if !s.awaitLeader(s.t.lease*105/100 + s.t.lease/8) {
+	if !s.awaitLeader(s.recoveryLimit()) {
 		s.fault("no leader %v after the faults ended", time.Since(began))
 		s.awaitLeader(20 * s.t.lease)
 	}
@@ -36,6 +38,16 @@ func (s *Sim) settle() {
 	}
 	s.agree()
 	s.retire()
+}
+
+// recoveryLimit is how long an election may take: the lease, the spread of the
+// claims, and the wait for a favourite that is gone.
+func (s *Sim) recoveryLimit() time.Duration {
+	limit := s.t.lease*105/100 + s.t.lease/8
+	if s.succession != elector.Race {
+		limit += s.t.lease / 4
+	}
+	return limit
 }
 
 func (s *Sim) healAll() {
@@ -162,7 +174,7 @@ func (s *Sim) retire() {
 		if left == 0 {
 			return
 		}
-		if !s.awaitLeader(s.t.lease*105/100 + s.t.lease/8) {
+		if !s.awaitLeader(s.recoveryLimit()) {
 			s.fault("no leader %v after %s retired, with %d candidates left", time.Since(began), p.name, left)
 			break
 		}

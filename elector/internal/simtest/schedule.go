@@ -50,6 +50,12 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 			}
 		}
 	}
+	// Requests have dice of their own: the faults of a seed stay what they were.
+	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6))}
+	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
+		q.ask()
+	}
+	p.steps = append(p.steps, q.steps...)
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps

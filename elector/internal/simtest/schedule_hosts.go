@@ -2,6 +2,9 @@ package simtest
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -95,4 +98,42 @@ func (p *planner) forge() {
 			}
 		}
 	}, "forged messages (%d, %d)", pick, times)
+}
+
+// ask puts a question to all candidates: a hand-over to another one, or to a
+// ghost, or a forged card.
+func (p *planner) ask() {
+	to, kind := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(5)
+	p.add(func(s *Sim) {
+		s.mu.Lock()
+		var token uint64
+		if len(s.terms) > 0 {
+			token = s.terms[len(s.terms)-1].token
+		}
+		heir := s.hosts[to].proc.Load().prefix // <candidate>/<incarnation>/
+		s.mu.Unlock()
+		question := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
+		switch kind {
+		case 0: // to anybody
+		case 1:
+			question["to"] = "ghost"
+		case 2:
+			question["kind"] = "card"
+			question["card"] = map[string]any{
+				"id": "ghost", "incarnation": "ghost", "role": "following", "healthy": true,
+				"priority": 99, "running_ns": time.Hour, "healthy_for_ns": time.Hour,
+			}
+		default:
+			if parts := strings.Split(heir, "/"); len(parts) > 2 {
+				question["to"] = parts[1]
+			}
+		}
+		message, err := json.Marshal(question)
+		if err != nil {
+			panic(err)
+		}
+		for _, n := range s.nodes {
+			n.redis.Publish(s.keys.Ask, string(message))
+		}
+	}, "a question to all (%d, host %d)", kind, to)
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -75,15 +76,16 @@ const election = "sim"
 
 // Sim is one cluster.
 type Sim struct {
-	o       Options
-	t       timing
-	keys    quorum.Keys
-	start   time.Time
-	history *history
-	net     *network
-	nodes   []*node
-	hosts   []*host
-	extra   sync.WaitGroup // goroutines of faults
+	o          Options
+	t          timing
+	keys       quorum.Keys
+	start      time.Time
+	history    *history
+	net        *network
+	nodes      []*node
+	hosts      []*host
+	succession elector.Succession
+	extra      sync.WaitGroup // goroutines of faults
 
 	rngMu sync.Mutex
 	rng   *rand.Rand // for what is decided while it runs
@@ -125,6 +127,9 @@ func newSim(o Options) *Sim {
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
 	s.t = timings(plan)
+	s.succession = []elector.Succession{
+		elector.Race, elector.Race, elector.ByPriority, elector.Seniority, elector.Rotation,
+	}[rand.New(rand.NewPCG(o.Seed, 5)).IntN(5)]
 	n := o.Nodes
 	if n == 0 {
 		n = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
@@ -154,7 +159,8 @@ func timings(plan *rand.Rand) timing {
 
 func (s *Sim) run() {
 	steps := s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
-	s.history.addf("seed %d, %s, %d nodes, %d hosts, lease %v, stop margin %v", s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.t.lease, s.t.stopMargin)
+	s.history.addf("seed %d, %s, %d nodes, %d hosts, lease %v, stop margin %v, succession %q",
+		s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.t.lease, s.t.stopMargin, s.succession)
 	for _, h := range s.hosts {
 		h.boot("")
 	}

@@ -64,8 +64,8 @@ const (
 	abandonment // the silent release of a failed attempt
 )
 
-// election recognises the scripts by how many keys and arguments they take, and
-// returns the arguments. It looks at the wire only, so it needs nothing of the
+// election recognises the scripts by their keys and arguments, and returns the
+// arguments. It looks at the wire only, so it needs nothing of the
 // code under test.
 func (c command) election() (kind, [][]byte) {
 	if !c.is("EVALSHA") && !c.is("EVAL") || len(c.args) < 3 {
@@ -79,7 +79,7 @@ func (c command) election() (kind, [][]byte) {
 	switch {
 	case keys == 5 && len(argv) == 9:
 		return claim, argv
-	case keys == 3 && len(argv) == 6:
+	case keys == 4 && len(argv) == 8 && bytes.ContainsRune(argv[0], '/'): // a lock value
 		return renewal, argv
 	case keys == 4 && len(argv) > 3 && string(argv[3]) == "0":
 		return abandonment, argv

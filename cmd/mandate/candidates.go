@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func (a *app) candidatesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "candidates NAME",
+		Short: "Call the roll: who takes part, in what role and health",
+		Long: `Ask all candidates of the election NAME who they are, and show what they answer:
+the leader first. It waits until all have answered, at most two seconds; one that
+hangs, or is cut off from Redis, is missing.
+
+Exit codes
+  0  somebody takes part
+  2  flags or arguments that can't work
+  3  nobody takes part
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate candidates poller
+  mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, _, err := a.observer(args)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = q.Close() }()
+			all, err := q.Candidates(cmd.Context(), a.prefix, args[0])
+			if errors.Is(err, elector.ErrUnreachable) {
+				return unreachable(err)
+			}
+			if err != nil {
+				return err
+			}
+			if err := a.printCandidates(all, asJSON); err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				return &exitError{code: exitNoLeader, err: fmt.Errorf("nobody takes part in %s", args[0])}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	return cmd
+}
+
+func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
+	if asJSON {
+		if all == nil {
+			all = []elector.Candidate{}
+		}
+		return printJSON(a.stdout, all)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	p := newPaper(a.stdout)
+	line := func(id, role, health, priority, running, version string) string {
+		return strings.TrimRight(fmt.Sprintf("%-30s %-10s %-8s %8s %10s  %s",
+			cut(id, 30), role, health, priority, running, cut(version, 9)), " ")
+	}
+	fmt.Fprintln(&b, p.dim(line("CANDIDATE", "ROLE", "HEALTH", "PRIORITY", "RUNNING", "VERSION")))
+	for _, c := range all {
+		health, colour := "ok", ""
+		if !c.Healthy {
+			health, colour = "ILL", "33"
+		} else if c.Role == "leading" {
+			colour = "32"
+		}
+		row := line(printable(c.ID), printable(c.Role), health, fmt.Sprint(c.Priority),
+			c.Running.Truncate(time.Second).String(), printable(c.Version))
+		if colour != "" {
+			row = p.paint(colour, row)
+		}
+		fmt.Fprintln(&b, row)
+		if where := printable(strings.TrimSpace(c.Host + " " + c.Advertise)); where != "" {
+			b.WriteString(wrap(where, "    "))
+		}
+		if c.Detail != "" {
+			b.WriteString(wrap(printable(c.Detail), "    "))
+		}
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+// printable keeps what others say from moving the cursor: whoever may write to
+// Redis may have said it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}

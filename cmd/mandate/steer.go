@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const steerCodes = `
+
+Exit codes
+  0  another one leads
+  2  flags or arguments that can't work
+  3  nobody leads, or nobody does so yet when --timeout is over
+  4  no majority of the Redis nodes answered
+  7  refused; stderr says why`
+
+func (a *app) resignCommand() *cobra.Command {
+	var o steerFlags
+	cmd := &cobra.Command{
+		Use:   "resign NAME",
+		Short: "Ask the leader to step down, and wait for the next one",
+		Long: `Ask the leader of the election NAME to step down. It stops its work, then gives
+the lock back, and runs again after its cool-down. Waits until another one leads,
+and tells how long nobody did.` + steerCodes,
+		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.steer(cmd, args, &o, func(ctx context.Context, q *elector.Quorum) (elector.Handover, error) {
+				return q.Resign(ctx, a.prefix, args[0], o.reason)
+			})
+		},
+	}
+	o.add(a, cmd)
+	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` for the history")
+	return cmd
+}
+
+func (a *app) transferCommand() *cobra.Command {
+	var o steerFlags
+	var to string
+	cmd := &cobra.Command{
+		Use:   "transfer NAME --to ID",
+		Short: "Hand the leadership to a candidate, and wait for it",
+		Long: `Ask the leader of the election NAME to hand over to the candidate ID, and wait
+until that one leads. When ID takes no part, or is not healthy, nothing happens;
+when it fails in between, anybody may lead after a quarter of the lease.` + steerCodes,
+		Example:           `  mandate transfer poller --to worker-2`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
+			}
+			return a.steer(cmd, args, &o, func(ctx context.Context, q *elector.Quorum) (elector.Handover, error) {
+				return q.Transfer(ctx, a.prefix, args[0], to)
+			})
+		},
+	}
+	o.add(a, cmd)
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that shall lead (required)")
+	_ = cmd.RegisterFlagCompletionFunc("to", a.completeCandidates)
+	return cmd
+}
+
+type steerFlags struct {
+	asJSON  bool
+	reason  string
+	timeout time.Duration
+}
+
+func (o *steerFlags) add(a *app, cmd *cobra.Command) {
+	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
+}
+
+// handoverJSON is what resign and transfer print with --json.
+type handoverJSON struct {
+	From  elector.Leader  `json:"from"`
+	To    *elector.Leader `json:"to"`
+	Gap   time.Duration   `json:"gap_ns"`
+	Error string          `json:"error,omitempty"`
+}
+
+func (a *app) steer(cmd *cobra.Command, args []string, o *steerFlags, do func(context.Context, *elector.Quorum) (elector.Handover, error)) error {
+	q, _, err := a.observer(args)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }()
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	h, err := do(ctx, q)
+	if perr := a.printHandover(h, err, o.asJSON); perr != nil {
+		return perr
+	}
+	return steerError(err)
+}
+
+func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
+	if asJSON {
+		out := handoverJSON{From: h.From, Gap: h.Gap}
+		if h.To.Token != 0 {
+			out.To = &h.To
+		}
+		if err != nil {
+			out.Error = strings.TrimPrefix(err.Error(), "elector: ")
+		}
+		return printJSON(a.stdout, out)
+	}
+	if h.To.Token == 0 {
+		return nil
+	}
+	gap := ""
+	if h.Gap > 0 {
+		gap = fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, h.From.Candidate)
+	}
+	_, werr := fmt.Fprintf(a.stdout, "%s leads, token %d%s\n", h.To.Candidate, h.To.Token, gap)
+	return werr
+}
+
+func steerError(err error) error {
+	if err == nil {
+		return nil
+	}
+	short := errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "elector: "), "refused: "))
+	switch {
+	case errors.Is(err, elector.ErrUnreachable):
+		return unreachable(err)
+	case errors.Is(err, elector.ErrNoLeader):
+		return &exitError{code: exitNoLeader, err: short}
+	case errors.Is(err, elector.ErrRefused):
+		return &exitError{code: exitRefused, err: short}
+	}
+	return err
+}

@@ -1,0 +1,306 @@
+package elector
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// cards is a candidate's part in the talk of an election: it answers the roll
+// call, hears requests to hand over, and, where the Succession needs it, knows
+// the others. Nothing in it is ever waited for by the machine.
+type cards struct {
+	e     *Elector
+	host  string
+	poked chan struct{}
+	first atomic.Pointer[string] // incarnation of the favourite; set while leading
+
+	mu    sync.Mutex
+	heard []asked
+
+	// of the goroutine of run
+	since   time.Time // when this candidate began to take part
+	healthy time.Time // since when it has been healthy; zero: it isn't
+	others  roster
+	shown   string // what was last told of role and health
+	called  time.Time
+	led     uint64 // token of the term of the last roll call
+	seen    map[string]bool
+}
+
+type asked struct {
+	node int
+	question
+}
+
+// mostHeard bounds what may wait: whoever floods the channel gets no answers,
+// and costs no memory.
+const mostHeard = 256
+
+func newCards(e *Elector) *cards {
+	host, _ := os.Hostname() // for people only
+	return &cards{e: e, host: host, poked: make(chan struct{}, 1)}
+}
+
+func (c *cards) poke() {
+	select {
+	case c.poked <- struct{}{}:
+	default:
+	}
+}
+
+// favourite is the incarnation that goes first after the term, "" for none.
+func (c *cards) favourite() string {
+	if p := c.first.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// hear runs on the subscription's goroutine.
+func (c *cards) hear(s quorum.Signal) {
+	if s.Kind != quorum.Message {
+		return
+	}
+	q, err := parseQuestion(s.Payload)
+	if err != nil || q.Election != c.e.cfg.Election {
+		return
+	}
+	if q.Card != nil && q.Card.Incarnation == c.e.incarnation {
+		return // our own
+	}
+	c.mu.Lock()
+	if len(c.heard) < mostHeard {
+		c.heard = append(c.heard, asked{s.Node, q})
+	}
+	c.mu.Unlock()
+	c.poke()
+}
+
+// run takes part until ctx ends.
+func (c *cards) run(ctx context.Context) {
+	c.since, c.others, c.seen = time.Now(), roster{}, map[string]bool{}
+	c.shown, c.called, c.led, c.healthy = "", time.Time{}, 0, time.Time{}
+	stop := c.e.quorum.nodes.Watch(c.e.keys.Ask, c.hear)
+	defer stop()
+	defer c.leave()
+	look := time.NewTicker(c.e.timing.RenewEvery)
+	defer look.Stop()
+	for {
+		c.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.poked:
+		case <-look.C:
+		}
+		for _, a := range c.take() {
+			c.answer(ctx, a)
+		}
+	}
+}
+
+func (c *cards) take() []asked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.heard
+	c.heard = nil
+	return all
+}
+
+// leave says good-bye, so that nobody waits for this candidate.
+func (c *cards) leave() {
+	c.first.Store(nil)
+	if c.e.cfg.Succession != Race {
+		card := c.card()
+		c.tell(context.Background(), question{Kind: sayGone, Card: &card})
+	}
+}
+
+// look notes this candidate's health, and does what the Succession asks for.
+func (c *cards) look() {
+	card := c.card()
+	switch {
+	case !card.Healthy:
+		c.healthy = time.Time{}
+	case c.healthy.IsZero():
+		c.healthy = time.Now()
+	}
+	if c.e.cfg.Succession == Race {
+		return
+	}
+	now := time.Now()
+	c.others.forget(now, 10*c.e.cfg.Lease)
+	if now.Sub(c.called) > c.e.timing.RenewEvery { // whoever did not answer the roll call is not there
+		c.others.forget(now, now.Sub(c.called))
+	}
+	if shown := card.Role + " " + card.Detail; shown != c.shown {
+		c.shown = shown
+		c.tell(context.Background(), question{Kind: sayCard, Card: &card})
+	}
+	t := c.e.Term()
+	if t == nil {
+		if card.Role != string(stopping) { // its release still names the favourite
+			c.first.Store(nil)
+		}
+		return
+	}
+	if t.token != c.led || now.Sub(c.called) > 4*c.e.cfg.Lease {
+		c.led, c.called = t.token, now
+		c.tell(context.Background(), question{Kind: callCards, Nonce: rand.Text()})
+	}
+	var first *string
+	if f := c.others.favourite(c.e.cfg.Succession, card); f != nil {
+		first = &f.Incarnation
+	}
+	c.first.Store(first)
+	if c.e.cfg.Succession == ByPriority {
+		if b := c.others.bully(card, c.e.cfg.Lease, now); b != nil {
+			t.hand(handover{to: b.Incarnation, why: errOutranked})
+		}
+	}
+}
+
+// card is what this candidate tells of itself.
+func (c *cards) card() Candidate {
+	e := c.e
+	e.mu.Lock()
+	now := e.state
+	e.mu.Unlock()
+	card := Candidate{
+		ID: e.cfg.ID, Incarnation: e.incarnation, Advertise: e.cfg.Advertise, Version: e.cfg.Version, Host: c.host,
+		Role: string(now), Priority: e.cfg.Priority, Running: time.Since(c.since),
+	}
+	if t := e.term.Load(); t != nil && (now == leading || now == stopping) {
+		card.Token = t.token
+	}
+	err := e.Check()
+	if now == idle { // it is about to campaign
+		err = e.health()
+	}
+	if err != nil {
+		card.Detail = err.Error()
+	}
+	card.Healthy = err == nil
+	if card.Healthy && !c.healthy.IsZero() {
+		card.HealthyFor = time.Since(c.healthy)
+	}
+	return card
+}
+
+// answer does what a question asks for. A question comes once from each node.
+func (c *cards) answer(ctx context.Context, a asked) {
+	e := c.e
+	switch a.Kind {
+	case sayCard:
+		if a.Card != nil {
+			c.others.note(*a.Card, time.Now())
+		}
+	case sayGone:
+		if a.Card != nil {
+			delete(c.others, a.Card.Incarnation)
+		}
+	case askRollCall:
+		if c.fresh(a) {
+			card := c.card()
+			c.reply(ctx, a, answer{Card: &card})
+		}
+	case callCards:
+		if c.fresh(a) {
+			card := c.card()
+			c.tell(ctx, question{Kind: sayCard, Card: &card})
+		}
+	case askHandOver:
+		if t := e.Term(); t != nil && c.fresh(a) {
+			c.reply(ctx, a, c.handOver(t, a))
+		}
+	case sayPaused:
+		e.setPaused(a.Note)
+	case sayResumed:
+		e.setPaused("")
+		select {
+		case e.nudged <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// handOver ends the term when it is the one that is meant.
+func (c *cards) handOver(t *Term, a asked) answer {
+	card := c.card()
+	if a.Token != t.token {
+		return answer{Card: &card, Refused: "the term that you mean is over"}
+	}
+	why := errors.New("asked by an operator")
+	if a.Note != "" {
+		why = errors.New("asked by an operator: " + a.Note)
+	}
+	t.hand(handover{to: a.To, why: why})
+	return answer{Card: &card}
+}
+
+// fresh tells whether a question was not heard from another node before.
+func (c *cards) fresh(a asked) bool {
+	if a.Nonce == "" || c.seen[a.Nonce] {
+		return false
+	}
+	if len(c.seen) >= mostHeard {
+		clear(c.seen)
+	}
+	c.seen[a.Nonce] = true
+	return true
+}
+
+// tell goes to all nodes, in the background: a hung one must not hold up the rest.
+func (c *cards) tell(ctx context.Context, q question) {
+	q.Election = c.e.cfg.Election
+	payload := q.encode()
+	ctx = context.WithoutCancel(ctx)
+	c.e.voter.Go(func() {
+		_ = c.e.quorum.nodes.Publish(ctx, c.e.keys.Ask, payload, c.e.timing.CallTimeout())
+	})
+}
+
+func (c *cards) reply(ctx context.Context, a asked, with answer) {
+	channel := c.e.keys.Reply(a.Nonce)
+	ctx = context.WithoutCancel(ctx)
+	c.e.voter.Go(func() {
+		_ = c.e.quorum.nodes.PublishTo(ctx, a.node, channel, with.encode(), c.e.timing.CallTimeout())
+	})
+}
+
+// sayPause takes what a claim told about a pause.
+func (e *Elector) sayPause(t quorum.Tally) {
+	note := ""
+	if t.Majority(quorum.Paused) {
+		for _, a := range t.Answers {
+			if a.Status == quorum.Paused {
+				note = a.Note
+			}
+		}
+	} else if t.Count(quorum.Held) > 0 {
+		return // a claim is told of the holder first: it can't tell
+	}
+	e.setPaused(note)
+}
+
+// setPaused says a pause once, and once that it is over.
+func (e *Elector) setPaused(note string) {
+	e.mu.Lock()
+	old := e.paused
+	e.paused = note
+	e.mu.Unlock()
+	switch {
+	case note != "" && old != note:
+		e.log.Info("the election is paused: nobody new is elected", slog.String("note", note))
+	case note == "" && old != "":
+		e.log.Info("the election goes on")
+	}
+}

@@ -1,0 +1,119 @@
+package elector
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Succession says who leads after whom. The lock alone decides who leads; a
+// Succession only decides for whom the others wait, and who yields. All
+// candidates of an election should use the same. A favourite that is dead or
+// cut off delays an election by a quarter of a lease at most.
+type Succession string
+
+// The successions.
+const (
+	// Race: who comes first leads.
+	Race Succession = ""
+	// ByPriority: the healthy candidate with the highest Config.Priority leads; of
+	// equals the one that has run longest (the bully algorithm's outcome). A
+	// leader hands over to a higher one that has been healthy for a lease.
+	ByPriority Succession = "priority"
+	// Seniority: the healthy candidate that has run longest leads next.
+	Seniority Succession = "seniority"
+	// Rotation: the healthy candidate with the next id in alphabetical order leads
+	// next, after the last one the first (a ring). With Config.MaxTerm
+	// the leadership walks round.
+	Rotation Succession = "rotation"
+)
+
+func (s Succession) known() bool {
+	return slices.Contains([]Succession{Race, ByPriority, Seniority, Rotation}, s)
+}
+
+var errOutranked = errors.New("a candidate of higher priority is there")
+
+// keepFor is how long the others wait for the favourite.
+func (e *Elector) keepFor() time.Duration { return e.cfg.Lease / 4 }
+
+// roster is what a candidate knows of the others. It is the cards' alone.
+type roster map[string]entry // by incarnation
+
+type entry struct {
+	Candidate
+	at time.Time // when its card came
+}
+
+func (r roster) note(c Candidate, now time.Time) { r[c.Incarnation] = entry{c, now} }
+
+// forget drops those that were silent for too long.
+func (r roster) forget(now time.Time, after time.Duration) {
+	maps.DeleteFunc(r, func(_ string, c entry) bool { return now.Sub(c.at) > after })
+}
+
+// favourite is who should lead after the leader self; nil: nobody in particular.
+func (r roster) favourite(s Succession, self Candidate) *entry {
+	var able []entry
+	for _, c := range r {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == string(following) {
+			able = append(able, c)
+		}
+	}
+	if len(able) == 0 || s == Race {
+		return nil
+	}
+	slices.SortFunc(able, func(a, b entry) int {
+		return cmp.Or(s.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(b.began(), a.began())*-1,
+			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return &able[0]
+}
+
+// began is when the candidate started to run, by our clock, coarsely.
+func (c entry) began() int64 { return c.at.Add(-c.Running).UnixMilli() }
+
+// compare tells whether a goes before b after the leader of that id.
+func (s Succession) compare(leader string, a, b Candidate) int {
+	switch s {
+	case ByPriority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case Rotation: // those behind the leader before those in front of it
+		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
+	case Race, Seniority: // the longest running first
+	}
+	return 0
+}
+
+func ahead(leader, id string) int {
+	if id > leader {
+		return 0
+	}
+	return 1
+}
+
+// bully is the candidate to which a leader must yield, if any: of higher
+// priority, and healthy for long enough that leadership does not flap.
+func (r roster) bully(self Candidate, hold time.Duration, now time.Time) *entry {
+	c := r.favourite(ByPriority, self)
+	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
+		return nil
+	}
+	return c
+}
+
+// heir is for whom the nodes shall keep the seat when this term ends.
+func (e *Elector) heir(t *Term) quorum.Heir {
+	to := e.cards.favourite()
+	if h := t.handTo.Load(); h != nil && h.to != "" {
+		to = h.to
+	}
+	if to == "" {
+		return quorum.Heir{}
+	}
+	return quorum.Heir{Incarnation: to, Keep: e.keepFor()}
+}

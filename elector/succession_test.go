@@ -1,0 +1,170 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// ranked starts five candidates, c1 to c5, one second after another.
+func ranked(t *testing.T, c *cluster, s elector.Succession, change func(i int, cfg *elector.Config)) []*candidate {
+	t.Helper()
+	var all []*candidate
+	for i := 1; i <= 5; i++ {
+		all = append(all, c.start(fmt.Sprint("c", i), func(cfg *elector.Config) {
+			cfg.Succession = s
+			if change != nil {
+				change(i, cfg)
+			}
+		}))
+		if i == 1 {
+			all[0].elected(3 * shortLease)
+		}
+		time.Sleep(time.Second)
+	}
+	return all
+}
+
+// leave takes the leader away: in good order, or by a cut of its network.
+func leave(c *cluster, x *candidate, crash bool) {
+	if crash {
+		c.each(cut, x.ID())
+	} else {
+		x.shutdown()
+	}
+}
+
+func TestSuccessionIsPredictable(t *testing.T) {
+	for _, s := range []struct {
+		name  elector.Succession
+		order []int // who leads after whom
+	}{
+		{elector.Seniority, []int{2, 3, 4, 5}},
+		{elector.Rotation, []int{2, 3, 4, 5}},
+	} {
+		for _, n := range []int{1, 3} {
+			for _, crash := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/n=%d/crash=%v", s.name, n, crash), func(t *testing.T) {
+					bubble(t, n, func(t *testing.T, c *cluster) {
+						all := ranked(t, c, s.name, nil)
+						time.Sleep(shortLease) // the leader has told the nodes who goes first
+						leader := all[0]
+						for _, i := range s.order {
+							leave(c, leader, crash)
+							leader = all[i-1]
+							leader.elected(shortLease + 100*time.Millisecond)
+							time.Sleep(2 * shortLease)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestRotationWalksRound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all := ranked(t, c, elector.Rotation, func(_ int, cfg *elector.Config) {
+			cfg.MaxTerm, cfg.Cooldown = 4*shortLease, time.Second
+		})
+		for i := range 12 {
+			term := all[(i+1)%5].elected(4*shortLease + time.Second)
+			if i > 0 {
+				continue
+			}
+			wantReason(t, term, 5*shortLease, elector.ReasonHandover)
+		}
+	})
+}
+
+func TestPriorityBully(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("n=%d/crash=%v", n, crash), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					// c1 leads at first, and c4 is the highest: it takes over once, when
+					// it has been healthy for a lease.
+					rank := []int{1, 3, 2, 9, 4}
+					all := ranked(t, c, elector.ByPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
+					for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
+						select {
+						case <-x.terms:
+						default:
+						}
+					}
+					leader := all[3]
+					leader.elected(2 * shortLease)
+					time.Sleep(2 * shortLease)
+					for _, i := range []int{5, 2, 3, 1} {
+						leave(c, leader, crash)
+						leader = all[i-1]
+						leader.elected(shortLease + 100*time.Millisecond)
+						time.Sleep(2 * shortLease)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A favourite that is ill, or dies without a word, delays by a bounded time, and
+// one that flaps does not make leadership flap.
+func TestPriorityDoesNotFlap(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var sick atomic.Bool
+		low := c.start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.ByPriority, 1 })
+		low.elected(3 * shortLease)
+		high := c.start("high", func(cfg *elector.Config) {
+			cfg.Succession, cfg.Priority = elector.ByPriority, 2
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
+			cfg.Probe = health.Func(func(context.Context) error {
+				if sick.Load() {
+					return errors.New("disk full")
+				}
+				return nil
+			})
+		})
+		for range 20 {
+			sick.Store(true)
+			time.Sleep(shortLease / 2)
+			sick.Store(false)
+			high.quiet(shortLease / 2)
+		}
+		high.elected(2 * shortLease)
+		low.quiet(4 * shortLease)
+	})
+}
+
+func TestADeadFavouriteDelaysForABoundedTime(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				all := ranked(t, c, elector.Seniority, nil)
+				time.Sleep(shortLease)
+				c.each(cut, "c2") // the favourite, without a word
+				began := time.Now()
+				all[0].shutdown()
+				_, term := first(t, shortLease, all[2:]...)
+				if gap := term.Since().Sub(began); gap > shortLease/4+100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
+}
+
+func TestMaxTermNeedsNoSuccession(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.start("a", func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease })
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.elected(4 * shortLease)
+		wantReason(t, term, 0, elector.ReasonHandover)
+	})
+}
