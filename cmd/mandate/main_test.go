@@ -16,10 +16,10 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mandate": main, guardName: main, starterName: main})
 }
 
-// TestScripts are the commands that need no Redis.
+// TestScripts are the commands that need no real Redis.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Setup: setupSeen,
 	})
 }
 

@@ -1,0 +1,42 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// setupSeen gives each script a small Redis in this process, $SEEN, with two
+// elections that took place: "seen", whose leader still leads, and "gone".
+func setupSeen(env *testscript.Env) error {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		return err
+	}
+	env.Defer(m.Close)
+	env.Setenv("SEEN", "redis://"+m.Addr())
+	tell := func(election, kind, who string, token int, second int, more string) error {
+		_, err := m.XAdd("mandate:{"+election+"}:history", "*", []string{"event", fmt.Sprintf(
+			`{"v":1,"kind":%q,"election":%q,"candidate":%q,"token":%d,"time":"2026-11-21T07:00:%02dZ"%s}`, kind, election, who, token, second, more)})
+		return err
+	}
+	for _, err := range []error{
+		tell("seen", "elected", "a", 10, 0, ""),
+		tell("seen", "released", "a", 10, 30, `,"reason":"unhealthy","detail":"poll: no progress for 5s"`),
+		tell("seen", "elected", "b", 20, 31, ""), // and never heard of again
+		tell("seen", "elected", "c", 30, 45, ""),
+		tell("seen", "elected", "forger", 99, 50, ""),
+		m.Set("mandate:{seen}:fence", "30"),
+		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 token=30"),
+		m.Set("mandate:{gone}:fence", "7"),
+		m.Set("other:{elsewhere}:fence", "7"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
