@@ -1,0 +1,163 @@
+package electortest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+const (
+	look     = time.Millisecond      // how often Lead looks
+	patience = 10 * time.Minute      // of Lead and TakeLease, by the test's clock
+	retry    = 20 * time.Millisecond // when those that Lead keeps out may ask again
+)
+
+// rival is the candidate that has the lease when no elector of the test shall.
+const rival = "electortest"
+
+// Lead makes e the leader of its election, and returns when its term has begun.
+// Run or Campaign of e must be under way. If another candidate leads it loses its
+// lease, as by [Redis.TakeLease]; others that campaign lose meanwhile, and are
+// free again when Lead returns.
+//
+// It takes up to a lease of the test's clock, and what e itself waits for (a
+// cool-down, a probe); the test fails when e does not lead within ten minutes.
+func (r *Redis) Lead(e *elector.Elector) {
+	r.t.Helper()
+	r.choose(e.Election(), e.ID())
+	defer r.choose(e.Election(), "")
+	for limit := time.Now().Add(patience); !e.IsLeader(); time.Sleep(look) {
+		if time.Now().After(limit) {
+			r.t.Fatalf("electortest: %s does not lead %s: is its Run or Campaign under way? Check says: %v", e.ID(), e.Election(), e.Check())
+		}
+		if lock, holder := r.lockOf(e.Election()); lock != "" && holder.Candidate != e.ID() {
+			r.seize(lock, holder, "", 0)
+		}
+	}
+}
+
+// TakeLease takes the lease away from e, which must lead: a rival that is none of
+// the test's electors has it from now on, for the length of one lease. It returns
+// when e's term has ended, which is at its next renewal (Config.RenewEvery); the
+// work may still be stopping then.
+func (r *Redis) TakeLease(e *elector.Elector) {
+	r.t.Helper()
+	term := e.Term()
+	lock, holder := r.lockOf(e.Election())
+	value := quorum.Ballot{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
+	if term == nil || holder.Candidate != e.ID() || !r.seize(lock, holder, value, holder.Lease) {
+		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), e.Election())
+	}
+	select {
+	case <-term.Done():
+	case <-time.After(patience):
+		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", e.ID(), patience)
+	}
+}
+
+// lockOf finds the lock of an election, under whatever prefix; the key is empty
+// when nobody holds it.
+func (r *Redis) lockOf(election string) (key string, holder quorum.Ballot) {
+	for _, k := range r.server.Keys() {
+		if !strings.HasSuffix(k, lockSuffix(election)) {
+			continue
+		}
+		value, _ := r.server.Get(k) // empty: it has just expired
+		if b, err := quorum.ParseBallot(value); err == nil {
+			return k, b
+		}
+	}
+	return "", quorum.Ballot{}
+}
+
+func lockSuffix(election string) string { return ":{" + election + "}:lock" }
+
+// seizeScript ends the holding of an attempt as a term of somebody else's would:
+// the counter has moved on, so that the holder's next renewal finds the lock
+// taken, or closed. In one step: the attempt may release, and another one win,
+// at any time.
+var seizeScript = redis.NewScript(`
+local held = redis.call('GET', KEYS[1])
+if not held or string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end
+local token = string.format('%.0f', tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
+redis.call('SET', KEYS[2], token)
+if ARGV[2] == '' then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], ARGV[2] .. ' token=' .. token, 'PX', ARGV[3])
+end
+return 1`)
+
+// seize takes the lock from that attempt; a value "" leaves it free. It returns
+// false when the attempt no longer held it.
+func (r *Redis) seize(lock string, holder quorum.Ballot, value string, lease time.Duration) bool {
+	r.t.Helper()
+	attempt := holder.Candidate + "/" + holder.Incarnation + "/" + strconv.FormatUint(holder.Seq, 10) + " "
+	fence := strings.TrimSuffix(lock, "lock") + "fence"
+	n, err := seizeScript.Run(context.Background(), r.admin, []string{lock, fence}, attempt, value, lease.Milliseconds()).Int()
+	if err != nil {
+		r.t.Fatalf("electortest: taking the lock of %s: %v", holder.Candidate, err)
+	}
+	return n == 1
+}
+
+// choose lets only that candidate win the election; "" lets all.
+func (r *Redis) choose(election, candidate string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if candidate == "" {
+		delete(r.chosen, election)
+		return
+	}
+	r.chosen[election] = candidate
+}
+
+// keepOut answers a claim of a candidate that Lead did not choose: the rival
+// holds the lock. It runs before each command.
+func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
+	lock, ballot, ok := claimOf(cmd, args)
+	if !ok {
+		return false
+	}
+	r.mu.Lock()
+	chosen := ""
+	for election, candidate := range r.chosen {
+		if strings.HasSuffix(lock, lockSuffix(election)) {
+			chosen = candidate
+		}
+	}
+	r.mu.Unlock()
+	if chosen == "" || chosen == ballot.Candidate {
+		return false
+	}
+	ballot.Candidate, ballot.Incarnation = rival, rival
+	peer.Block(func(w *server.Writer) {
+		w.WriteLen(7)
+		w.WriteBulk(string(quorum.Held))
+		w.WriteBulk("0")
+		w.WriteBulk(ballot.String())
+		w.WriteInt(int(retry.Milliseconds()))
+		w.WriteInt(-1)
+		w.WriteInt(-1)
+		w.WriteBulk("")
+		w.Flush()
+	})
+	return true
+}
+
+// claimOf recognises an elector's claim: a script with five keys, the lock first,
+// and after them the lock value that is asked for.
+func claimOf(cmd string, args []string) (lock string, b quorum.Ballot, ok bool) {
+	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) < 8 || args[1] != "5" {
+		return "", b, false
+	}
+	b, err := quorum.ParseBallot(args[7])
+	return args[2], b, err == nil
+}

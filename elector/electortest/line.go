@@ -1,0 +1,113 @@
+package electortest
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// line is a connection in memory, between a host and the Redis. What the Redis
+// sends is queued, so that it never stands still for a reader that doesn't read.
+type line struct {
+	net.Conn // what the Redis sends, as the host reads it
+	redis    net.Conn
+	r        *Redis
+	host     string
+	greeted  atomic.Bool // the first command after HELLO and the like was sent
+
+	mu    sync.Mutex
+	queue []byte
+	ended bool
+	more  chan struct{}
+}
+
+func (r *Redis) dial(host string) (net.Conn, error) {
+	conn, err := r.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	near, far := net.Pipe()
+	l := &line{Conn: near, redis: conn, r: r, host: host, more: make(chan struct{}, 1)}
+	r.mu.Lock()
+	r.lines[l] = struct{}{}
+	r.mu.Unlock()
+	go l.collect()
+	go l.deliver(far)
+	return l, nil
+}
+
+// Write loses what a host that is cut off sends. The making of a connection
+// passes whatever the fault: go-redis' subscriptions greet with a mutex held, and
+// a bubble's clock stands still while others wait for that.
+func (l *line) Write(b []byte) (int, error) {
+	if !l.greeted.Load() && !greets(b) {
+		l.greeted.Store(true)
+	}
+	if l.isCut() {
+		return len(b), nil
+	}
+	return l.redis.Write(b)
+}
+
+func (l *line) isCut() bool { return l.greeted.Load() && l.r.isCut(l.host) }
+
+// collect takes what the Redis sends, and loses it while the host is cut off.
+func (l *line) collect() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := l.redis.Read(buf)
+		l.mu.Lock()
+		l.ended = err != nil
+		if !l.isCut() {
+			l.queue = append(l.queue, buf[:n]...)
+		}
+		l.mu.Unlock()
+		select {
+		case l.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// deliver gives it to the reader.
+func (l *line) deliver(to net.Conn) {
+	defer to.Close()
+	for range l.more {
+		l.mu.Lock()
+		data, ended := l.queue, l.ended
+		l.queue = nil
+		l.mu.Unlock()
+		if len(data) > 0 {
+			if _, err := to.Write(data); err != nil {
+				return // closed by the host
+			}
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// Close closes the line.
+func (l *line) Close() error {
+	l.r.mu.Lock()
+	delete(l.r.lines, l)
+	l.r.mu.Unlock()
+	_ = l.redis.Close()
+	return l.Conn.Close()
+}
+
+// greets tells whether a request belongs to the making of a connection.
+func greets(request []byte) bool {
+	request = bytes.ToLower(request)
+	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {
+		if bytes.Contains(request, []byte(cmd)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package electortest
+
+func oneProcessor() (restore func()) { return func() {} }
