@@ -188,3 +188,14 @@ func (e *Elector) Status(ctx context.Context) (Status, error) {
 func (e *Elector) History(ctx context.Context, n int) ([]TermRecord, error) {
 	return e.quorum.History(ctx, e.cfg.Prefix, e.cfg.Election, n)
 }
+
+// Candidates is Quorum.Candidates of this candidate's election.
+func (e *Elector) Candidates(ctx context.Context) ([]Candidate, error) {
+	return e.quorum.Candidates(ctx, e.cfg.Prefix, e.cfg.Election)
+}
+
+// Transfer is Quorum.Transfer of this candidate's election: whoever leads is
+// asked to hand over.
+func (e *Elector) Transfer(ctx context.Context, to string) (Handover, error) {
+	return e.quorum.Transfer(ctx, e.cfg.Prefix, e.cfg.Election, to)
+}

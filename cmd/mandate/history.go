@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,9 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, 
 	return err
 }
 
+// planned ends are nothing to look into.
+var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
+
 func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
 	const format = "%-15s %-19s %-14s %-7s %-9s %-s"
 	line := func(token, leader, from, lasted, end, gap string) string {
@@ -102,7 +106,7 @@ func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
 		switch {
 		case t.Current:
 			l = p.paint("32", l)
-		case t.Reason != elector.ReasonShutdown && t.Reason != elector.ReasonResigned && t.Reason != elector.ReasonFinished:
+		case !slices.Contains(planned, t.Reason):
 			l = p.paint("33", l)
 		}
 		fmt.Fprintln(b, l)

@@ -20,7 +20,7 @@ type httpFlags struct{ addr, tokenFile string }
 
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
-	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign, with the token that this `FILE` holds")
+	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 
 // token reads the file. A flag with the token itself would show in every list

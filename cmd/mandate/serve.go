@@ -23,7 +23,8 @@ only while all --health-url answer 2xx.
   GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for how
                 long that holds unless the lease is renewed
   GET /events   every change, as server-sent events
-  GET /status, /history, /live, /ready, /metrics; POST /resign (--http-token-file)
+  GET /candidates, /status, /history, /live, /ready, /metrics
+  POST /resign, /transfer?to=ID   with --http-token-file
 
 The program works only while /leader says 200, asks again before valid_for_ms is
 over, and stops when mandate does not answer. After the end of a term it has

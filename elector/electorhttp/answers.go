@@ -2,8 +2,6 @@ package electorhttp
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
 	"strconv"
 	"strings"
@@ -84,7 +82,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, func(ctx context.Context) {
 		terms, err := h.elector.History(ctx, n)
 		if err != nil {
-			refuse(w, http.StatusBadGateway, "%s", strings.TrimPrefix(err.Error(), "elector: "))
+			refuse(w, http.StatusBadGateway, "%s", trim(err))
 			return
 		}
 		reply(w, http.StatusOK, append([]elector.TermRecord{}, terms...))
@@ -114,38 +112,16 @@ func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, map[string]bool{"ready": true})
 }
 
-// resign asks this candidate to step down, and waits until it has.
-func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
-	if h.cfg.Token == "" {
-		refuse(w, http.StatusForbidden, "POST /resign is not enabled here: configure a token")
-		return
-	}
-	if !authorized(r, h.cfg.Token) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
-		refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
-		return
-	}
-	term := h.elector.Term()
-	if term == nil {
-		refuse(w, http.StatusConflict, "%s does not lead", h.elector.ID())
-		return
-	}
-	// The work may take its time to stop: a lease is what it gets by default.
-	wait := 2*h.elector.Lease() + writeTimeout
-	patient(http.NewResponseController(w), wait+writeTimeout)
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
-	defer cancel()
-	if err := h.elector.Resign(ctx); err != nil {
-		refuse(w, http.StatusAccepted, "asked to step down, and its work has not stopped within %v", wait)
-		return
-	}
-	reply(w, http.StatusOK, map[string]any{"resigned": true, "candidate": h.elector.ID(), "token": term.Token()})
+func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
+	h.ask(w, r, func(ctx context.Context) {
+		all, err := h.elector.Candidates(ctx)
+		if err != nil {
+			refuse(w, http.StatusBadGateway, "%s", trim(err))
+			return
+		}
+		reply(w, http.StatusOK, append([]elector.Candidate{}, all...))
+	})
 }
 
-// authorized compares in a time that depends neither on the content nor on the
-// length of what was sent.
-func authorized(r *http.Request, token string) bool {
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
-}
+// trim takes the package's name off.
+func trim(err error) string { return strings.TrimPrefix(err.Error(), "elector: ") }

@@ -177,6 +177,44 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// Any candidate can be asked to have the leadership moved.
+func TestTransfer(t *testing.T) {
+	const token = "a long and random secret"
+	auth := []string{"Authorization", "Bearer " + token}
+	bubble(t, func(t *testing.T, s *stage) {
+		a, ha := s.start("a", electorhttp.Config{Token: token})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		b, hb := s.start("b", electorhttp.Config{Token: token})
+		time.Sleep(lease)
+		var all []elector.Candidate
+		if w := ask(ha, http.MethodGet, "/candidates"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &all) != nil || len(all) != 2 || all[0].ID != "a" {
+			t.Errorf("candidates %d: %s", w.Code, w.Body)
+		}
+		for path, want := range map[string]int{"/transfer": 400, "/transfer?to=": 400, "/transfer?to=nobody": 409, "/transfer?to=a": 409} {
+			if w := ask(hb, http.MethodPost, path, auth...); w.Code != want {
+				t.Errorf("POST %s: %d %s, want %d", path, w.Code, w.Body, want)
+			}
+		}
+		if w := ask(hb, http.MethodPost, "/transfer?to=b"); w.Code != http.StatusUnauthorized || !a.IsLeader() {
+			t.Errorf("without the token: %d", w.Code)
+		}
+		w := ask(hb, http.MethodPost, "/transfer?to=b", auth...)
+		var moved electorhttp.Transferred
+		if json.Unmarshal(w.Body.Bytes(), &moved) != nil || w.Code != http.StatusOK || moved.From != "a" || moved.To != "b" || !b.IsLeader() ||
+			moved.Token != b.Term().Token() {
+			t.Errorf("transfer %d: %s", w.Code, w.Body)
+		}
+		s.cutOff("b")
+		time.Sleep(lease)
+		if w := ask(hb, http.MethodPost, "/transfer?to=a", auth...); w.Code != http.StatusBadGateway {
+			t.Errorf("without Redis: %d %s", w.Code, w.Body)
+		}
+		if w := ask(hb, http.MethodGet, "/candidates"); w.Code != http.StatusBadGateway {
+			t.Errorf("candidates without Redis: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
 // Who wants metrics hands them over; who does not, does not link them.
 func TestLinksNoPrometheus(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "github.com/mandate-dev/mandate/elector/electorhttp").Output()

@@ -8,11 +8,13 @@
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
 //	GET  /status   what every Redis node says
 //	GET  /history  the last terms (?n=, 20 by default)
+//	GET  /candidates  who takes part (asks all of them)
 //	GET  /events   every change, as server-sent events
 //	GET  /live     200 as long as this process answers
 //	GET  /ready    200 when this candidate is able to take part
 //	GET  /metrics  what Config.Metrics serves
 //	POST /resign   this candidate steps down; only with Config.Token
+//	POST /transfer?to=ID  whoever leads hands over; only with Config.Token
 //
 // All GETs may be HEADs.
 //

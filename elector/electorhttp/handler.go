@@ -15,8 +15,8 @@ import (
 
 // Config says what a Handler serves beside who leads.
 type Config struct {
-	// Token enables POST /resign for whoever sends it as a bearer token. At
-	// least 16 bytes. Default: POST /resign is refused.
+	// Token enables POST /resign and /transfer for whoever sends it as a bearer
+	// token. At least 16 bytes. Default: both are refused.
 	Token string
 	// Health serves /live and /ready; healthhttp.Handler does. Default: /live is
 	// always 200, and /ready asks Elector.Check.
@@ -80,8 +80,10 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /leader", h.leader)
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /history", h.history)
+	h.mux.HandleFunc("GET /candidates", h.candidates)
 	h.mux.HandleFunc("GET /events", h.events)
-	h.mux.HandleFunc("POST /resign", h.resign)
+	h.mux.HandleFunc("POST /resign", h.guarded(h.resign))
+	h.mux.HandleFunc("POST /transfer", h.guarded(h.transfer))
 	if cfg.Health != nil {
 		h.mux.Handle("/live", cfg.Health)
 		h.mux.Handle("/ready", cfg.Health)

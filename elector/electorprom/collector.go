@@ -48,8 +48,8 @@ type Collector struct {
 
 // reasons are those of the step-downs; each has its series from the start.
 var reasons = []elector.Reason{
-	elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonUnhealthy, elector.ReasonLost,
-	elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
+	elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonUnhealthy,
+	elector.ReasonLost, elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
 }
 
 // New makes a Collector. It does no I/O.

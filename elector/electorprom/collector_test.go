@@ -232,3 +232,22 @@ func TestDashboardIsJSON(t *testing.T) {
 		t.Errorf("%v, %d panels", err, len(d.Panels))
 	}
 }
+
+// A reason that is added to the elector has its series from the start, too.
+func TestAllReasonsHaveSeries(t *testing.T) {
+	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	series := scrape(t, electorprom.New(e))
+	b, err := os.ReadFile("../errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`Reason\w+ +Reason = "(\w+)"`).FindAllStringSubmatch(string(b), -1)
+	if len(all) < 9 {
+		t.Fatalf("%d reasons found", len(all))
+	}
+	for _, m := range all {
+		if _, ok := series["mandate_step_downs_total{"+m[1]+"}"]; !ok {
+			t.Errorf("no series for the reason %s", m[1])
+		}
+	}
+}

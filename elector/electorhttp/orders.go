@@ -1,0 +1,88 @@
+package electorhttp
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// guarded lets those through who have the token.
+func (h *Handler) guarded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case h.cfg.Token == "":
+			refuse(w, http.StatusForbidden, "%s is not enabled here: configure a token", r.URL.Path)
+		case !authorized(r, h.cfg.Token):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+			refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
+		default:
+			next(w, r)
+		}
+	}
+}
+
+// authorized compares in a time that depends neither on the content nor on the
+// length of what was sent.
+func authorized(r *http.Request, token string) bool {
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}
+
+// handover bounds the wait for a change of the leader: the work may take its time
+// to stop, a lease by default.
+func (h *Handler) handover(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+	wait := 2*h.elector.Lease() + writeTimeout
+	patient(http.NewResponseController(w), wait+writeTimeout)
+	return context.WithTimeout(r.Context(), wait)
+}
+
+// resign asks this candidate to step down, and waits until it has.
+func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
+	term := h.elector.Term()
+	if term == nil {
+		refuse(w, http.StatusConflict, "%s does not lead", h.elector.ID())
+		return
+	}
+	ctx, cancel := h.handover(w, r)
+	defer cancel()
+	if err := h.elector.Resign(ctx); err != nil {
+		refuse(w, http.StatusAccepted, "asked to step down, and its work has not stopped yet")
+		return
+	}
+	reply(w, http.StatusOK, map[string]any{"resigned": true, "candidate": h.elector.ID(), "token": term.Token()})
+}
+
+// Transferred is the body of POST /transfer.
+type Transferred struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Token uint64 `json:"token"`
+	Gap   int64  `json:"gap_ms"` // without a leader, by the clocks of two hosts; 0: not known, or less than 1
+}
+
+// transfer asks whoever leads to hand over to a candidate, and waits for it.
+func (h *Handler) transfer(w http.ResponseWriter, r *http.Request) {
+	to := r.URL.Query().Get("to")
+	if to == "" {
+		refuse(w, http.StatusBadRequest, "say to whom: POST /transfer?to=ID; GET /candidates lists them")
+		return
+	}
+	ctx, cancel := h.handover(w, r)
+	defer cancel()
+	change, err := h.elector.Transfer(ctx, to)
+	switch {
+	case errors.Is(err, elector.ErrUnreachable):
+		refuse(w, http.StatusBadGateway, "%s", trim(err))
+	case err != nil:
+		refuse(w, http.StatusConflict, "%s", trim(err))
+	default:
+		reply(w, http.StatusOK, Transferred{change.From.Candidate, change.To.Candidate, change.To.Token, change.Gap.Round(time.Millisecond).Milliseconds()})
+	}
+}
