@@ -48,8 +48,8 @@ func TestChaos(t *testing.T) {
 	for _, e := range r.Excused {
 		t.Logf("not promised: %s", e)
 	}
-	if r.Terms < 3 || r.Applied == 0 || r.Samples == 0 {
-		t.Errorf("little happened: %v", r)
+	if lasts >= 10*time.Second && r.Terms < 3 {
+		t.Errorf("only %d terms: that proves little", r.Terms)
 	}
 	if keep := os.Getenv("CHAOSJOURNAL"); keep != "" && t.Failed() {
 		b, _ := os.ReadFile(s.file)

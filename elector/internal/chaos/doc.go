@@ -9,4 +9,6 @@
 // It runs on Linux, where a process can read a clock that all processes share.
 //
 //	make chaos CHAOSTIME=10m CHAOSSEED=17
+//
+// CHAOSJOURNAL names a file that gets the journal of a run with violations.
 package chaos
