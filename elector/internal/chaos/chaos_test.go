@@ -46,7 +46,7 @@ func TestChaos(t *testing.T) {
 		t.Error(v)
 	}
 	for _, e := range r.Excused {
-		t.Logf("not promised: %s", e)
+		t.Logf("forgiven: %s", e)
 	}
 	if lasts >= 10*time.Second && r.Terms < 3 {
 		t.Errorf("only %d terms: that proves little", r.Terms)

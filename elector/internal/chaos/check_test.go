@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,12 @@ func TestCheckForgives(t *testing.T) {
 	stopped = append(stopped, Record{Kind: Valid, At: 960 * ms, Until: 961 * ms, Who: "a", Token: 7, Command: true})
 	if r := Check(stopped, promise); len(r.Violations) > 0 || len(r.Excused) != 1 {
 		t.Errorf("a command of a stopped mandate run: %q, excused %q", r.Violations, r.Excused)
+	}
+	longer := append(slices.Clone(stopped),
+		Record{Kind: Valid, At: 990 * ms, Until: 991 * ms, Who: "b", Token: 9},
+		Record{Kind: Valid, At: 995 * ms, Until: 996 * ms, Who: "a", Token: 7, Command: true})
+	if r := Check(longer, promise); len(r.Violations) != 1 || len(r.Excused) > 0 {
+		t.Errorf("the same for too long: %q, excused %q", r.Violations, r.Excused)
 	}
 	nobody := append(good(),
 		Record{Kind: Fault, At: 960 * ms, Target: "node:0"},
