@@ -1,0 +1,83 @@
+// Command worker is the smallest whole program around an elector: of all its
+// replicas, one does the job. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+func main() {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	// The first signal ends ctx, and with it Run. A second one kills.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, log, os.Args[1:]...); err != nil {
+		log.Error("worker failed", "error", err)
+		os.Exit(1)
+	}
+}
+
+// run takes part until ctx ends: then the job has stopped, and the next replica
+// leads already.
+func run(ctx context.Context, log *slog.Logger, urls ...string) error {
+	if len(urls) == 0 {
+		urls = []string{"redis://127.0.0.1:6379"}
+	}
+	quorum, err := elector.Open(urls...)
+	if err != nil {
+		return err
+	}
+	defer quorum.Close()
+	w := &worker{log: log, every: time.Second, beat: health.NewHeartbeat(5 * time.Second)}
+	candidate, err := elector.New(quorum, elector.Config{
+		Election: "worker-example", WorkProbe: health.Named("job", w.beat), Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	return candidate.Run(ctx, w.lead)
+}
+
+type worker struct {
+	log   *slog.Logger
+	every time.Duration
+	beat  *health.Heartbeat
+}
+
+// lead does the job at every tick, until the term ends. An error would end Run
+// and the program: return those only that a restart may cure.
+func (w *worker) lead(ctx context.Context, term *elector.Term) error {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for {
+		if err := w.job(ctx, term.Token()); err != nil && !errors.Is(err, context.Canceled) {
+			w.log.Warn("the job failed: trying again", "error", err)
+		} else if err == nil {
+			// Only after progress: a job that fails or hangs for five seconds
+			// costs the leadership, and another replica tries.
+			w.beat.Beat()
+		}
+		select {
+		case <-ctx.Done():
+			w.log.Info("stopped", "reason", context.Cause(ctx))
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// job is where yours goes. It gives up when ctx ends, and hands the token to
+// whatever it writes to.
+func (w *worker) job(ctx context.Context, token uint64) error {
+	w.log.Info("working", "token", token)
+	return ctx.Err()
+}
