@@ -20,6 +20,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/internal/simtest"
 )
 
 func TestMain(m *testing.M) {
@@ -67,11 +68,13 @@ func (s *stage) dial(who string) (net.Conn, error) {
 	if s.cut[who] {
 		return nil, errors.New("cut off")
 	}
-	conn, err := s.redis.Dial()
-	if err == nil {
-		s.lines[who] = append(s.lines[who], conn)
+	far, err := s.redis.Dial()
+	if err != nil {
+		return nil, err
 	}
-	return conn, err
+	conn := simtest.Buffered(far)
+	s.lines[who] = append(s.lines[who], conn)
+	return conn, nil
 }
 
 // cutOff breaks a candidate's connections, and lets it make no others.

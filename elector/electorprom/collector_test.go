@@ -24,6 +24,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
+	"github.com/mandate-dev/mandate/elector/internal/simtest"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -87,6 +88,16 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return all
 }
 
+// until waits for something, in virtual time.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(3 * lease); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", 3*lease, what)
+		}
+	}
+}
+
 func TestCollector(t *testing.T) {
 	// The race detector crashes when a bubble's goroutines run on several
 	// processors; see elector's own bubbles.
@@ -95,9 +106,16 @@ func TestCollector(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		m.ClockTTL(true)
 		t.Cleanup(func() { m.Close(); time.Sleep(time.Minute); synctest.Wait() })
+		dial := func() (net.Conn, error) {
+			far, err := m.Dial()
+			if err != nil {
+				return nil, err
+			}
+			return simtest.Buffered(far), nil
+		}
 		var mu sync.Mutex
 		var sick error
-		e := candidate(t, "a", m.Dial, health.Func(func(context.Context) error {
+		e := candidate(t, "a", dial, health.Func(func(context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			return sick
@@ -130,14 +148,12 @@ func TestCollector(t *testing.T) {
 		wg.Go(func() {
 			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
 		})
-		for !e.IsLeader() {
-			time.Sleep(time.Millisecond)
-		}
+		until(t, "it leads", e.IsLeader)
 		time.Sleep(time.Millisecond)
 		token := e.Term().Token()
-		until := time.Until(e.Term().Deadline()).Seconds()
+		left := time.Until(e.Term().Deadline()).Seconds()
 		want("leading", map[string]float64{
-			"mandate_is_leader": 1, "mandate_token": float64(token), "mandate_lease_left_seconds": until, "mandate_able": 1, "mandate_leader_known": 1,
+			"mandate_is_leader": 1, "mandate_token": float64(token), "mandate_lease_left_seconds": left, "mandate_able": 1, "mandate_leader_known": 1,
 			"mandate_elections_won_total": 1, "mandate_leader_changes_total": 1,
 		})
 		without := scrape(t, c)["mandate_leaderless_seconds_total"]
@@ -145,9 +161,7 @@ func TestCollector(t *testing.T) {
 		mu.Lock()
 		sick = errors.New("not well")
 		mu.Unlock()
-		for e.IsLeader() {
-			time.Sleep(time.Millisecond)
-		}
+		until(t, "it has stepped down", func() bool { return !e.IsLeader() })
 		time.Sleep(5 * time.Second)
 		want("unhealthy", map[string]float64{
 			"mandate_is_leader": 0, "mandate_token": 0, "mandate_lease_left_seconds": 0, "mandate_able": 0, "mandate_leader_known": 0,
@@ -158,7 +172,7 @@ func TestCollector(t *testing.T) {
 		}
 
 		// Another candidate counts as a change, not as one won.
-		b := candidate(t, "b", m.Dial, nil)
+		b := candidate(t, "b", dial, nil)
 		wg.Go(func() {
 			_ = b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
 		})
