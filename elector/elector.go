@@ -45,9 +45,10 @@ type Elector struct {
 
 	mu      sync.Mutex
 	state   state
-	trouble trouble      // why this candidate can't take part right now
-	paused  string       // the note of the pause that was said; "": not paused
-	mute    map[int]bool // nodes that were said not to answer
+	trouble trouble     // why this candidate can't take part right now
+	paused  string      // the note of the pause that was said; "": not paused
+	nodes   []nodeCount // by node
+	renewed RenewalStats
 }
 
 // trouble is an error and the key under which it is the same one as before: its
@@ -72,10 +73,10 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: idle,
 		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID), nudged: make(chan struct{}, 1),
 	}
-	e.cards = newCards(e)
+	e.cards, e.nodes = newCards(e), make([]nodeCount, q.Size())
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
-		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.sayNode,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.heardNode,
 	})
 	var err error
 	if cfg.Probe != nil {
@@ -255,23 +256,6 @@ func (e *Elector) setTrouble(now trouble) {
 		e.log.Warn("unable to take part", "error", now.err)
 	case now.err == nil && old.err != nil:
 		e.log.Info("able to take part again")
-	}
-}
-
-// sayNode says once that a node does not answer, and once that it does again.
-func (e *Elector) sayNode(node int, err error) {
-	e.mu.Lock()
-	was := e.mute[node]
-	if e.mute == nil {
-		e.mute = map[int]bool{}
-	}
-	e.mute[node] = err != nil
-	e.mu.Unlock()
-	switch {
-	case err != nil && !was:
-		e.log.Warn("a redis node does not take part", "error", err)
-	case err == nil && was:
-		e.log.Info("a redis node takes part again", "node", e.quorum.nodes.Names()[node])
 	}
 }
 

@@ -186,14 +186,17 @@ func (s *service) count(r renewal) {
 	switch {
 	case r.tally.Majority(quorum.Mine):
 		if s.term.grant.Renew(r.sent) {
+			e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
 			e.known.alive(r.tally)
 			e.setTrouble(trouble{})
 		}
 		elapsed, _ := e.clock.Since(r.sent)
 		s.next.Reset(max(0, e.timing.RenewEvery-elapsed))
 	case r.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
+		e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Refused })
 		s.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
+		e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })
 		e.setTrouble(unconfirmed(r.tally))
 		s.next.Reset(e.timing.RetryEvery())
 	}

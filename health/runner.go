@@ -36,6 +36,8 @@ type Runner struct {
 	failure      error // the last one that was counted
 	lastSuccess  time.Time
 	lastDuration time.Duration
+	runs, failed uint64 // in all
+	took         time.Duration
 
 	healthy bool // as published; written by settle only
 	since   time.Time

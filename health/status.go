@@ -30,6 +30,11 @@ type Status struct {
 
 	// ConsecutiveFailures counts the failures in a row, without those within the start grace.
 	ConsecutiveFailures int
+
+	// Runs and Failures count the finished probe runs since NewRunner, and those of
+	// them that did not pass. Took is how long they took in all.
+	Runs, Failures uint64
+	Took           time.Duration
 }
 
 var (
@@ -53,6 +58,9 @@ func (r *Runner) Status() Status {
 		LastDuration:        r.lastDuration,
 		Since:               r.since,
 		ConsecutiveFailures: r.failures,
+		Runs:                r.runs,
+		Failures:            r.failed,
+		Took:                r.took,
 	}
 }
 

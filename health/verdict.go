@@ -28,6 +28,11 @@ func (r *Runner) record(start, now time.Time, err error) {
 	defer r.mu.Unlock()
 	r.settle(now) // the bound may have passed before this answer came
 	r.lastErr, r.lastDuration = err, now.Sub(start)
+	r.runs++
+	r.took += r.lastDuration
+	if err != nil {
+		r.failed++
+	}
 	switch {
 	case err == nil:
 		r.failures = 0

@@ -6,9 +6,9 @@
 //
 // What holds now (who leads, for how long) is asked at every scrape, from the
 // clock; what happened is counted by Run. All series are there from the first
-// scrape, at 0: an alert can tell "never" from "not watched". They have one
-// label of their own, the election; the replicas are told apart by the labels
-// that Prometheus gives to its targets.
+// scrape, at 0: an alert can tell "never" from "not watched". All have the label
+// election; the replicas are told apart by the labels that Prometheus gives to
+// its targets.
 //
 // Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
 package electorprom
@@ -35,6 +35,8 @@ type Collector struct {
 
 	isLeader, token, left, lease, able *prometheus.Desc
 	leaderKnown, leaderless            *prometheus.Desc
+	renewals, requests, requestTime    *prometheus.Desc
+	probeUp, probeRuns, probeTime      *prometheus.Desc
 
 	won, changes, overruns, skipped prometheus.Counter
 	stepDowns                       *prometheus.CounterVec
@@ -55,8 +57,8 @@ var reasons = []elector.Reason{
 // New makes a Collector. It does no I/O.
 func New(e *elector.Elector) *Collector {
 	labels := prometheus.Labels{"election": e.Election()}
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("mandate_"+name, help, nil, labels)
+	desc := func(name, help string, varying ...string) *prometheus.Desc {
+		return prometheus.NewDesc("mandate_"+name, help, varying, labels)
 	}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "mandate_" + name, Help: help, ConstLabels: labels})
@@ -70,6 +72,12 @@ func New(e *elector.Elector) *Collector {
 		able:        desc("able", "1 while this candidate is able to take part: running, healthy, Redis in reach."),
 		leaderKnown: desc("leader_known", "1 while somebody leads, as far as this candidate has heard."),
 		leaderless:  desc("leaderless_seconds_total", "Time without a leader, as far as this candidate has heard."),
+		renewals:    desc("renewals_total", "Renewals of this candidate's leases, by result: confirmed, unconfirmed (tried again), refused (the term ended).", "result"),
+		requests:    desc("requests_total", "Claims, renewals and releases sent to a Redis node, by result.", "node", "result"),
+		requestTime: desc("request_seconds_total", "Time that the answered requests to a Redis node took.", "node"),
+		probeUp:     desc("probe_healthy", "1 while the probe passes. The work's is asked during a term only.", "probe"),
+		probeRuns:   desc("probe_runs_total", "Finished runs of a probe, by result.", "probe", "result"),
+		probeTime:   desc("probe_seconds_total", "Time that the runs of a probe took.", "probe"),
 		won:         counter("elections_won_total", "Terms of this candidate."),
 		changes:     counter("leader_changes_total", "Terms of all candidates that this one heard of."),
 		overruns:    counter("overruns_total", "Terms whose work went on although the lease had ended."),
@@ -86,7 +94,10 @@ func New(e *elector.Elector) *Collector {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.isLeader, c.token, c.left, c.lease, c.able, c.leaderKnown, c.leaderless} {
+	for _, d := range []*prometheus.Desc{
+		c.isLeader, c.token, c.left, c.lease, c.able, c.leaderKnown, c.leaderless,
+		c.renewals, c.requests, c.requestTime, c.probeUp, c.probeRuns, c.probeTime,
+	} {
 		ch <- d
 	}
 	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
@@ -109,8 +120,32 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	known, without := c.vacancy()
 	gauge(c.leaderKnown, flag(known))
 	ch <- prometheus.MustNewConstMetric(c.leaderless, prometheus.CounterValue, without.Seconds())
+	c.collectStats(ch, c.elector.Stats())
 	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
 		m.Collect(ch)
+	}
+}
+
+func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats) {
+	count := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	count(c.renewals, float64(st.Renewals.Confirmed), "confirmed")
+	count(c.renewals, float64(st.Renewals.Unconfirmed), "unconfirmed")
+	count(c.renewals, float64(st.Renewals.Refused), "refused")
+	for _, n := range st.Nodes {
+		count(c.requests, float64(n.Answered), n.Node, "answered")
+		count(c.requests, float64(n.Failed), n.Node, "failed")
+		count(c.requestTime, n.Took.Seconds(), n.Node)
+	}
+	for name, p := range map[string]*elector.ProbeStats{"candidate": st.Probe, "work": st.WorkProbe} {
+		if p == nil {
+			continue
+		}
+		ch <- prometheus.MustNewConstMetric(c.probeUp, prometheus.GaugeValue, flag(p.Healthy), name)
+		count(c.probeRuns, float64(p.Runs-p.Failures), name, "passed")
+		count(c.probeRuns, float64(p.Failures), name, "failed")
+		count(c.probeTime, p.Took.Seconds(), name)
 	}
 }
 

@@ -61,7 +61,8 @@ func candidate(t *testing.T, id string, dial func() (net.Conn, error), probe hea
 	return e
 }
 
-// scrape returns every series by its name and, in braces, its reason.
+// scrape returns every series by its name and, in braces, its labels beside the
+// election.
 func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -74,13 +75,16 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				switch {
-				case l.GetName() == "reason":
-					name += "{" + l.GetValue() + "}"
-				case l.GetName() != "election" || l.GetValue() != "orders":
-					t.Errorf("%s has a label %s=%q", name, l.GetName(), l.GetValue())
+			var others []string
+			for _, l := range m.GetLabel() { // by name
+				if l.GetName() != "election" {
+					others = append(others, l.GetValue())
+				} else if l.GetValue() != "orders" {
+					t.Errorf("%s is of the election %q", name, l.GetValue())
 				}
+			}
+			if len(others) > 0 {
+				name += "{" + strings.Join(others, ",") + "}"
 			}
 			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
@@ -157,6 +161,13 @@ func TestCollector(t *testing.T) {
 			"mandate_elections_won_total": 1, "mandate_leader_changes_total": 1,
 		})
 		without := scrape(t, c)["mandate_leaderless_seconds_total"]
+		time.Sleep(lease)
+		got := scrape(t, c)
+		if got["mandate_renewals_total{confirmed}"] < 3 || got["mandate_renewals_total{unconfirmed}"] != 0 ||
+			got["mandate_requests_total{127.0.0.1:7001,answered}"] < 4 || got["mandate_requests_total{127.0.0.1:7001,failed}"] != 0 ||
+			got["mandate_probe_healthy{candidate}"] != 1 || got["mandate_probe_runs_total{candidate,passed}"] < 5 {
+			t.Errorf("after a lease of leading: %v", got)
+		}
 
 		mu.Lock()
 		sick = errors.New("not well")
@@ -196,7 +207,8 @@ func TestHandler(t *testing.T) {
 
 // The alerts and the dashboard ask for what there is, and show all of it.
 func TestNamesInDocs(t *testing.T) {
-	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	well := health.Func(func(context.Context) error { return nil })
+	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, well)
 	exported := map[string]bool{}
 	for name := range scrape(t, electorprom.New(e)) {
 		name, _, _ = strings.Cut(name, "{")

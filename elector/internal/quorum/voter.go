@@ -29,7 +29,7 @@ type Seat struct {
 	CallTimeout time.Duration // bound of one request to one node
 	// Heard, if set, is told how each request to a node ended, also of those
 	// that a round did not wait for. It is called on many goroutines.
-	Heard func(node int, err error)
+	Heard func(node int, took time.Duration, err error)
 }
 
 // Voter casts the votes of one elector. Claim, Renew and Release belong to one
@@ -303,12 +303,15 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 	defer v.background.end()
 	l := v.lanes[node]
 	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Crowd: -1}
+	var took time.Duration
 	l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+		sent := time.Now()
 		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, args()...).Result())
+		took = time.Since(sent)
 	})
 	l.hear(a)
 	if v.seat.Heard != nil && ctx.Err() == nil {
-		v.seat.Heard(node, v.nodes.nodeError(node, a.Err))
+		v.seat.Heard(node, took, v.nodes.nodeError(node, a.Err))
 	}
 	return a
 }
