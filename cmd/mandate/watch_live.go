@@ -17,7 +17,8 @@ import (
 
 const (
 	drawEvery = 250 * time.Millisecond
-	askEvery  = time.Second // of a person's patience; one script per node
+	askEvery  = time.Second     // of a person's patience; one script per node
+	callEvery = 5 * time.Second // the roll: all candidates answer
 	keptLines = 200
 )
 
@@ -46,6 +47,7 @@ type liveView struct {
 	lease  time.Duration // the longest that was seen left of this leader's: the whole bar
 	token  uint64        // of that leader
 	events []elector.Event
+	roll   []elector.Candidate // the last one that was called
 }
 
 type answer struct {
@@ -77,8 +79,22 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 			pauseFor(ctx, askEvery)
 		}
 	}()
+	rolls := make(chan []elector.Candidate)
+	go func() {
+		defer close(rolls)
+		for ctx.Err() == nil {
+			all, _ := e.Candidates(ctx) // what is wrong with Redis is shown already
+			select {
+			case rolls <- all:
+			case <-ctx.Done():
+			}
+			pauseFor(ctx, callEvery)
+		}
+	}()
 	defer func() {
 		cancel()
+		for range rolls { // as for the answers
+		}
 		for range answers { // until the last question is over
 		}
 	}()
@@ -97,6 +113,11 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 				return nil
 			}
 			v.asked(got, time.Now())
+		case all, ok := <-rolls:
+			if !ok {
+				return nil
+			}
+			v.roll = all
 		case <-tick.C:
 		}
 		width, height, err := term.GetSize(int(f.Fd()))
@@ -200,6 +221,7 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 			add(p.dim, "node      %-24s ok, %s", cut(n.Node, nodeWidth), rough(n.RTT))
 		}
 	}
+	lines = append(lines, v.candidates(width)...)
 	lines = append(lines, "")
 	const footer = 1
 	room := max(0, height-len(lines)-footer)
@@ -213,6 +235,29 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 		lines = lines[:max(0, height-footer)]
 	}
 	add(p.dim, "Ctrl-C ends")
+	return lines
+}
+
+// mostCandidates leaves room for the events.
+const mostCandidates = 8
+
+// candidates are those beside the leader.
+func (v *liveView) candidates(width int) []string {
+	var lines []string
+	for _, c := range v.roll {
+		if v.st.Leader != nil && c.ID == v.st.Leader.Candidate {
+			continue
+		}
+		if len(lines) == mostCandidates {
+			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll), v.election), width)))
+			break
+		}
+		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), c.Role), width)
+		if !c.Healthy {
+			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), c.Role, c.Detail), width))
+		}
+		lines = append(lines, s)
+	}
 	return lines
 }
 

@@ -29,6 +29,9 @@ func busyView() *liveView {
 	for i := range 300 {
 		v.heard(elector.Event{Kind: elector.Unhealthy, Candidate: fmt.Sprint("c", i), Detail: strings.Repeat("x", 200), Time: liveNow})
 	}
+	for i := range 12 {
+		v.roll = append(v.roll, elector.Candidate{ID: fmt.Sprint("follower", i), Role: "following", Healthy: i > 0, Detail: strings.Repeat("why\n", 40)})
+	}
 	v.asked(answer{st: elector.Status{
 		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, Left: 10 * time.Second},
 		Nodes: []elector.NodeStatus{{Node: "a:1", Reachable: true}, {Node: "b:1", Error: "b:1: no answer in time"}, {Node: "c:1", Reachable: true, Abstains: time.Second}},
@@ -69,7 +72,8 @@ func TestLiveViewTells(t *testing.T) {
 	}
 	v := busyView()
 	full, half := strings.Repeat("█", 40), strings.Repeat("█", 20)+strings.Repeat("░", 20)
-	shows(v, 0, "orders", full, "10.0.0.1:80", "down: no answer in time", "does not vote for another 1.0s", "c299")
+	shows(v, 0, "orders", full, "10.0.0.1:80", "down: no answer in time", "does not vote for another 1.0s", "c299",
+		"follower0                following, ill: why", "follower7                following\n", "12 in all")
 	shows(v, 5*time.Second, half+" 5.0s")                  // the lease runs between two answers
 	shows(v, time.Minute, strings.Repeat("░", 40), "<1ms") // and never below nothing
 	v.asked(answer{st: elector.Status{Nodes: []elector.NodeStatus{{Reachable: true, Fence: 3}}}}, liveNow)
