@@ -163,9 +163,19 @@ func conformCampaign(t *testing.T, w *world) {
 		t.Errorf("token %d after %d", two.Token(), one.Token())
 	}
 	eventually(t, w.soon(), "IsLeader", a.IsLeader)
-	// Elector.Resign means the same for a term of Campaign.
-	if err := a.Resign(ctx); err != nil {
+	// Elector.Resign asks only: it doesn't know whether the work has stopped.
+	asked := make(chan error, 1)
+	go func() { asked <- a.Resign(ctx) }()
+	wantReason(t, two, w.soon(), elector.ReasonResigned)
+	time.Sleep(w.lease / 2)
+	if n := w.locks(t); n <= w.n/2 {
+		t.Errorf("%d locks: the lock was given away under the running work", n)
+	}
+	if err := two.Resign(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if err := <-asked; err != nil {
+		t.Error(err)
 	}
 	w.unlocked(t)
 }

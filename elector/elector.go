@@ -129,9 +129,9 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		e.running.Store(false)
 		return nil, err
 	}
-	term.manual = true
+	term.stopped = make(chan struct{})
 	s := e.serve(ctx, term, func(context.Context, *Term) error {
-		<-term.asked // Resign says that the work has stopped
+		<-term.stopped
 		return nil
 	})
 	go func() {
@@ -206,6 +206,9 @@ func (e *Elector) Leader(ctx context.Context) (Leader, error) {
 // when this candidate doesn't lead, and when it is called from inside the work
 // with the work's context (it would wait for itself). The candidate runs again
 // after Config.Cooldown.
+//
+// Of a term of Campaign only Term.Resign knows that the work has stopped: this
+// ends the term's context, and waits for that call.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.term.Load()
 	if t == nil {

@@ -217,7 +217,7 @@ func (s *service) returned(out outcome) {
 		s.term.end(ReasonPanicked, errGoexit)
 	case out.err != nil:
 		s.term.end(ReasonFailed, out.err)
-	case s.term.manual: // Resign said that the work has stopped
+	case s.term.stopped != nil: // Term.Resign said that the work has stopped
 		s.term.end(s.term.request())
 	default:
 		s.term.end(ReasonFinished, nil)

@@ -27,7 +27,9 @@ type Term struct {
 	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
 	over    chan struct{}            // closed when the work has returned and the lock was given back
 	armed   atomic.Bool              // the work's probe counts
-	manual  bool                     // won by Campaign: Resign says that the work has stopped
+
+	stopped  chan struct{} // of Campaign: closed by Term.Resign, the work has stopped; nil for Run
+	stopOnce sync.Once
 }
 
 type termKey struct{}
@@ -85,10 +87,11 @@ func (t *Term) Err() error {
 // the lock and returns when that is done or when ctx ends. Call it after every
 // such term, also after one that was lost.
 func (t *Term) Resign(ctx context.Context) error {
-	t.ask()
-	if !t.manual {
+	if t.stopped == nil {
+		t.ask()
 		return nil
 	}
+	t.stopOnce.Do(func() { close(t.stopped) })
 	select {
 	case <-t.over:
 		return nil
