@@ -35,7 +35,8 @@ func TestChaosRealSQLite(t *testing.T) {
 func TestChaosRealPostgres(t *testing.T) { chaos(t, servertest.Postgres(t)) }
 
 // chaos runs producers and three workers as processes, and takes the leader
-// away again and again: killed, stopped and resumed, hung.
+// away again and again: killed, stopped and resumed, hung; now and then the queue's
+// Redis dies and comes back.
 func chaos(t *testing.T, db string) {
 	c := newCrew(t, db)
 	for _, name := range []string{"producer-1", "producer-2"} {
@@ -60,10 +61,13 @@ func newCrew(t testing.TB, db string) *crew {
 		t.Fatal(err)
 	}
 	c := &crew{t: t, dir: t.TempDir(), self: self, procs: map[string]*process{}, common: []string{"--db", db}}
-	for range 3 {
-		url := "redis://" + servertest.Redis(t, "--appendonly", "yes")
-		c.urls = append(c.urls, url)
-		c.common = append(c.common, "--redis", url)
+	for i := range 3 {
+		addr, restart := servertest.RestartableRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+		if i == 0 { // it holds the queue too
+			c.restartQueue = restart
+		}
+		c.urls = append(c.urls, "redis://"+addr)
+		c.common = append(c.common, "--redis", "redis://"+addr)
 	}
 	if c.quorum, err = elector.Open(c.urls...); err != nil {
 		t.Fatal(err)
@@ -83,6 +87,8 @@ type crew struct {
 	urls   []string
 	quorum *elector.Quorum
 	procs  map[string]*process
+
+	restartQueue func()
 }
 
 type process struct {
@@ -132,6 +138,28 @@ func (c *crew) leaderAfter(token uint64) elector.Leader {
 	}
 }
 
+// feeding waits until the leader has fed: a leader that never did is none that could
+// be taken away.
+func (c *crew) feeding() elector.Leader {
+	c.t.Helper()
+	q, err := openQueue(c.urls[0])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer q.close()
+	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		leader := c.leaderAfter(0)
+		token, err := q.client.HGet(context.Background(), checkpointKey, "token").Uint64()
+		if err == nil && token == leader.Token {
+			return leader
+		}
+		if time.Now().After(limit) {
+			c.logs()
+			c.t.Fatalf("the leader does not feed: %+v, token %d, %v", leader, token, err)
+		}
+	}
+}
+
 // torment returns how many leaders it has taken away. One fault at a time, so that
 // there is always somebody who can take over.
 func (c *crew) torment() (faults int) {
@@ -139,12 +167,15 @@ func (c *crew) torment() (faults int) {
 	c.t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
 	for end := time.Now().Add(chaosTime); time.Now().Before(end); faults++ {
-		leader := c.leaderAfter(0)
+		leader := c.feeding()
 		// Anywhere in its work, or while it feeds what has piled up: in the middle of
 		// a batch.
 		time.Sleep(time.Duration(random.Int64N(int64([]time.Duration{2 * time.Second, 100 * time.Millisecond}[random.IntN(2)]))))
 		name := leader.Candidate
 		p := c.procs[name]
+		if random.IntN(3) == 0 { // answers get lost: was it fed, or not?
+			c.restartQueue()
+		}
 		switch {
 		case name == "worker-3": // hangs by itself
 			c.leaderAfter(leader.Token)

@@ -123,13 +123,11 @@ func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading,
 	for gaps := c.Gaps; len(gaps) > 0; {
 		some := gaps[:min(len(gaps), gapsPerQuery)]
 		gaps = gaps[len(some):]
-		var where []string
 		var args []any
 		for _, g := range some {
-			where = append(where, fmt.Sprintf("id BETWEEN $%d AND $%d", len(args)+1, len(args)+2))
 			args = append(args, g.From, g.To)
 		}
-		late, err := db.rows(ctx, strings.Join(where, " OR "), args, batch-len(r.rows))
+		late, err := db.rows(ctx, db.lateQuery(len(some), batch-len(r.rows)), args)
 		if err != nil {
 			return r, err
 		}
@@ -142,13 +140,28 @@ func (db *database) read(ctx context.Context, c checkpoint, batch int) (reading,
 	if len(c.Gaps) >= maxGaps {
 		return r, nil
 	}
-	fresh, err := db.rows(ctx, "id > $1", []any{c.High}, batch-len(r.rows))
+	fresh, err := db.rows(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE id > $1 ORDER BY id LIMIT %d", batch-len(r.rows)), []any{c.High})
 	r.rows = append(r.rows, fresh...)
 	return r, err
 }
 
-func (db *database) rows(ctx context.Context, where string, args []any, limit int) ([]event, error) {
-	rows, err := db.QueryContext(ctx, fmt.Sprintf("SELECT id, type, payload FROM events WHERE %s ORDER BY id LIMIT %d", where, limit), args...)
+// lateQuery looks into so many gaps. Its shape makes each gap one look-up in the
+// index: a chain of "id BETWEEN ... OR ..." is a scan of the whole table, on SQLite and
+// on PostgreSQL, and so is a plain join on PostgreSQL.
+func (db *database) lateQuery(gaps, limit int) string {
+	values := make([]string, gaps)
+	for i := range values {
+		values[i] = fmt.Sprintf("(CAST($%d AS BIGINT), CAST($%d AS BIGINT))", 2*i+1, 2*i+2)
+	}
+	from := "gaps JOIN events ON id BETWEEN low AND high"
+	if !db.sqlite {
+		from = fmt.Sprintf("gaps CROSS JOIN LATERAL (SELECT id, type, payload FROM events WHERE id BETWEEN low AND high ORDER BY id LIMIT %d) AS late", limit)
+	}
+	return fmt.Sprintf("WITH gaps (low, high) AS (VALUES %s) SELECT id, type, payload FROM %s ORDER BY id LIMIT %d", strings.Join(values, ", "), from, limit)
+}
+
+func (db *database) rows(ctx context.Context, query string, args []any) ([]event, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ const (
 
 // demo plays it all on one machine without any server: three workers as processes,
 // an embedded Redis, SQLite; the leader hangs, and its successor is killed.
-func (a *app) demo(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+func (a *app) demo(interrupted context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(interrupted, demoLimit)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "poller-")
 	if err != nil {
@@ -38,6 +38,10 @@ func (a *app) demo(ctx context.Context) (err error) {
 	s := &stage{app: a, dir: dir, redis: "redis://" + m.Addr(), began: time.Now(), children: map[string]*child{}}
 	defer func() {
 		s.endAll()
+		if interrupted.Err() != nil {
+			err = errors.Join(errors.New("interrupted"), os.RemoveAll(dir))
+			return
+		}
 		if err != nil {
 			err = fmt.Errorf("%w\nthe workers' logs are in %s", err, dir)
 			return

@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -217,6 +218,62 @@ func TestReadManyGaps(t *testing.T) {
 		}
 		if want := r.rows[len(r.rows)-1].ID; batch <= 500 && r.gapsTo != want || batch > 500 && r.gapsTo != allGaps {
 			t.Fatalf("batch %d: gaps read to %d", batch, r.gapsTo)
+		}
+	}
+}
+
+// A gap costs a look-up in the index, however large the table is.
+func TestGapsAreLookedUp(t *testing.T) {
+	gapsAreLookedUp(t, filepath.Join(t.TempDir(), "events.db"), "EXPLAIN QUERY PLAN ", "SEARCH events", "SCAN events")
+}
+
+func TestGapsAreLookedUpReal(t *testing.T) {
+	gapsAreLookedUp(t, servertest.Postgres(t), "EXPLAIN ", "Index Cond", "Seq Scan on events")
+}
+
+func gapsAreLookedUp(t *testing.T, where, explain, want, bad string) {
+	db, err := openDatabase(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO events (id, type, payload) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "+
+		"SELECT i, 'order', '{}' FROM n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	for _, gaps := range []int{1, 10, gapsPerQuery} {
+		args := make([]any, 2*gaps)
+		for i := range args {
+			args[i] = int64(i / 2 * 100)
+		}
+		rows, err := db.QueryContext(t.Context(), explain+db.lateQuery(gaps, 2), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		columns, err := rows.Columns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan strings.Builder
+		for rows.Next() {
+			values := make([]any, len(columns))
+			for i := range values {
+				values[i] = new(any)
+			}
+			if err := rows.Scan(values...); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&plan, *values[len(values)-1].(*any)) // the plan's words come last
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(plan.String(), want) || strings.Contains(plan.String(), bad) || strings.Contains(plan.String(), "Filter") {
+			t.Errorf("%d gaps:\n%s", gaps, &plan)
 		}
 	}
 }

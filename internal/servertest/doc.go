@@ -38,8 +38,8 @@ func FreePort(t testing.TB) int {
 }
 
 // launch starts a server and waits until it has said that it is ready. The signal
-// is what ends it without waiting for its clients.
-func launch(t testing.TB, cmd *exec.Cmd, ready string, end os.Signal) {
+// is what ends it without waiting for its clients. kill ends it without a word.
+func launch(t testing.TB, cmd *exec.Cmd, ready string, end os.Signal) (kill func()) {
 	t.Helper()
 	out := &buffer{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -69,6 +69,10 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string, end os.Signal) {
 		if time.Now().After(limit) {
 			t.Fatalf("%s is not ready after %v: %s", cmd.Path, patience, out)
 		}
+	}
+	return func() {
+		_ = cmd.Process.Kill()
+		<-ended
 	}
 }
 
