@@ -93,9 +93,10 @@
 //
 // Tokens are unique and grow in the order of elections without any assumption
 // about clocks while no node of the granting majority forgets before the first
-// renewal has copied the token to the others; beyond that a hint of the wall
-// clock keeps them growing, as long as the new candidate's clock is not behind
-// the old one's by more than the time since that election.
+// renewal has copied the token to the others (a node that forgot abstains for a
+// lease, so that no attempt from before can be granted there); beyond that a hint
+// of the wall clock keeps them growing, as long as the new candidate's clock is
+// not behind the old one's by more than the time since that election.
 //
 // # What is not promised
 //

@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -334,4 +335,32 @@ func TestFoundScenario14ReleaseOnASlowNodeIsDropped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that hangs while an observer asks who leads must not hold back what this
+// candidate does itself.
+func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		events := a.Observe(t.Context())
+		if ev := <-events; ev.Kind != elector.Elected {
+			t.Fatalf("%+v", ev)
+		}
+		elected, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.Elected, Election: "orders", Candidate: "x", Token: term.Token()})
+		c.nodes[0].server().Publish("mandate:{orders}:events", string(elected)) // makes it ask
+		time.Sleep(time.Millisecond)
+		c.nodes[0].set(frozen, "a")
+		time.Sleep(10 * time.Millisecond) // the question is open
+		go func() { _ = a.Resign(context.Background()) }()
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case ev := <-events:
+			if ev.Kind != elector.Stopping {
+				t.Errorf("%+v", ev)
+			}
+		default:
+			t.Error("the end of the term is held back")
+		}
+	})
 }

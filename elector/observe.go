@@ -68,9 +68,45 @@ func (o *observer) hear(s quorum.Signal) {
 	}
 }
 
+// truth is the answer to a question about who leads, and what had been told
+// before it was asked.
+type truth struct {
+	Status
+
+	err     error
+	told    []Event
+	skipped int
+}
+
+// question asks Redis, on a goroutine of its own: a node that hangs must not
+// hold back what this candidate does meanwhile.
+func (o *observer) question(ctx context.Context) <-chan truth {
+	answer, known := make(chan truth, 1), o.elected
+	var t truth
+	o.mu.Lock()
+	t.told, t.skipped = o.told, o.skipped
+	o.told, o.skipped = nil, 0
+	o.mu.Unlock()
+	go func() {
+		t.Status, t.err = o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
+		if t.err == nil && t.Leader != nil && t.Leader.Token > known {
+			t.Leader.Since = o.e.quorum.since(ctx, o.e.keys, t.Leader.Token)
+		}
+		answer <- t
+	}()
+	return answer
+}
+
 func (o *observer) run(ctx context.Context) {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
+	var answer <-chan truth // of the open question
+	again := false          // something was heard meanwhile
+	defer func() {
+		if answer != nil {
+			<-answer // ctx has ended, and with it the question
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,10 +127,19 @@ func (o *observer) run(ctx context.Context) {
 		case <-o.poke:
 			ask.Reset(settle)
 		case <-ask.C:
-			next := o.ask(ctx)
+			if again = answer != nil; !again {
+				answer = o.question(ctx)
+			}
+		case t := <-answer:
+			answer = nil
+			next := o.learn(ctx, t)
 			if ctx.Err() != nil {
 				return
 			}
+			if again {
+				next = min(next, settle)
+			}
+			again = false
 			ask.Reset(next)
 		}
 	}
@@ -115,21 +160,17 @@ func (o *observer) lastWords(ctx context.Context) {
 	}
 }
 
-// ask reads the truth and reports what changed; it returns when to ask again if
-// nothing is heard.
-func (o *observer) ask(ctx context.Context) time.Duration {
-	o.mu.Lock()
-	told, skipped := o.told, o.skipped
-	o.told, o.skipped = nil, 0
-	o.mu.Unlock()
-	st, err := o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
-	if err != nil {
+// learn reports what changed; it returns when to ask again if nothing is heard.
+func (o *observer) learn(ctx context.Context, t truth) time.Duration {
+	told, st := t.told, t.Status
+	if t.err != nil {
 		o.mu.Lock() // what was told is still to be confirmed
 		o.told = append(told, o.told...)
+		o.skipped += t.skipped
 		o.mu.Unlock()
 		return o.e.timing.RenewEvery
 	}
-	if !o.skip(ctx, skipped) {
+	if !o.skip(ctx, t.skipped) {
 		return 0
 	}
 	if o.expectsWord(told, st) {
@@ -144,9 +185,6 @@ func (o *observer) ask(ctx context.Context) time.Duration {
 		}
 	}
 	if st.Leader != nil {
-		if st.Leader.Token > o.elected {
-			st.Leader.Since = o.e.quorum.since(ctx, o.e.keys, st.Leader.Token)
-		}
 		o.report(ctx, o.seen(st.Leader))
 		return min(o.e.cfg.Lease, st.Leader.Left+settle)
 	}
