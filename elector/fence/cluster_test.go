@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // What a Cluster can't do in one step is refused before a connection is made.

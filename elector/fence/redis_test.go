@@ -12,7 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	_ "modernc.org/sqlite"             // SQLite
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 func TestSQLite(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/health"
-	"github.com/mandate-dev/mandate/internal/servertest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 func TestFeed(t *testing.T) {

@@ -1,6 +1,8 @@
 // Package servertest starts real servers for tests: on a free port of the loopback
 // interface, in a directory of their own, ended with the test. A missing server is
 // a loud skip, and a failure where it is required (as in CI).
+//
+// It serves the tests of this module: its names may change without notice.
 package servertest
 
 import (
