@@ -61,10 +61,11 @@ func (w *waiter) take(s quorum.Signal) bool {
 		case Elected:
 			return w.election(ev.Token)
 		case Released:
-			if !w.release(s.Node, ev.Token) {
-				return false
+			if !w.release(ev.Token) || w.heard.all[s.Node] {
+				return false // each node reports a release once
 			}
-			if ev.Next != "" && !w.heard.front[s.Node] {
+			w.heard.all[s.Node] = true
+			if ev.Next != "" {
 				w.heard.named[heirMark+ev.Next]++
 			}
 			return true
@@ -79,14 +80,13 @@ func (w *waiter) take(s quorum.Signal) bool {
 	rest, ok := strings.CutPrefix(s.Payload, wakeReleased)
 	number, next, _ := strings.Cut(rest, " ")
 	token, err := strconv.ParseUint(number, 10, 64)
-	if !ok || err != nil || !w.release(s.Node, token) {
+	if !ok || err != nil || !w.release(token) || w.heard.front[s.Node] {
 		return false
 	}
-	again := w.heard.front[s.Node]
-	w.heard.front[s.Node] = true
-	if next != "" && !again {
+	if next != "" && !w.heard.all[s.Node] {
 		w.heard.named[next]++
 	}
+	w.heard.front[s.Node], w.heard.all[s.Node] = true, true
 	return true
 }
 
@@ -98,7 +98,9 @@ func (w *waiter) election(token uint64) bool {
 	return token > w.heard.token
 }
 
-func (w *waiter) release(node int, token uint64) bool {
+// release makes room for the reports of the end of that term; false when it is
+// old, or can't be.
+func (w *waiter) release(token uint64) bool {
 	h := &w.heard
 	// On the events channel the winner's "elected" overtakes the "released" that
 	// made room for it.
@@ -111,7 +113,6 @@ func (w *waiter) release(node int, token uint64) bool {
 			front: map[int]bool{}, all: map[int]bool{}, named: map[string]int{},
 		}
 	}
-	h.all[node] = true
 	return true
 }
 

@@ -167,7 +167,8 @@ func (w *waiter) wait(ctx context.Context) {
 	}
 }
 
-// next is when to claim after what was heard.
+// next is when to claim after what was heard: never later than planned, but for
+// an election.
 func (w *waiter) next() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,13 +179,14 @@ func (w *waiter) next() time.Time {
 		return w.afterElection(now)
 	case len(h.front) >= majority && w.stopWake != nil:
 		w.woken = true
-		return later(w.muted, now.Add(w.turn(majority)))
+		return earlier(w.at, later(w.muted, now.Add(w.turn(majority))))
 	case len(h.all) >= majority && (w.stopWake == nil || len(h.front) == 0):
 		w.woken = true
+		spread := rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower)
 		if w.isHeir(majority) {
-			return now
+			spread = 0
 		}
-		return later(w.muted, now.Add(rowAhead+upTo(time.Duration(max(1, w.crowd))*perFollower)))
+		return earlier(w.at, later(w.muted, now.Add(spread)))
 	case h.again && w.held != "":
 		// What was published before the subscription stood was missed: ask once.
 		h.again = false
