@@ -83,6 +83,10 @@ func parseQuestion(s string) (question, error) {
 	if q.Nonce != "" && checkWord("", q.Nonce, 64, "{}:*?[]") != nil {
 		return question{}, errors.New("elector: not a question: its nonce can't be a channel's name")
 	}
+	if q.To != "" && checkWord("", q.To, 64, "") != nil {
+		return question{}, errors.New("elector: not a question: nobody can be called that")
+	}
+	q.Note = clip(q.Note, maxReason)
 	if q.Card != nil {
 		q.Card.tame()
 	}
@@ -114,10 +118,12 @@ func parseAnswer(s string) (answer, error) {
 	return a, nil
 }
 
-// tame bounds what a card claims: it decides who is asked first.
+// tame bounds what a card claims, and how long its words are: it decides who is
+// asked first, and is kept.
 func (c *Candidate) tame() {
 	c.Running, c.HealthyFor = max(0, c.Running), max(0, c.HealthyFor)
-	if len(c.Detail) > 1000 {
-		c.Detail = c.Detail[:1000]
-	}
+	c.Detail = clip(c.Detail, maxDetail)
+	c.ID, c.Incarnation = clip(c.ID, maxName), clip(c.Incarnation, 64)
+	c.Advertise, c.Version = clip(c.Advertise, maxAdvertise), clip(c.Version, maxAdvertise)
+	c.Host, c.Role = clip(c.Host, maxAdvertise), clip(c.Role, 64)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ type cards struct {
 	e     *Elector
 	host  string
 	poked chan struct{}
+	saids chan struct{}          // a place for each message under way
 	first atomic.Pointer[string] // incarnation of the favourite; set while leading
 
 	mu    sync.Mutex
@@ -33,6 +33,7 @@ type cards struct {
 	called  time.Time
 	led     uint64 // token of the term of the last roll call
 	seen    map[string]bool
+	pauses  doubt
 }
 
 type asked struct {
@@ -40,13 +41,16 @@ type asked struct {
 	question
 }
 
-// mostHeard bounds what may wait: whoever floods the channel gets no answers,
-// and costs no memory.
-const mostHeard = 256
+// What a flood on the channel costs at most: whoever makes one gets no answers.
+const (
+	mostHeard  = 256  // messages that wait
+	mostSaid   = 8    // messages under way: a hung node takes its time for each
+	mostOthers = 1000 // candidates in a roster
+)
 
 func newCards(e *Elector) *cards {
 	host, _ := os.Hostname() // for people only
-	return &cards{e: e, host: host, poked: make(chan struct{}, 1)}
+	return &cards{e: e, host: host, poked: make(chan struct{}, 1), saids: make(chan struct{}, mostSaid)}
 }
 
 func (c *cards) poke() {
@@ -87,7 +91,7 @@ func (c *cards) hear(s quorum.Signal) {
 // run takes part until ctx ends.
 func (c *cards) run(ctx context.Context) {
 	c.since, c.others, c.seen = time.Now(), roster{}, map[string]bool{}
-	c.shown, c.called, c.led, c.healthy = "", time.Time{}, 0, time.Time{}
+	c.shown, c.called, c.led, c.healthy, c.pauses = "", time.Time{}, 0, time.Time{}, doubt{}
 	stop := c.e.quorum.nodes.Watch(c.e.keys.Ask, c.hear)
 	defer stop()
 	defer c.leave()
@@ -104,6 +108,7 @@ func (c *cards) run(ctx context.Context) {
 		for _, a := range c.take() {
 			c.answer(ctx, a)
 		}
+		c.confirmPause(ctx)
 	}
 }
 
@@ -152,7 +157,10 @@ func (c *cards) look() {
 		}
 		return
 	}
-	if t.token != c.led || now.Sub(c.called) > 4*c.e.cfg.Lease {
+	higher := c.higher(card, now)
+	// Somebody for whom this leader should yield may have died since it spoke.
+	doubtful := higher != nil && now.Sub(higher.at) > c.e.timing.RenewEvery && now.Sub(c.called) > c.e.timing.RenewEvery
+	if t.token != c.led || now.Sub(c.called) > 4*c.e.cfg.Lease || doubtful {
 		c.led, c.called = t.token, now
 		c.tell(context.Background(), question{Kind: callCards, Nonce: rand.Text()})
 	}
@@ -161,11 +169,18 @@ func (c *cards) look() {
 		first = &f.Incarnation
 	}
 	c.first.Store(first)
-	if c.e.cfg.Succession == ByPriority {
-		if b := c.others.bully(card, c.e.cfg.Lease, now); b != nil {
-			t.hand(handover{to: b.Incarnation, why: errOutranked})
-		}
+	if higher != nil && higher.at.After(c.called) && now.Sub(higher.at) <= c.e.timing.RenewEvery {
+		t.hand(handover{to: higher.Incarnation, why: errOutranked})
 	}
+}
+
+// higher is whom a leader has to make room for, once it has answered the roll
+// call of this term.
+func (c *cards) higher(self Candidate, now time.Time) *entry {
+	if c.e.cfg.Succession != ByPriority {
+		return nil
+	}
+	return c.others.bully(self, c.e.cfg.Lease, now)
 }
 
 // card is what this candidate tells of itself.
@@ -192,6 +207,7 @@ func (c *cards) card() Candidate {
 	if card.Healthy && !c.healthy.IsZero() {
 		card.HealthyFor = time.Since(c.healthy)
 	}
+	card.tame()
 	return card
 }
 
@@ -200,7 +216,7 @@ func (c *cards) answer(ctx context.Context, a asked) {
 	e := c.e
 	switch a.Kind {
 	case sayCard:
-		if a.Card != nil {
+		if a.Card != nil && e.cfg.Succession != Race {
 			c.others.note(*a.Card, time.Now())
 		}
 	case sayGone:
@@ -221,14 +237,8 @@ func (c *cards) answer(ctx context.Context, a asked) {
 		if t := e.Term(); t != nil && c.fresh(a) {
 			c.reply(ctx, a, c.handOver(t, a))
 		}
-	case sayPaused:
-		e.setPaused(a.Note)
-	case sayResumed:
-		e.setPaused("")
-		select {
-		case e.nudged <- struct{}{}:
-		default:
-		}
+	case sayPaused, sayResumed:
+		c.pauses.open = true
 	}
 }
 
@@ -258,12 +268,25 @@ func (c *cards) fresh(a asked) bool {
 	return true
 }
 
+// say runs f in the background, unless too much is under way already.
+func (c *cards) say(f func()) {
+	select {
+	case c.saids <- struct{}{}:
+	default:
+		return
+	}
+	c.e.voter.Go(func() {
+		defer func() { <-c.saids }()
+		f()
+	})
+}
+
 // tell goes to all nodes, in the background: a hung one must not hold up the rest.
 func (c *cards) tell(ctx context.Context, q question) {
 	q.Election = c.e.cfg.Election
 	payload := q.encode()
 	ctx = context.WithoutCancel(ctx)
-	c.e.voter.Go(func() {
+	c.say(func() {
 		_ = c.e.quorum.nodes.Publish(ctx, c.e.keys.Ask, payload, c.e.timing.CallTimeout())
 	})
 }
@@ -271,36 +294,7 @@ func (c *cards) tell(ctx context.Context, q question) {
 func (c *cards) reply(ctx context.Context, a asked, with answer) {
 	channel := c.e.keys.Reply(a.Nonce)
 	ctx = context.WithoutCancel(ctx)
-	c.e.voter.Go(func() {
+	c.say(func() {
 		_ = c.e.quorum.nodes.PublishTo(ctx, a.node, channel, with.encode(), c.e.timing.CallTimeout())
 	})
-}
-
-// sayPause takes what a claim told about a pause.
-func (e *Elector) sayPause(t quorum.Tally) {
-	note := ""
-	if t.Majority(quorum.Paused) {
-		for _, a := range t.Answers {
-			if a.Status == quorum.Paused {
-				note = a.Note
-			}
-		}
-	} else if t.Count(quorum.Held) > 0 {
-		return // a claim is told of the holder first: it can't tell
-	}
-	e.setPaused(note)
-}
-
-// setPaused says a pause once, and once that it is over.
-func (e *Elector) setPaused(note string) {
-	e.mu.Lock()
-	old := e.paused
-	e.paused = note
-	e.mu.Unlock()
-	switch {
-	case note != "" && old != note:
-		e.log.Info("the election is paused: nobody new is elected", slog.String("note", note))
-	case note == "" && old != "":
-		e.log.Info("the election goes on")
-	}
 }

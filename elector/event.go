@@ -71,12 +71,22 @@ const maxToken = 1<<53 - 1
 func (ev Event) encode() []byte {
 	// Details hold foreign words (a probe's, a child's): bounded, so that no
 	// event outgrows what a reader accepts.
-	if len(ev.Detail) > 1000 {
-		ev.Detail = strings.ToValidUTF8(ev.Detail[:1000], "") + "..."
-	}
+	ev.Detail = clip(ev.Detail, maxDetail)
 	b, err := json.Marshal(ev)
 	if err != nil { // strings, numbers and a time of this century
 		panic("elector: an event that can't be encoded: " + err.Error())
 	}
 	return b
+}
+
+// maxDetail bounds foreign words in what is sent.
+const maxDetail = 1000
+
+// clip shortens what is too long to be passed on, and keeps nothing of the rest.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const more = "..."
+	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }

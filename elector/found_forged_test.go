@@ -3,6 +3,8 @@ package elector_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,4 +66,98 @@ func TestFoundForgedReleaseForAnHeirDrivesClaims(t *testing.T) {
 		}
 		b.quiet(time.Second)
 	})
+}
+
+// Whoever says "paused" and "resumed" filled the log, and made followers claim.
+func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		say := func(kind string) func(int) string {
+			return func(i int) string { return fmt.Sprintf(`{"v":1,"kind":%q,"election":"orders","note":"n%d"}`, kind, i) }
+		}
+		began := time.Now()
+		c.flood("ask", 10*time.Millisecond, shortLease, say("paused"))
+		c.flood("ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := c.nodes[0].claims(began); claims > 10 {
+			t.Errorf("%d claims in two leases", claims)
+		}
+		for _, x := range []*candidate{a, b} {
+			if lines := x.log.lines("the election"); len(lines) > 0 {
+				t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
+			}
+		}
+		// A true pause, and forged ends of it.
+		op := c.quorum("operator")
+		if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+			t.Fatal(err)
+		}
+		a.shutdown()
+		b.quiet(time.Second)
+		began = time.Now()
+		c.flood("ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := c.nodes[0].claims(began); claims > 30 {
+			t.Errorf("%d claims in a lease of a pause", claims)
+		}
+		if lines := b.log.lines("the election"); len(lines) != 1 {
+			t.Errorf("%d lines: %v", len(lines), lines)
+		}
+		if err := op.Resume(t.Context(), "", "orders"); err != nil {
+			t.Fatal(err)
+		}
+		b.elected(shortLease/16 + 100*time.Millisecond)
+	})
+}
+
+// Whoever calls the roll without end made every candidate start a goroutine for
+// each call; where a node hangs, each lived for long.
+func TestFoundForgedRollCallsPileUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		c.start("b").quiet(shortLease)
+		c.nodes[2].set(frozen)
+		before := runtime.NumGoroutine()
+		c.flood("ask", time.Millisecond, time.Second, func(i int) string {
+			return fmt.Sprintf(`{"v":1,"kind":"cards","election":"orders","nonce":"n%d"}`, i)
+		})
+		if more := runtime.NumGoroutine() - before; more > 300 {
+			t.Errorf("%d goroutines more", more)
+		}
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+		c.heal()
+	})
+}
+
+// Forged cards cost memory without bound.
+func TestFoundForgedCardsAreBounded(t *testing.T) {
+	for _, s := range []elector.Succession{elector.Race, elector.Seniority} {
+		t.Run(string(s), func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				a := c.start("a", func(cfg *elector.Config) { cfg.Succession = s })
+				a.elected(3 * shortLease)
+				heap := func() int {
+					runtime.GC()
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					return int(m.HeapAlloc)
+				}
+				words := strings.Repeat("x", 8000)
+				before := heap()
+				for i := range 100 { // in portions that a candidate takes
+					c.flood("ask", time.Microsecond, 100*time.Microsecond, func(k int) string {
+						return fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"i%dx%d","host":%q,"role":"resting"}}`, i, k, words)
+					})
+					time.Sleep(10 * time.Millisecond)
+				}
+				if more := heap() - before; more > 8<<20 {
+					t.Errorf("%d KiB for forged cards", more>>10)
+				}
+			})
+		})
+	}
 }

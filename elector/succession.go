@@ -49,7 +49,11 @@ type entry struct {
 	at time.Time // when its card came
 }
 
-func (r roster) note(c Candidate, now time.Time) { r[c.Incarnation] = entry{c, now} }
+func (r roster) note(c Candidate, now time.Time) {
+	if _, known := r[c.Incarnation]; known || len(r) < mostOthers {
+		r[c.Incarnation] = entry{c, now}
+	}
+}
 
 // forget drops those that were silent for too long.
 func (r roster) forget(now time.Time, after time.Duration) {
@@ -68,7 +72,7 @@ func (r roster) favourite(s Succession, self Candidate) *entry {
 		return nil
 	}
 	slices.SortFunc(able, func(a, b entry) int {
-		return cmp.Or(s.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(b.began(), a.began())*-1,
+		return cmp.Or(s.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
 			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return &able[0]

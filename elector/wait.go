@@ -152,8 +152,9 @@ func (w *waiter) wait(ctx context.Context) {
 			return
 		case <-timer.C:
 			return
-		case <-w.e.nudged: // the pause is over
-			return
+		case <-w.e.nudged: // the pause may be over
+			at = earlier(at, time.Now().Add(upTo(time.Duration(w.crowd)*perFollower)))
+			timer.Reset(time.Until(at))
 		case <-w.poke:
 			next := w.next()
 			if !next.After(time.Now()) {

@@ -1,0 +1,165 @@
+package elector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Handover is a change of the leader that somebody asked for.
+type Handover struct {
+	From, To Leader
+	// Gap is the time without a leader, from the end of the old one's work to the
+	// begin of the new one's, each by the clock of its host. Zero: not known.
+	Gap time.Duration
+}
+
+// Resign asks the leader to step down, and waits until another one leads or ctx
+// ends. The leader stops its work first and releases the lock then; it campaigns
+// again after its Config.Cooldown. note is for the history.
+//
+// The error is ErrNoLeader when nobody leads, or nobody does so yet when ctx ends
+// (then with Handover.From); ErrRefused when the leader does not answer or
+// its term was over.
+func (q *Quorum) Resign(ctx context.Context, prefix, election, note string) (Handover, error) {
+	s, err := q.steering(prefix, election)
+	if err != nil {
+		return Handover{}, err
+	}
+	return s.handOver(ctx, "", note)
+}
+
+// Transfer is Resign in favour of the candidate with that id: for a quarter of
+// the lease the nodes elect nobody else. The error is ErrRefused also when that
+// candidate takes no part, is not healthy, or leads already; and when, in the
+// end, another one was elected.
+func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Handover, error) {
+	s, err := q.steering(prefix, election)
+	if err != nil {
+		return Handover{}, err
+	}
+	all, err := s.candidates(ctx)
+	if err != nil {
+		return Handover{}, err
+	}
+	heir, err := eligible(all, to)
+	if err != nil {
+		return Handover{}, err
+	}
+	h, err := s.handOver(ctx, heir.Incarnation, "transfer to "+to)
+	if err == nil && h.To.Candidate != to {
+		err = fmt.Errorf("%w: %s did not take over in time: %s leads", ErrRefused, to, h.To.Candidate)
+	}
+	return h, err
+}
+
+func eligible(all []Candidate, to string) (Candidate, error) {
+	var ids []string
+	for _, c := range all {
+		ids = append(ids, c.ID)
+		switch {
+		case c.ID != to:
+		case c.Role == string(leading):
+			return c, fmt.Errorf("%w: %s leads already", ErrRefused, to)
+		case !c.Healthy:
+			return c, fmt.Errorf("%w: %s is not fit to lead: %s", ErrRefused, to, c.Detail)
+		case c.Role != string(following):
+			return c, fmt.Errorf("%w: %s is %s: try again later", ErrRefused, to, c.Role)
+		default:
+			return c, nil
+		}
+	}
+	if len(ids) == 0 {
+		return Candidate{}, fmt.Errorf("%w: no candidate answers in this election", ErrRefused)
+	}
+	return Candidate{}, fmt.Errorf("%w: no candidate %s answers; there are: %s", ErrRefused, to, strings.Join(ids, ", "))
+}
+
+func (s *steering) handOver(ctx context.Context, to, note string) (Handover, error) {
+	if err := checkReason(note); err != nil {
+		return Handover{}, err
+	}
+	st, err := s.q.look(ctx, s.keys, s.election)
+	if err != nil {
+		return Handover{}, err
+	}
+	if st.Leader == nil {
+		return Handover{}, ErrNoLeader
+	}
+	h := Handover{From: *st.Leader}
+	events := newEar(s.q.nodes, s.keys.Events)
+	defer events.close()
+	events.await(ctx, joinTimeout)
+	var got *answer
+	err = s.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
+		got = &a
+		return true
+	})
+	switch {
+	case err != nil:
+		return h, err
+	case got == nil:
+		return h, fmt.Errorf("%w: the leader %s does not answer: it may hang, be cut off, or be an older version", ErrRefused, h.From.Candidate)
+	case got.Refused != "":
+		return h, fmt.Errorf("%w: %s", ErrRefused, got.Refused)
+	}
+	return s.follow(ctx, h, events)
+}
+
+// follow waits for the next leader, and a little for the words of both about
+// the change.
+func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handover, error) {
+	look := time.NewTicker(handoverLook)
+	defer look.Stop()
+	var words changeover
+	var enough <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			if enough != nil {
+				return h, nil
+			}
+			return h, fmt.Errorf("%w: %s was asked to step down, and no other has been elected yet", ErrNoLeader, h.From.Candidate)
+		case <-enough:
+			return h, nil
+		case <-look.C:
+		case <-events.poke:
+		}
+		for _, m := range events.take() {
+			if ev, err := ParseEvent(m.Payload); err == nil && ev.Election == s.election {
+				words.hear(ev, h.From.Token)
+			}
+		}
+		if enough == nil {
+			st, err := s.q.look(ctx, s.keys, s.election)
+			if err != nil || st.Leader == nil || st.Leader.Token <= h.From.Token {
+				continue
+			}
+			h.To = *st.Leader
+			enough = time.After(handoverWords)
+		}
+		if h.Gap = words.gap(); h.Gap > 0 {
+			return h, nil
+		}
+	}
+}
+
+// changeover is what both leaders say of their change.
+type changeover struct{ released, elected time.Time }
+
+func (c *changeover) hear(ev Event, from uint64) {
+	switch {
+	case ev.Kind == Released && ev.Token == from && c.released.IsZero():
+		c.released = ev.Time
+	case ev.Kind == Elected && ev.Token > from && c.elected.IsZero():
+		c.elected = ev.Time
+	}
+}
+
+func (c *changeover) gap() time.Duration {
+	if c.released.IsZero() || c.elected.IsZero() {
+		return 0
+	}
+	return max(0, c.elected.Sub(c.released))
+}
