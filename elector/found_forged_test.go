@@ -161,3 +161,40 @@ func TestFoundForgedCardsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// Messages that come faster than an observer settles kept it from ever asking; and
+// it must not ask for each.
+func TestFoundObserverStarvedByMessages(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.Vacant, "", 0)
+		go c.flood("events", time.Millisecond, 5*shortLease, func(int) string {
+			return `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`
+		})
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		want(t, events, shortLease/8, elector.Elected, "a", term.Token())
+		c.nodes[0].took()
+		time.Sleep(shortLease)
+		reads := 0
+		for _, cl := range c.nodes[0].took() {
+			if cl.script == "read" {
+				reads++
+			}
+		}
+		if reads > 30 {
+			t.Errorf("%d questions in a lease", reads)
+		}
+		a.shutdown()
+		ev := next(t, events, shortLease/8)
+		for ev.Kind == elector.Skipped {
+			ev = next(t, events, shortLease/8)
+		}
+		if ev.Token != term.Token() || ev.Kind != elector.Released && ev.Kind != elector.Vacant {
+			t.Errorf("%+v", ev)
+		}
+		for range 5 {
+			time.Sleep(shortLease)
+		}
+	})
+}

@@ -46,6 +46,7 @@ type observer struct {
 	elected, released uint64 // the newest token reported as such
 	missed            bool   // the leader was gone when last asked, without a word
 	first             bool   // the snapshot was given
+	idle              bool   // nothing was reported since the last question
 }
 
 func (o *observer) hear(s quorum.Signal) {
@@ -101,7 +102,9 @@ func (o *observer) run(ctx context.Context) {
 	ask := time.NewTimer(0)
 	defer ask.Stop()
 	var answer <-chan truth // of the open question
-	again := false          // something was heard meanwhile
+	var due time.Time       // when to ask; a message can't put it off
+	heard := false          // something since the last question
+	calm := settle          // longer while messages tell nothing new
 	defer func() {
 		if answer != nil {
 			<-answer // ctx has ended, and with it the question
@@ -125,21 +128,30 @@ func (o *observer) run(ctx context.Context) {
 				return
 			}
 		case <-o.poke:
-			ask.Reset(settle)
-		case <-ask.C:
-			if again = answer != nil; !again {
-				answer = o.question(ctx)
+			heard = true
+			if answer == nil && time.Until(due) > calm {
+				due = time.Now().Add(calm)
+				ask.Reset(calm)
 			}
+		case <-ask.C:
+			answer, o.idle = o.question(ctx), true
+			if !heard {
+				calm = settle
+			}
+			heard = false
 		case t := <-answer:
 			answer = nil
 			next := o.learn(ctx, t)
 			if ctx.Err() != nil {
 				return
 			}
-			if again {
-				next = min(next, settle)
+			if calm = min(2*calm, o.e.timing.RetryEvery()); !o.idle {
+				calm = settle
 			}
-			again = false
+			if heard {
+				next = min(next, calm)
+			}
+			due = time.Now().Add(next)
 			ask.Reset(next)
 		}
 	}
@@ -270,6 +282,7 @@ func (o *observer) report(ctx context.Context, ev Event) bool {
 	}
 	select {
 	case o.out <- ev:
+		o.idle = false
 		return true
 	case <-ctx.Done():
 		return false
