@@ -198,3 +198,29 @@ func TestFoundObserverStarvedByMessages(t *testing.T) {
 		}
 	})
 }
+
+// Keys that block an election for much longer than anything of ours does.
+func TestFoundSeatsAndMarkersOfStrangersLapse(t *testing.T) {
+	for _, key := range []string{"next", "new"} {
+		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
+			t.Run(key+"/"+name, func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					term := c.seed()
+					for _, nd := range c.nodes[:2] { // of a majority, but not of all
+						k := "mandate:{orders}:" + key
+						if err := nd.server().Set(k, "!ghost"); err != nil {
+							t.Fatal(err)
+						}
+						if ttl > 0 {
+							nd.server().SetTTL(k, ttl)
+						}
+					}
+					next := c.start("a").elected(2*shortLease + time.Second)
+					if next.Token() <= term.Token() {
+						t.Errorf("token %d after %d", next.Token(), term.Token())
+					}
+				})
+			})
+		}
+	}
+}

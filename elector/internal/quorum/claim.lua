@@ -6,6 +6,14 @@
 local mine = whose(got[1], ARGV[2], ARGV[3])
 if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, ''} end
 
+-- What lives for much longer than a lease was not put there by us, or the clock of
+-- this node was set: it must not block the election for that long.
+local lease = tonumber(ARGV[4])
+local function stale(i)
+  local left = redis.call('PTTL', KEYS[i])
+  return left < 0 or left > 2 * lease
+end
+
 -- No counter: this node is new, or it forgot. It must not vote for one lease,
 -- because it can't know whether a leader sits (Redlock's delayed restart).
 if not got[2] then
@@ -15,11 +23,12 @@ if not got[2] then
     redis.call('SET', KEYS[3], got[3], 'PX', ARGV[4])
   end
 end
+if got[3] and stale(3) then redis.call('PEXPIRE', KEYS[3], ARGV[4]) end
 
 -- A seat that is kept for another ('!' and its incarnation) is free again after a
--- bounded time; one without an end was not put there by us.
+-- bounded time.
 local kept = got[5] and string.sub(got[5], 1, 1) == '!' and got[5] ~= '!' .. ARGV[2]
-if kept and redis.call('PTTL', KEYS[5]) < 0 then
+if kept and stale(5) then
   redis.call('DEL', KEYS[5])
   kept = false
 end
