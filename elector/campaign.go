@@ -197,7 +197,12 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		}
 		b, err := quorum.ParseBallot(a.Holder)
 		if err != nil {
-			return refuse("elector: %w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
+			no := refuse("elector: %w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
+			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
+				e.log.Warn("a node can't vote", "error", no.err)
+				continue
+			}
+			return no
 		}
 		if n := len(t.Answers); b.Nodes != n {
 			return refuse("elector: %s holds the lock and counts %d Redis nodes, this candidate %d: "+

@@ -224,3 +224,25 @@ func TestFoundSeatsAndMarkersOfStrangersLapse(t *testing.T) {
 		}
 	}
 }
+
+// A stranger's key on one node of three kept everybody from leading.
+func TestFoundForeignLockOnAMinority(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.seed()
+		if err := c.nodes[0].server().Set(lockKey, "maintenance by joe"); err != nil {
+			t.Fatal(err)
+		}
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(3 * shortLease)
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		if lines := a.log.lines("maintenance by joe"); len(lines) != 1 {
+			t.Errorf("said %d times", len(lines))
+		}
+	})
+}
