@@ -13,6 +13,7 @@ GO        ?= go
 FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
+MUTANT    ?=
 COUNT     ?= 1
 BENCH     ?= .
 TIMEOUT   ?= 10m
@@ -132,6 +133,11 @@ chaos: ## break real elections on purpose for a while, and prove the journal (CH
 	$(find_race)
 	set -x
 	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -run Chaos $(TESTFLAGS) ./elector/internal/chaos
+
+.PHONY: mutants
+mutants: ## make each known mistake once, and show which test notices (MUTANT=regexp TESTFLAGS=-short), 4 minutes
+	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants |
+		awk '!/^ *(=== |--- PASS)/'
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed

@@ -81,8 +81,11 @@ func makeCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*e
 }
 
 // run starts Run; work nil means: until told to stop.
-func (c *candidate) run(work elector.Work) *candidate {
-	ctx, cancel := context.WithCancel(context.Background())
+func (c *candidate) run(work elector.Work) *candidate { return c.runIn(context.Background(), work) }
+
+// runIn is run under a context, which may bring a clock that lies.
+func (c *candidate) runIn(ctx context.Context, work elector.Work) *candidate {
+	ctx, cancel := context.WithCancel(ctx)
 	c.stop = cancel
 	go func() {
 		defer close(c.done)

@@ -251,8 +251,10 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 				if claims > rounds/10 {
 					t.Errorf("%d messages made two followers claim %d times", rounds, claims)
 				}
-				for len(events) > 0 {
-					t.Errorf("reported as true: %+v", <-events)
+				select {
+				case ev := <-events:
+					t.Errorf("reported as true: %+v", ev)
+				case <-time.After(time.Second):
 				}
 				a.shutdown()
 				_, next := first(t, shortLease, b, d)

@@ -1,0 +1,100 @@
+package mutants
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// perJudge bounds one test of one mutant. A mutant that hangs is caught, too.
+const perJudge = "90s"
+
+// TestMutants makes one mistake after the other and wants each to be noticed; with
+// -short only those that the cheap tiers notice.
+func TestMutants(t *testing.T) {
+	if os.Getenv("MANDATE_MUTANTS") == "" {
+		t.Skip("it takes minutes: make mutants")
+	}
+	needGit(t)
+	all, dir := load(t), copyModule(t)
+	if testing.Short() { // CI: the tiers that take two seconds for each
+		all = slices.DeleteFunc(all, func(m mutant) bool { return m.caught[0].tier != "unit" && m.caught[0].tier != "conformance" })
+	}
+	t.Run("none", func(t *testing.T) { // a judge that condemns everybody proves nothing
+		for pkg, tests := range judges(all) {
+			if out, err := run(t, dir, pkg, strings.Join(tests, "|")); err != nil {
+				t.Fatalf("the tests fail without any mutant:\n%s", out)
+			}
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	began, report, killed := time.Now(), "", 0
+	for _, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			if err := apply(dir, m); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := apply(dir, m, "-R"); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			start := time.Now()
+			by := condemn(t, dir, m)
+			if by == nil {
+				report += fmt.Sprintf("  SURVIVED                       %s\n", m.name)
+				t.Errorf("SURVIVED: %s", m.breaks)
+				return
+			}
+			killed++
+			report += fmt.Sprintf("  killed %4.1fs  %-12s  %-44s  by %s\n", time.Since(start).Seconds(), by.tier, m.name, by.test)
+		})
+	}
+	t.Logf("%d mutants killed in %v:\n%s", killed, time.Since(began).Round(time.Second), report)
+}
+
+// condemn is the first test that notices, nil when none does.
+func condemn(t *testing.T, dir string, m mutant) *judge {
+	t.Helper()
+	for _, j := range m.caught {
+		out, err := run(t, dir, j.pkg, j.test)
+		switch {
+		case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
+			t.Fatalf("it does not compile: no bug that anybody could make\n%s", out)
+		case strings.Contains(out, "no tests to run"):
+			t.Fatalf("%s ran nothing", j.test)
+		case err != nil:
+			return &j
+		}
+	}
+	return nil
+}
+
+// run runs some tests of a package, named by a regular expression without anchors.
+func run(t *testing.T, dir, pkg, tests string) (out string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", perJudge, "-run", "^("+tests+")$", pkg)
+	cmd.Dir = dir
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+// judges are all tests that are named, by package.
+func judges(all []mutant) map[string][]string {
+	tests, seen := map[string][]string{}, map[judge]bool{}
+	for _, m := range all {
+		for _, j := range m.caught {
+			if j.tier = ""; !seen[j] {
+				seen[j] = true
+				tests[j.pkg] = append(tests[j.pkg], j.test)
+			}
+		}
+	}
+	return tests
+}

@@ -1,0 +1,216 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// polls is a set of Redis nodes in the memory of a synctest bubble, and the
+// voters before them, each on lines of its own. Everything here speaks to the
+// Voter itself: a mistake in a script shows at its first step, and no second
+// mechanism of the machine above can hide it.
+type polls struct {
+	t     *testing.T
+	redis []*miniredis.Miniredis
+	own   []*redis.Client // the test's, to run a script as a late request would
+	keys  Keys
+}
+
+// line is the way from one voter to one node.
+type line struct {
+	cut  atomic.Bool  // nothing gets through
+	mute atomic.Bool  // requests are executed, answers are lost
+	dial atomic.Int64 // how long a new connection takes, in ns
+}
+
+type lineConn struct {
+	net.Conn
+	l *line
+}
+
+func (c lineConn) Write(b []byte) (int, error) {
+	if c.l.cut.Load() {
+		c.Close()
+		return 0, syscall.ECONNRESET
+	}
+	return c.Conn.Write(b)
+}
+
+func (c lineConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.l.mute.Load() {
+		c.Close()
+		return 0, syscall.ECONNRESET
+	}
+	return n, err
+}
+
+const testLease = 10 * time.Second
+
+// atThePolls runs f before n nodes in a bubble of its own.
+func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
+	t.Helper()
+	defer oneP()()
+	synctest.Test(t, func(t *testing.T) {
+		p := &polls{t: t, keys: KeysOf("mandate", "orders")}
+		for range n {
+			m := miniredis.NewMiniRedis()
+			m.ClockTTL(true)
+			c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7000", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+			p.redis, p.own = append(p.redis, m), append(p.own, c)
+			if err := c.Ping(t.Context()).Err(); err != nil { // starts the node, without a listener
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close(); m.Close() })
+		}
+		f(t, p)
+		time.Sleep(2 * testLease) // what was left in the background ends by its own bounds
+	})
+}
+
+// booth is one voter with its lines.
+type booth struct {
+	*Voter
+	t     *testing.T
+	lines []*line
+
+	mu    sync.Mutex
+	heard []error // how requests failed
+}
+
+// voter comes with connections of its own.
+func (p *polls) voter(id string) *booth {
+	p.t.Helper()
+	b := &booth{t: p.t}
+	var clients []redis.UniversalClient
+	for i, m := range p.redis {
+		l := &line{}
+		b.lines = append(b.lines, l)
+		clients = append(clients, redis.NewClient(&redis.Options{
+			Addr: fmt.Sprintf("127.0.0.1:%d", 7001+i),
+			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				select {
+				case <-time.After(time.Duration(l.dial.Load())):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+				if l.cut.Load() {
+					return nil, syscall.ECONNREFUSED
+				}
+				c, err := m.Dial()
+				return lineConn{c, l}, err
+			},
+		}))
+	}
+	ns, err := Open(clients)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	b.Voter = NewVoter(ns, Seat{
+		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Lease: testLease, CallTimeout: testLease / 5,
+		Heard: func(_ int, _ time.Duration, err error) {
+			if err != nil {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.heard = append(b.heard, err)
+			}
+		},
+	})
+	p.t.Cleanup(func() {
+		b.Settle(time.Hour)
+		ns.Close()
+		for _, c := range clients {
+			c.Close()
+		}
+	})
+	return b
+}
+
+// troubles are the failed requests since the last call.
+func (b *booth) troubles() []error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	heard := b.heard
+	b.heard = nil
+	return heard
+}
+
+// counters gives the nodes their counters, so that none is new.
+func (p *polls) counters(values ...string) {
+	for i, m := range p.redis {
+		_ = m.Set(p.keys.Fence, values[min(i, len(values)-1)])
+	}
+}
+
+// wins claims and wants to win.
+func (b *booth) wins(hint uint64) uint64 {
+	b.t.Helper()
+	token, tally := b.Claim(b.t.Context(), hint, nil)
+	if token == 0 {
+		b.t.Fatalf("%s did not win: %+v", b.seat.Candidate, tally.Answers)
+	}
+	return token
+}
+
+// loses claims and wants to lose.
+func (b *booth) loses() Tally {
+	b.t.Helper()
+	token, tally := b.Claim(b.t.Context(), 1, nil)
+	if token != 0 {
+		b.t.Fatalf("%s won token %d: %+v", b.seat.Candidate, token, tally.Answers)
+	}
+	return tally
+}
+
+func (p *polls) get(node int, key string) string {
+	v, err := p.redis[node].Get(key)
+	if err != nil && !errors.Is(err, miniredis.ErrKeyNotFound) {
+		p.t.Fatal(err)
+	}
+	return v
+}
+
+// locks is how many nodes hold a lock.
+func (p *polls) locks() (n int) {
+	for i := range p.redis {
+		if p.get(i, p.keys.Lock) != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// run executes a script on one node as a request that was long under way.
+func (p *polls) run(node int, s *redis.Script, keys []string, args ...any) Answer {
+	return parseAnswer(s.Run(p.t.Context(), p.own[node], keys, args...).Result())
+}
+
+// lateRenewal is what a late renewal of b's newest term would say.
+func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
+	k := p.keys
+	return p.run(node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next},
+		b.value, b.seat.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0)
+}
+
+// onScript calls f before a node runs a script.
+func (p *polls) onScript(node int, s *redis.Script, f func()) {
+	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
+		if cmd == "EVALSHA" && slices.Contains(args, s.Hash()) {
+			f()
+		}
+		return false
+	})
+}

@@ -1,0 +1,364 @@
+package quorum
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A renewal carries the token to nodes that don't know it: into their counter,
+// so that they hand out higher ones only, and into their lock, so that everybody
+// is told the same token.
+func TestRenewalCopiesTheToken(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("10", "20", "5")
+		a := p.voter("a")
+		a.lines[2].cut.Store(true)
+		token := a.wins(1)
+		if token != 21 {
+			t.Fatalf("token %d, want one more than the highest counter", token)
+		}
+		a.lines[2].cut.Store(false)
+		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
+		for range 2 {
+			if tally := a.Renew(testLease, token, Heir{}); !tally.Majority(Mine) {
+				t.Fatalf("not renewed: %+v", tally.Answers)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i := range p.redis {
+			if fence := p.get(i, p.keys.Fence); fence != "21" {
+				t.Errorf("node %d: its counter is %s after a renewal with token %d", i, fence, token)
+			}
+			if lock := p.get(i, p.keys.Lock); !strings.HasSuffix(lock, " token=21") {
+				t.Errorf("node %d: its lock says %q, the term has token %d", i, lock, token)
+			}
+		}
+		// The point of it: whoever wins on the nodes that did not elect a gets a
+		// higher token, whatever clock its hint comes from.
+		for i := range p.redis {
+			p.redis[i].Del(p.keys.Lock)
+		}
+		b := p.voter("b")
+		b.lines[0].cut.Store(true)
+		if next := b.wins(1); next <= token {
+			t.Errorf("token %d after %d", next, token)
+		}
+	})
+}
+
+func TestPlantIsNoVoteInItsRound(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		p.redis[1].FlushAll()
+		a.lines[2].cut.Store(true)
+		tally := a.Renew(testLease, token, Heir{})
+		if tally.Count(Mine) != 1 || tally.Count(Planted) != 1 || tally.Majority(Mine) {
+			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
+		}
+		if p.get(1, p.keys.New) == "" {
+			t.Error("a leader that plants on a node without a counter must leave the marker of a new node")
+		}
+		if tally = a.Renew(testLease, token, Heir{}); !tally.Majority(Mine) {
+			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
+		}
+	})
+}
+
+// A renewal that was long under way must not bring a lock back: neither after
+// its own term's release nor after others came and went.
+func TestLateRenewalFindsTheTermClosed(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		a.Release(token, Heir{})
+		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+			t.Errorf("after its release: %+v, %d locks", got, p.locks())
+		}
+		p.redis[0].Del(p.keys.Lock)
+
+		token = a.wins(1)
+		p.redis[0].Del(p.keys.Lock) // lapsed
+		other := b.wins(1)
+		if got := p.lateRenewal(0, a, token); got.Status != Taken {
+			t.Errorf("while another holds the lock: %+v", got)
+		}
+		p.redis[0].Del(p.keys.Lock) // b's lapsed too: its term was never closed
+		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+			t.Errorf("after others (token %d) came and went: %+v, %d locks", other, got, p.locks())
+		}
+	})
+}
+
+// Nodes that grant different tokens have agreed on nothing yet.
+func TestLowerGrantsAreRaised(t *testing.T) {
+	atThePolls(t, 5, func(t *testing.T, p *polls) {
+		p.counters("10", "2", "3", "4", "5")
+		a := p.voter("a")
+		token := a.wins(1)
+		if token != 11 {
+			t.Fatalf("token %d, want 11", token)
+		}
+		for i := range p.redis {
+			if fence := p.get(i, p.keys.Fence); fence != "11" {
+				t.Errorf("node %d: its counter is %s, the term has token 11", i, fence)
+			}
+		}
+		// The leader dies at once, and the node that named its token with it.
+		time.Sleep(testLease + time.Millisecond)
+		b := p.voter("b")
+		b.lines[0].cut.Store(true)
+		if next := b.wins(1); next <= token {
+			t.Errorf("token %d after %d", next, token)
+		}
+	})
+}
+
+// A node that lost the lock between the grant and the raise does not agree.
+func TestRaiseAsksWhoseLockItIs(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("10", "2", "3")
+		for i := 1; i < 3; i++ {
+			p.onScript(i, raiseScript, func() { p.redis[i].Del(p.keys.Lock) })
+		}
+		a := p.voter("a")
+		a.loses()
+		time.Sleep(time.Second)
+		if p.locks() != 0 {
+			t.Error("the grants of a claim that failed were kept")
+		}
+	})
+}
+
+func TestNodeThatForgotAbstainsForALease(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			atThePolls(t, n, func(t *testing.T, p *polls) {
+				p.counters("1")
+				a, b := p.voter("a"), p.voter("b")
+				a.wins(1)
+				for _, m := range p.redis[:n/2+1] {
+					m.FlushAll()
+				}
+				began := time.Now()
+				for time.Since(began) < testLease-time.Second {
+					if tally := b.loses(); tally.Count(New) != n/2+1 {
+						t.Fatalf("after %v: %+v", time.Since(began), tally.Answers)
+					}
+					time.Sleep(time.Second)
+				}
+				time.Sleep(testLease - time.Since(began) + time.Millisecond)
+				b.wins(1)
+			})
+		})
+	}
+}
+
+// A bootstrap names the markers that it found. A node that forgot after that has
+// another one, and abstains.
+func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		a, b := p.voter("a"), p.voter("b")
+		tally := a.loses()
+		if tally.Count(New) != 3 {
+			t.Fatalf("%+v", tally.Answers)
+		}
+		var markers []string
+		for _, answer := range tally.Answers {
+			markers = append(markers, answer.Note)
+		}
+		p.redis[0].FlushAll()
+		b.loses()
+		token, tally := a.Claim(t.Context(), 1, markers)
+		if token == 0 || tally.Answers[0].Status != New {
+			t.Errorf("token %d, %+v", token, tally.Answers)
+		}
+		for i := range p.redis {
+			if marked := p.get(i, p.keys.New) != ""; marked != (i == 0) {
+				t.Errorf("node %d: marked as new: %v", i, marked)
+			}
+		}
+	})
+}
+
+func TestPausedNodesRefuse(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		for _, m := range p.redis[:2] {
+			_ = m.Set(p.keys.Pause, "a migration")
+		}
+		if tally := p.voter("a").loses(); tally.Count(Paused) != 2 || tally.Answers[0].Note != "a migration" {
+			t.Errorf("%+v", tally.Answers)
+		}
+	})
+}
+
+// The seat of an heir is bounded in time, whoever wrote it.
+func TestSeatOfAnHeirLapses(t *testing.T) {
+	const keep = 2 * time.Second
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b, heir := p.voter("a"), p.voter("b"), Heir{Incarnation: "incghost", Keep: keep}
+		token := a.wins(1)
+		a.Renew(testLease, token, heir)
+		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= testLease || ttl > testLease+keep {
+			t.Errorf("after a renewal the seat is kept for %v", ttl)
+		}
+		a.Release(token, heir)
+		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= 0 || ttl > keep {
+			t.Errorf("after a release the seat is kept for %v", ttl)
+		}
+		if tally := b.loses(); tally.Answers[0].Status != Kept || tally.Answers[0].Left > keep {
+			t.Errorf("%+v", tally.Answers)
+		}
+		time.Sleep(keep + time.Millisecond)
+		b.Release(b.wins(1), Heir{})
+
+		_ = p.redis[0].Set(p.keys.Next, "!incghost") // by hand: without an end
+		b.wins(1)
+	})
+}
+
+func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		p.redis[0].Del(p.keys.Lock)
+		b.wins(1)
+		if tally := a.Release(token, Heir{}); tally.Count(Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
+			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
+		}
+		// The late release of an attempt that was given up leaves the newer one alone.
+		old := b.seq
+		b.Abandon()
+		b.Settle(time.Minute)
+		b.wins(1)
+		k := p.keys
+		if got := p.run(0, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
+			b.seat.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != Taken || p.locks() != 1 {
+			t.Errorf("%+v, %d locks", got, p.locks())
+		}
+	})
+}
+
+// A claim whose answer was lost holds the lock: the next one of this incarnation
+// recognises it. The lock of an earlier life under the same id stays another's.
+func TestOwnPhantomIsNoObstacle(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		a.lines[0].mute.Store(true)
+		a.loses()
+		phantom := a.value
+		a.Settle(time.Minute)
+		a.lines[0].mute.Store(false)
+		// Its clean-up got lost.
+		p.onScript(0, claimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })
+		a.wins(1)
+		p.onScript(0, claimScript, func() {})
+
+		_ = p.redis[0].Set(p.keys.Lock, "a/earlier/1 n=1 lease=10000 token=2")
+		if tally := a.loses(); tally.Answers[0].Status != Held {
+			t.Errorf("%+v", tally.Answers)
+		}
+	})
+}
+
+// Whoever is slower than the majority is not waited for, and not cut short
+// either: it gets its vote later, and counts as answering.
+func TestStragglerIsNotCancelled(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		const slow = 300 * time.Millisecond
+		a.lines[2].dial.Store(int64(slow))
+		began := time.Now()
+		token := a.wins(1)
+		if took := time.Since(began); took > slow/2 {
+			t.Errorf("the claim took %v: a minority was waited for", took)
+		}
+		time.Sleep(2 * slow)
+		if p.locks() != 3 {
+			t.Error("a node that was still dialling never got the claim")
+		}
+		for range 4 {
+			a.lines[2].cut.Store(true) // its connections break ...
+			a.Renew(testLease, token, Heir{})
+			time.Sleep(slow)
+			a.lines[2].cut.Store(false) // ... and the new one is slow
+			a.troubles()
+			p.redis[2].Del(p.keys.Lock)
+			a.Renew(testLease, token, Heir{})
+			time.Sleep(2 * slow)
+			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
+				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
+			}
+		}
+	})
+}
+
+// What waits for its turn behind a hung request is not sent after the deadline.
+func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		var renewals atomic.Int32
+		p.onScript(2, renewScript, func() {
+			renewals.Add(1)
+			time.Sleep(time.Second)
+		})
+		a.Renew(testLease, token, Heir{})
+		a.Renew(500*time.Millisecond, token, Heir{}) // its turn at the third node would come after 1 s
+		time.Sleep(5 * time.Second)
+		if n := renewals.Load(); n != 1 {
+			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
+		}
+	})
+}
+
+// The clean-up after a lost claim follows the claim, also where that is slow: the
+// other way round the claim would leave a lock behind, for a lease.
+func TestReleaseNeverOvertakesAClaim(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		b.lines[2].cut.Store(true)
+		b.wins(1)
+		p.onScript(2, claimScript, func() { time.Sleep(time.Second) })
+		a.loses()
+		time.Sleep(3 * time.Second)
+		if lock := p.get(2, p.keys.Lock); lock != "" {
+			t.Errorf("the slow node holds %q", lock)
+		}
+	})
+}
+
+// A foreign hint can't use the numbers up, and what is left of them is guarded.
+func TestHintsAreBounded(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		far := uint64(time.Now().Add(2 * time.Hour).UnixMilli())
+		if token := a.wins(far); token != 2 {
+			t.Errorf("token %d: a hint two hours ahead was taken", token)
+		}
+		a.Release(2, Heir{})
+		near := uint64(time.Now().Add(time.Minute).UnixMilli())
+		if token := a.wins(near); token != near {
+			t.Errorf("token %d: a good hint (%d) was not taken", token, near)
+		}
+		a.Release(near, Heir{})
+		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(1<<53-2, 10))
+		if tally := a.loses(); tally.Answers[0].Err == nil || !strings.Contains(tally.Answers[0].Err.Error(), "2^53") {
+			t.Errorf("%+v", tally.Answers)
+		}
+	})
+}
