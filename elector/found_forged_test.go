@@ -246,3 +246,32 @@ func TestFoundForeignLockOnAMinority(t *testing.T) {
 		}
 	})
 }
+
+// The lock of a leader that died stayed for as long as the clock of its node had
+// been wrong.
+func TestFoundLockOutlivesItsLease(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
+			t.Run(fmt.Sprintf("n=%d/%s", n, name), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					a := c.start("a")
+					term := a.elected(3 * shortLease)
+					c.each(cut, "a")
+					for _, nd := range c.nodes {
+						value, _ := nd.server().Get(lockKey)
+						if err := nd.server().Set(lockKey, value); err != nil {
+							t.Fatal(err)
+						}
+						if ttl > 0 {
+							nd.server().SetTTL(lockKey, ttl)
+						}
+					}
+					next := c.start("b").elected(shortLease + 100*time.Millisecond)
+					if next.Token() <= term.Token() || term.Valid() {
+						t.Errorf("token %d after %d, %v", next.Token(), term.Token(), term.Err())
+					}
+				})
+			})
+		}
+	}
+}

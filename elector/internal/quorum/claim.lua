@@ -36,6 +36,13 @@ end
 local status, note, left = 'won', '', 0
 if mine == 'other' or mine == 'newer' then
   status, left = 'held', redis.call('PTTL', KEYS[1])
+  -- A lock never lives for longer than the lease in it: if it does, the clock of
+  -- this node was set back. From now on that lease is as much as its holder has.
+  local own = tonumber(string.match(got[1], '^%S*/%w+/%d+ n=%d+ lease=(%d+)') or '')
+  if own and own > 0 and (left < 0 or left > own) then
+    redis.call('PEXPIRE', KEYS[1], own)
+    left = own
+  end
 elseif got[4] then
   status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
 elseif got[3] and got[3] ~= ARGV[6] then
