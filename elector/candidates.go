@@ -26,9 +26,9 @@ type Candidate struct {
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
 }
 
-// question is what goes over the channel <prefix>:{<election>}:ask. Anybody with
-// access to Redis can write there: a question costs an answer, and makes a
-// leader hand over at most, which is harmless by design.
+// question is what goes over the channel <prefix>:{<election>}:ask. Whoever may
+// publish there can have a leader hand over, as an operator does, again and
+// again; all else costs an answer at most.
 type question struct {
 	Version  int    `json:"v"`
 	Kind     string `json:"kind"`

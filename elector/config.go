@@ -46,8 +46,9 @@ type Config struct {
 	// resignation or at shutdown. Default one lease.
 	DrainTimeout time.Duration
 	// Cooldown is the pause before this candidate runs again after it was
-	// unhealthy (doubling with each trip in a row, up to 16 times) or resigned.
-	// Default one lease.
+	// unhealthy (doubling with each trip in a row, up to 16 times), resigned, or
+	// made room for another one (a transfer, the Succession, MaxTerm). Default one
+	// lease.
 	Cooldown time.Duration
 	// RestartDelay is the pause before this candidate runs again when its work
 	// returned nil. Default a tenth of the lease.
@@ -55,10 +56,11 @@ type Config struct {
 
 	// Succession says who leads after whom. Default Race: who comes first.
 	Succession Succession
-	// Priority counts with Succession Priority: the higher one leads.
+	// Priority counts with Succession ByPriority: the higher one leads.
 	Priority int
 	// MaxTerm ends a term after this time, in favour of whom the Succession
-	// names. Default 0: no limit.
+	// names. A candidate that is alone leads again after its Cooldown, and nobody
+	// does so meanwhile. Default 0: no limit.
 	MaxTerm time.Duration
 
 	// Probe is asked always, also before a campaign: the unhealthy don't run.
@@ -98,7 +100,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Cooldown, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)
 	if c.Prefix == "" {
-		c.Prefix = "mandate"
+		c.Prefix = defaultPrefix
 	}
 	if c.ID == "" {
 		c.ID = defaultID()

@@ -3,7 +3,6 @@ package elector
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,13 +50,13 @@ const inspectTimeout = 3 * time.Second
 // and removes them. What Redis refuses to tell is Unknown, no failure. The error
 // is for a bad name only.
 func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTime time.Duration) ([]Finding, error) {
-	prefix = cmp.Or(prefix, defaultPrefix)
 	named := election != ""
 	election = cmp.Or(election, "doctor")
-	if err := errors.Join(checkWord("the prefix", prefix, maxName, "{}"), checkWord("the election's name", election, maxName, "{}")); err != nil {
-		return nil, fmt.Errorf("elector: %w", err)
+	s, err := q.steering(prefix, election)
+	if err != nil {
+		return nil, err
 	}
-	keys := quorum.KeysOf(prefix, election)
+	keys := s.keys
 	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
 	d := &diagnosis{keys: keys, facts: facts, majority: q.nodes.Majority()}
 	d.lease = cmp.Or(leaseTime, leaseOf(facts), 10*time.Second)

@@ -163,16 +163,13 @@ const statusTimeout = 1500 * time.Millisecond
 // ErrUnreachable, with each node's trouble, when no majority answered; the
 // Status is then as complete as it can be.
 func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, error) {
-	if prefix == "" {
-		prefix = "mandate"
+	s, err := q.steering(prefix, election)
+	if err != nil {
+		return Status{}, err
 	}
-	if err := errors.Join(checkWord("the prefix", prefix, maxName, "{}"), checkWord("the election's name", election, maxName, "{}")); err != nil {
-		return Status{}, fmt.Errorf("elector: %w", err)
-	}
-	keys := quorum.KeysOf(prefix, election)
-	st, err := q.look(ctx, keys, election)
+	st, err := q.look(ctx, s.keys, election)
 	if err == nil && st.Leader != nil {
-		st.Leader.Since = q.since(ctx, keys, st.Leader.Token)
+		st.Leader.Since = q.since(ctx, s.keys, st.Leader.Token)
 	}
 	return st, err
 }
