@@ -160,6 +160,21 @@ func TestNodeThatForgotAbstainsForALease(t *testing.T) {
 	}
 }
 
+// The abstention is bounded in time, too, whoever wrote the marker and whatever
+// the node's clock did since.
+func TestAbstentionLapses(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		_ = p.redis[0].Set(p.keys.New, "by hand")
+		a := p.voter("a")
+		if tally := a.loses(); tally.Count(New) != 1 {
+			t.Errorf("%+v", tally.Answers)
+		}
+		time.Sleep(testLease + time.Millisecond)
+		a.wins(1)
+	})
+}
+
 // A bootstrap names the markers that it found. A node that forgot after that has
 // another one, and abstains.
 func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
