@@ -78,9 +78,10 @@ func parse(file string) (mutant, error) {
 	return m, nil
 }
 
-// apply makes the mistake in a copy of the module, or undoes it.
+// apply makes the mistake in a copy of the module, or undoes it. What stands
+// around the changed lines may have changed (-C0).
 func apply(dir string, m mutant, flags ...string) error {
-	cmd := exec.Command("git", append([]string{"apply"}, flags...)...)
+	cmd := exec.Command("git", append([]string{"apply", "-C0"}, flags...)...)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(m.patch)
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the copy is in no repository
 	if out, err := cmd.CombinedOutput(); err != nil {
