@@ -16,7 +16,8 @@ import (
 const demoLimit = 28 * time.Second
 
 func (a *app) demoCommand() *cobra.Command {
-	return &cobra.Command{
+	var onPage bool
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch an election, with everything that can go wrong: no Redis needed",
 		Long: `Three small Redis nodes and three candidates run inside this one process, and
@@ -25,10 +26,19 @@ a leader that is cut off, and a late write of an old leader. All times are
 measured while it runs. It takes some ten seconds; with --log-level debug it
 also shows what the candidates log.
 
+With --console the story is told again and again, on the page of mandate console
+(the address may follow; default ` + defaultConsole + `), until it is interrupted.
+
 Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
-		Example: "  mandate demo",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  mandate demo\n  mandate demo --console",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if onPage {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.usage(); err != nil {
 				return err
 			}
@@ -38,13 +48,20 @@ Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			err := playDemo(ctx, newPaper(a.stdout), log)
+			var err error
+			if onPage {
+				err = a.playConsole(ctx, append(args, defaultConsole)[0], log)
+			} else {
+				err = playDemo(ctx, newPaper(a.stdout), log)
+			}
 			if ctx.Err() != nil {
 				return &exitError{code: exitInterrupted, err: errors.New("interrupted"), quiet: true}
 			}
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&onPage, "console", false, "tell it on a page, until interrupted; an address to listen on may follow")
+	return cmd
 }
 
 // step is one scene of the demo. It returns what to say about it in the summary

@@ -23,21 +23,28 @@ func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 
-// token reads the file. A flag with the token itself would show in every list
-// of processes.
+// token reads the file.
 func (a *app) token(o httpFlags) string {
 	if o.tokenFile == "" {
 		return ""
 	}
-	b, err := os.ReadFile(o.tokenFile)
+	if o.addr == "" {
+		a.problem("--http-token-file is given without --http: give the address to listen on")
+		return ""
+	}
+	return a.secret("--http-token-file", o.tokenFile)
+}
+
+// secret reads a token from a file. A flag with the token itself would show in
+// every list of processes.
+func (a *app) secret(flag, file string) string {
+	b, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(b))
 	switch {
-	case o.addr == "":
-		a.problem("--http-token-file is given without --http: give the address to listen on")
 	case err != nil:
-		a.problem("--http-token-file: %v", err)
+		a.problem("%s: %v", flag, err)
 	case len(token) < 16:
-		a.problem("--http-token-file: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", o.tokenFile, len(token))
+		a.problem("%s: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", flag, file, len(token))
 	}
 	return token
 }

@@ -68,7 +68,7 @@ passes.`,
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.historyCommand(), a.lsCommand(),
-		a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
+		a.consoleCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
 		cmd.PreRunE = a.prepare(cmd.PreRunE)

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+const consoleHelp = `Serve one page that shows every election of the prefix, live: who leads, the
+lease, the candidates and their health, and the last terms with the reason of
+every end. With names, only those elections.
+
+Redis is asked only while somebody looks at the page: once a second for each
+election, the roll is called every ten seconds, whoever many look.
+
+Whoever can reach the port can read the page, so it is the loopback interface
+unless told otherwise. With --steer there are buttons to resign, transfer, pause
+and resume; they need the token that is printed, or that --token-file holds.
+
+Exit codes
+  0  ended by a signal
+  2  flags or arguments that can't work
+  1  anything else`
+
+// defaultConsole is where mandate console listens.
+const defaultConsole = "127.0.0.1:7481"
+
+type consoleFlags struct {
+	http, tokenFile string
+	steer           bool
+	hosts           []string
+}
+
+func (a *app) consoleCommand() *cobra.Command {
+	var o consoleFlags
+	cmd := &cobra.Command{
+		Use:   "console [NAME...]",
+		Short: "Serve a page that shows all elections, live",
+		Long:  consoleHelp,
+		Example: `  mandate console
+  mandate console --steer --token-file /run/secrets/console poller reports
+  ssh -L 7481:127.0.0.1:7481 HOST      then open http://127.0.0.1:7481`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.http, "http", defaultConsole, "`ADDR` to listen on; without a host it is the loopback interface")
+	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, for whoever has the token")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --steer (default: a new one, printed at the start)")
+	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` that the page is also asked for under, beside localhost and addresses; may be repeated")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		token := a.consoleToken(&o)
+		q, err := a.quorum()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = q.Close() }()
+		c, err := console.New(console.Config{
+			Quorum: q, Prefix: a.prefix, Elections: args, Token: token, Hosts: o.hosts, Logger: a.log,
+		})
+		if err != nil {
+			a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))
+			return a.usage()
+		}
+		l, err := electorhttp.Listen(cmd.Context(), o.http)
+		if err != nil {
+			return fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
+		}
+		a.announce(l, token, o.tokenFile == "")
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		context.AfterFunc(ctx, stop) // a second signal ends us at once
+		return c.Serve(ctx, l)
+	}
+	return cmd
+}
+
+// consoleToken is what the buttons need; empty without --steer.
+func (a *app) consoleToken(o *consoleFlags) string {
+	switch {
+	case !o.steer && o.tokenFile != "":
+		a.problem("--token-file is given without --steer: the page has no buttons then")
+		return ""
+	case !o.steer:
+		return ""
+	case o.tokenFile == "":
+		return rand.Text()
+	}
+	return a.secret("--token-file", o.tokenFile)
+}
+
+// announce prints where the page is. A token that is the user's own is not
+// repeated.
+func (a *app) announce(l net.Listener, token string, ours bool) {
+	fmt.Fprintf(a.stdout, "console: http://%s\n", l.Addr())
+	if token != "" && ours {
+		fmt.Fprintf(a.stdout, "token:   %s\n", token)
+	}
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
+		a.log.Warn("whoever can reach this address can read the page", slog.String("address", l.Addr().String()))
+	}
+}
+
+// stageConsole is the console of the demo's elections.
+func stageConsole(q *elector.Quorum, token string, log *slog.Logger) (*console.Console, error) {
+	return console.New(console.Config{Quorum: q, Prefix: defaultPrefix, Token: token, Logger: log})
+}

@@ -1,0 +1,179 @@
+// Package console is the page of `mandate console`: every election of a prefix,
+// live, and what an operator can do about it.
+//
+// One watch follows the elections for all viewers, and only while there are any.
+// It keeps the newest state of everything on a board; each viewer gets what
+// changed since it was served last, so a slow one skips what is outdated and
+// costs no memory. What comes from Redis may be hostile: it is bounded here, and
+// the page shows it as text only.
+package console
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+//go:embed page
+var page embed.FS
+
+// Config says what a Console shows, and to whom.
+type Config struct {
+	Quorum *elector.Quorum
+	Prefix string
+	// Elections are those to show. Default: all of the prefix.
+	Elections []string
+	// Token enables the buttons for whoever knows it. At least 16 bytes. Default:
+	// the page only shows.
+	Token string
+	// Hosts are names under which the page may be asked for, beside localhost and
+	// addresses: other names are those of a site that points its own name here,
+	// to read the page in its visitors' browsers.
+	Hosts []string
+	// MaxViewers are served at a time; one more is refused. Default 32.
+	MaxViewers int
+	Logger     *slog.Logger
+}
+
+// Bounds of what a client may cost.
+const (
+	leastToken   = 16
+	maxBody      = 4 << 10
+	maxOrders    = 4                // that are carried out at a time
+	orderTimeout = 30 * time.Second // for the next leader
+	writeTimeout = 5 * time.Second  // for a piece of a stream: a slower client is cut off
+	beatEvery    = 10 * time.Second // on a quiet stream
+	gather       = 50 * time.Millisecond
+)
+
+// Console serves the page. Make one with New.
+type Console struct {
+	cfg      Config
+	mux      *http.ServeMux
+	board    *board
+	audience *audience
+	orders   chan struct{}
+}
+
+// New makes a Console. It does no I/O.
+func New(cfg Config) (*Console, error) {
+	if cfg.Token != "" && len(cfg.Token) < leastToken {
+		return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken)
+	}
+	var problems []error
+	for _, name := range cfg.Elections {
+		if _, err := elector.New(cfg.Quorum, elector.Config{Election: name, Prefix: cfg.Prefix}); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	c := &Console{
+		cfg: cfg, mux: http.NewServeMux(), board: newBoard(),
+		audience: newAudience(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
+	}
+	for path, file := range map[string]string{
+		"/{$}": "console.html", "/console.css": "console.css", "/icon.svg": "icon.svg",
+		"/console.js": "console.js", "/card.js": "card.js", "/timeline.js": "timeline.js", "/orders.js": "orders.js", "/words.js": "words.js",
+	} {
+		c.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+file) })
+	}
+	c.mux.HandleFunc("GET /api/live", c.live)
+	for action, do := range actions {
+		c.mux.HandleFunc("POST /api/"+action, func(w http.ResponseWriter, r *http.Request) { c.order(w, r, action, do) })
+	}
+	return c, nil
+}
+
+// policy leaves the page its own script and style, and nothing else: were foreign
+// text ever taken for markup, it could still neither run nor load anything.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// ServeHTTP answers.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", policy)
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cache-Control", "no-store")
+	if !c.expected(r.Host) {
+		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/") && foreign(r) {
+		refuse(w, http.StatusForbidden, "asked by a page of another site")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	c.mux.ServeHTTP(w, r)
+}
+
+// expected tells whether somebody who means us would ask under this name.
+func (c *Console) expected(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return true
+	}
+	for _, h := range c.cfg.Hosts {
+		if strings.EqualFold(h, host) {
+			return true
+		}
+	}
+	return false
+}
+
+// foreign tells whether a browser says that a page of another site asks. It
+// could not read the answer, but would take a viewer's place.
+func foreign(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
+
+// shutdownTimeout is what requests under way get at the end.
+const shutdownTimeout = 2 * time.Second
+
+// Serve serves until ctx ends, and for at most 2 s more what is under way. It
+// closes the listener. The error is nil after ctx ended, or the listener's.
+func (c *Console) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.watch(ctx)
+	}()
+	server := electorhttp.NewServer(c)
+	server.BaseContext = func(net.Listener) context.Context { return ctx } // streams end with it
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var broken error
+	select {
+	case broken = <-served:
+	case <-ctx.Done():
+	}
+	cancel()
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer stop()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // cut off what is still under way
+	}
+	<-watched
+	return broken
+}

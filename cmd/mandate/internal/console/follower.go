@@ -1,0 +1,223 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const (
+	lookEvery  = time.Second            // and more often with a lease below 4 s,
+	lookLeast  = 250 * time.Millisecond // but no more than this
+	lookWithin = 1700 * time.Millisecond
+	lookPause  = 100 * time.Millisecond // at least, however much happens
+	rollEvery  = 10 * time.Second
+	rollSoon   = 400 * time.Millisecond // after a change
+	rollWithin = 2 * time.Second
+	// The terms are asked for at a change, and for some looks after it: the words
+	// about it follow the change itself.
+	recallFor   = 3
+	recallEvery = 15 // looks
+	rememberFor = time.Minute
+)
+
+// limits are how many questions all followers ask at a time: enough to hide the
+// round trips, little enough for the Redis that others work with.
+type limits struct{ looks, rolls chan struct{} }
+
+func newLimits() limits {
+	return limits{make(chan struct{}, 16), make(chan struct{}, 8)}
+}
+
+// ask runs a question when it is its turn.
+func ask(ctx context.Context, turns chan struct{}, within time.Duration, question func(context.Context)) {
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	question(ctx)
+}
+
+// follower keeps one election's parts of the board up to date.
+type follower struct {
+	c        *Console
+	election string
+	limits   limits
+
+	token  uint64        // of the newest leader that was seen
+	led    bool          // somebody led when last seen
+	lease  time.Duration // the longest that was left of its lease: the whole bar
+	recall int           // for how many looks the terms are asked for
+	looks  int
+
+	seen map[string]sighting // by incarnation; of rolls only
+}
+
+// sighting is when a candidate answered.
+type sighting struct {
+	elector.Candidate
+	at time.Time
+}
+
+func (f *follower) run(ctx context.Context) {
+	defer f.c.board.drop(f.election)
+	e, err := elector.New(f.c.cfg.Quorum, elector.Config{
+		Election: f.election, Prefix: f.c.cfg.Prefix, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil { // whoever may write to Redis can make such a key
+		f.c.board.set(kindStatus, f.election, status{Election: f.election, Nodes: []node{}, Error: words(err)})
+		<-ctx.Done()
+		return
+	}
+	changes := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { f.callRolls(ctx, changes) })
+	events := e.Observe(ctx)
+	tick := time.NewTimer(lookEvery)
+	defer tick.Stop()
+	f.recall = 1
+	for {
+		if f.look(ctx) {
+			select {
+			case changes <- struct{}{}:
+			default:
+			}
+		}
+		if !pause(ctx, lookPause) {
+			for range events { // until it has ended
+			}
+			return
+		}
+		// A bar that is looked at less often than the lease is renewed would jump.
+		tick.Reset(f.pace())
+		select {
+		case _, ok := <-events:
+			if ok {
+				f.recall = max(f.recall, recallFor)
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (f *follower) pace() time.Duration {
+	if !f.led {
+		return lookEvery
+	}
+	return min(lookEvery, max(f.lease/4, lookLeast))
+}
+
+// look asks who leads, and for the terms when they may have changed. True: there
+// is another leader, or none any more.
+func (f *follower) look(ctx context.Context) (changed bool) {
+	ask(ctx, f.limits.looks, lookWithin, func(asking context.Context) {
+		st, err := f.c.cfg.Quorum.Status(asking, f.c.cfg.Prefix, f.election)
+		if ctx.Err() != nil {
+			return
+		}
+		s := statusOf(f.election, st, err, time.Now())
+		changed = f.compare(st, err)
+		if s.Leader != nil {
+			s.Leader.LeaseMS = f.lease.Milliseconds()
+		}
+		f.c.board.set(kindStatus, f.election, s)
+	})
+	f.looks++
+	if f.recall == 0 && f.looks%recallEvery != 0 {
+		return changed
+	}
+	f.recall = max(0, f.recall-1)
+	ask(ctx, f.limits.looks, 2*lookWithin, func(asking context.Context) {
+		records, err := f.c.cfg.Quorum.History(asking, f.c.cfg.Prefix, f.election, mostTerms)
+		if ctx.Err() == nil {
+			f.c.board.set(kindTerms, f.election, termsOf(f.election, records, err))
+		}
+	})
+	return changed
+}
+
+// compare notes who leads.
+func (f *follower) compare(st elector.Status, err error) (changed bool) {
+	switch l := st.Leader; {
+	case l != nil && l.Token != f.token:
+		f.token, f.led, f.lease, changed = l.Token, true, l.Left, true
+	case l != nil:
+		f.led, f.lease, changed = true, max(f.lease, l.Left), !f.led
+	case err == nil:
+		f.led, changed = false, f.led
+	}
+	if changed {
+		f.recall = recallFor
+	}
+	return changed
+}
+
+// callRolls calls the roll now and then, and soon after each change.
+func (f *follower) callRolls(ctx context.Context, changes <-chan struct{}) {
+	for {
+		f.callRoll(ctx)
+		timer := time.NewTimer(rollEvery)
+		select {
+		case <-timer.C:
+		case <-changes:
+			pause(ctx, rollSoon) // who stepped down rests by now
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (f *follower) callRoll(ctx context.Context) {
+	ask(ctx, f.limits.rolls, rollWithin, func(asking context.Context) {
+		all, err := f.c.cfg.Quorum.Candidates(asking, f.c.cfg.Prefix, f.election)
+		if ctx.Err() == nil {
+			f.c.board.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
+		}
+	})
+}
+
+// rollOf is who answered, and who did so until a moment ago: one that hangs or is
+// cut off must not just disappear from the page.
+func (f *follower) rollOf(all []elector.Candidate, err error, now time.Time) roll {
+	r := roll{Election: f.election, Candidates: []candidate{}, Error: words(err)}
+	ids := map[string]bool{}
+	for i, c := range all {
+		if i >= mostCandidates {
+			r.Hidden++
+			continue
+		}
+		ids[c.ID] = true
+		f.seen[c.Incarnation] = sighting{c, now}
+		r.Candidates = append(r.Candidates, candidateOf(c, 0))
+	}
+	var silent []sighting
+	for incarnation, s := range f.seen {
+		switch {
+		case s.at.Equal(now):
+		case now.Sub(s.at) > rememberFor, ids[s.ID]: // the other one is its next life
+			delete(f.seen, incarnation)
+		default:
+			silent = append(silent, s)
+		}
+	}
+	slices.SortFunc(silent, func(a, b sighting) int { return b.at.Compare(a.at) })
+	for _, s := range silent {
+		if len(r.Candidates) < mostCandidates {
+			r.Candidates = append(r.Candidates, candidateOf(s.Candidate, now.Sub(s.at)))
+		}
+	}
+	return r
+}

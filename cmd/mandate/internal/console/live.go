@@ -1,0 +1,64 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// live is GET /api/live: everything as it is, then what changes.
+func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	if !c.audience.enter() {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "there are %d viewers already", c.audience.most)
+		return
+	}
+	defer c.audience.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
+	control := http.NewResponseController(w)
+	// A reader that stands still must not hold a goroutine for ever.
+	send := func(b []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // not every ResponseWriter can
+		_, err := w.Write(b)
+		return err == nil && control.Flush() == nil
+	}
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	ok := send([]byte("retry: 1000\n\n"))
+	for at := uint64(0); ok; {
+		var news []byte
+		var changed <-chan struct{}
+		if news, at, changed = c.board.after(at); len(news) > 0 && !send(news) {
+			return
+		}
+		select {
+		case <-changed:
+			// A change seldom comes alone, and the others fit into the same piece.
+			ok = pause(r.Context(), gather)
+		case <-beat.C:
+			ok = send([]byte("event: beat\ndata: {}\n\n")) // the page notices when it stays out
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+type failure struct {
+	Error string `json:"error"`
+}
+
+func refuse(w http.ResponseWriter, code int, format string, args ...any) {
+	reply(w, code, failure{fmt.Sprintf(format, args...)})
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // strings and numbers
+		panic("console: an answer that can't be encoded: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}

@@ -1,0 +1,204 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	goleak.VerifyTestMain(m)
+}
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+const (
+	token = "a-token-that-is-long-enough"
+	lease = 10 * time.Second
+)
+
+func newConsole(t *testing.T, cfg console.Config) *console.Console {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	if cfg.Prefix == "" {
+		cfg.Prefix = "mandate"
+	}
+	c, err := console.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask is a request as a browser on this page makes it; edit changes it.
+func ask(c http.Handler, method, path, body string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://127.0.0.1:7481"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	for _, e := range edit {
+		e(r)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	return w
+}
+
+func bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+// stage is a console in a bubble, on a Redis in memory, served on connections in
+// memory.
+type stage struct {
+	t     *testing.T
+	redis *electortest.Redis
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (s *stage) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conns:
+		return c, nil
+	case <-s.ended:
+		return nil, net.ErrClosed
+	}
+}
+func (s *stage) Close() error   { s.once.Do(func() { close(s.ended) }); return nil }
+func (s *stage) Addr() net.Addr { return &net.TCPAddr{} }
+
+func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *stage, c *console.Console)) {
+	t.Helper()
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		s := &stage{t: t, redis: r, conns: make(chan net.Conn), ended: make(chan struct{})}
+		cfg.Quorum = r.Quorum("console")
+		c := newConsole(t, cfg)
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- c.Serve(ctx, s) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
+		f(t, s, c)
+	})
+}
+
+// candidate takes part until the test ends.
+func (s *stage) candidate(election, id string) *elector.Elector {
+	s.t.Helper()
+	e, err := elector.New(s.redis.Quorum(id), elector.Config{
+		Election: election, ID: id, Advertise: id + ":80", Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	return e
+}
+
+// dial sends a request, and hands over the connection.
+func (s *stage) dial(request string) net.Conn {
+	client, server := net.Pipe() // without a buffer: who does not read holds the writer
+	s.conns <- server
+	go func() { _, _ = io.WriteString(client, request) }()
+	s.t.Cleanup(func() { client.Close() })
+	return client
+}
+
+const getLive = "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// view is what one viewer was told last.
+type view struct {
+	mu    sync.Mutex
+	parts map[string]map[string]any // by "kind election"
+	heard int
+	conn  net.Conn
+}
+
+func (s *stage) view() *view {
+	v := &view{parts: map[string]map[string]any{}, conn: s.dial(getLive)}
+	go func() {
+		kind := ""
+		lines := bufio.NewScanner(v.conn)
+		for lines.Scan() {
+			if k, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				kind = k
+			}
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				continue
+			}
+			var part map[string]any
+			if err := json.Unmarshal([]byte(data), &part); err != nil {
+				kind = "unreadable: " + data
+			}
+			name, _ := part["election"].(string)
+			v.mu.Lock()
+			v.heard++
+			v.parts[strings.TrimSpace(kind+" "+name)] = part
+			v.mu.Unlock()
+		}
+	}()
+	return v
+}
+
+// get is the value at a path of a part: get("status e", "leader", "id").
+func (v *view) get(part string, path ...string) any {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var at any = v.parts[part]
+	for _, p := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil
+		}
+		at = m[p]
+	}
+	return at
+}
+
+// list is get for an array.
+func (v *view) list(part, name string) []map[string]any {
+	var all []map[string]any
+	items, _ := v.get(part, name).([]any)
+	for _, i := range items {
+		m, _ := i.(map[string]any)
+		all = append(all, m)
+	}
+	return all
+}

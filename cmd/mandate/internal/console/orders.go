@@ -1,0 +1,149 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// order is the body of a POST.
+type order struct {
+	Election string `json:"election"`
+	To       string `json:"to,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
+}
+
+// done says what came of it.
+type done struct {
+	Said string `json:"said"`
+}
+
+// An action carries out an order, and says what came of it.
+type action func(context.Context, *Console, order) (string, error)
+
+var actions = map[string]action{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
+
+func resign(ctx context.Context, c *Console, o order) (string, error) {
+	h, err := c.cfg.Quorum.Resign(ctx, c.cfg.Prefix, o.Election, cmp.Or(o.Reason, "asked on the console"))
+	return handover(h), err
+}
+
+func transfer(ctx context.Context, c *Console, o order) (string, error) {
+	if o.To == "" {
+		return "", errors.New("to is missing: the id of a candidate")
+	}
+	h, err := c.cfg.Quorum.Transfer(ctx, c.cfg.Prefix, o.Election, o.To)
+	return handover(h), err
+}
+
+func pauseElection(ctx context.Context, c *Console, o order) (string, error) {
+	const longest = 366 * 24 * time.Hour
+	if o.ForMS < 0 || o.ForMS > longest.Milliseconds() {
+		return "", fmt.Errorf("for_ms is %d: give a time of at most a year, or 0 for no end", o.ForMS)
+	}
+	if most := 500; len(o.Reason) > most {
+		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), most)
+	}
+	return told("paused: nobody new is elected", c.cfg.Quorum.Pause(ctx, c.cfg.Prefix, o.Election, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
+}
+
+func resume(ctx context.Context, c *Console, o order) (string, error) {
+	return told("resumed", c.cfg.Quorum.Resume(ctx, c.cfg.Prefix, o.Election))
+}
+
+// told is what a majority of the nodes did, with the trouble of the others.
+func told(said string, err error) (string, error) {
+	if err == nil || errors.Is(err, elector.ErrUnreachable) {
+		return said, err
+	}
+	return said + "; " + words(err), nil
+}
+
+func handover(h elector.Handover) string {
+	if h.To.Token == 0 {
+		return ""
+	}
+	said := fmt.Sprintf("%s leads, token %d", tame(h.To.Candidate), h.To.Token)
+	if h.Gap > 0 {
+		said += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, tame(h.From.Candidate))
+	}
+	return said
+}
+
+// order is POST /api/<name>. The header that it must carry is one that no other
+// site can make a browser send: that keeps forged requests out.
+func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do action) {
+	if c.cfg.Token == "" {
+		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --steer")
+		return
+	}
+	if !authorized(r, c.cfg.Token) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+		refuse(w, http.StatusUnauthorized, "the token is wrong")
+		return
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "send Content-Type: application/json")
+		return
+	}
+	var o order
+	body := json.NewDecoder(r.Body)
+	body.DisallowUnknownFields()
+	if err := body.Decode(&o); err != nil {
+		refuse(w, http.StatusBadRequest, "not an order: %v", err)
+		return
+	}
+	if !c.board.knows(o.Election) {
+		refuse(w, http.StatusNotFound, "%q is no election that is shown here", o.Election)
+		return
+	}
+	select {
+	case c.orders <- struct{}{}:
+		defer func() { <-c.orders }()
+	default:
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "%d orders are being carried out: try again", maxOrders)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(orderTimeout + writeTimeout)) // not every ResponseWriter can
+	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
+	defer cancel()
+	said, err := do(ctx, c, o)
+	c.cfg.Logger.Info("order", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "said", said, "error", words(err))
+	answer(w, said, err)
+}
+
+func answer(w http.ResponseWriter, said string, err error) {
+	code := http.StatusOK
+	switch {
+	case err == nil:
+		reply(w, code, done{said})
+		return
+	case errors.Is(err, elector.ErrRefused), errors.Is(err, elector.ErrNoLeader):
+		code = http.StatusConflict
+	case errors.Is(err, elector.ErrUnreachable):
+		code = http.StatusBadGateway
+	default:
+		code = http.StatusBadRequest
+	}
+	refuse(w, code, "%s", strings.TrimPrefix(words(err), "refused: "))
+}
+
+// authorized compares in a time that depends neither on the content nor on the
+// length of what was sent.
+func authorized(r *http.Request, token string) bool {
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+}

@@ -1,0 +1,252 @@
+// One election on the page.
+import { Timeline, bad } from './timeline.js';
+import { attr, el, foreign, moment, plural, span, text, whole } from './words.js';
+
+const colours = 8;
+const few = 6; // terms that are shown until one asks for all
+let cards = 0;
+
+export class Card {
+  constructor(name, order) {
+    this.name = name;
+    this.colours = new Map();
+    this.id = `e${++cards}`;
+    this.toggle = el('button', 'toggle', foreign(name));
+    this.toggle.type = 'button';
+    this.badge = el('span', 'badge');
+    this.fact = {};
+    const facts = el('dl', 'facts', ...['leader', 'lease', 'leads for', 'token', 'candidates', 'Redis'].map((k) => this.makeFact(k)));
+    this.meter();
+    this.actions = el('div', 'actions');
+    this.actions.setAttribute('role', 'group');
+    this.actions.setAttribute('aria-label', `Steer ${name}`);
+    this.buttons = {};
+    for (const action of ['resign', 'transfer', 'pause', 'resume']) this.makeButton(action, order);
+    this.trouble = el('p', 'trouble');
+    this.timeline = new Timeline();
+    this.roll = table('Candidates', ['candidate', 'role', 'health', 'running']);
+    this.terms = table('Terms', ['leader', 'from', 'lasted', 'next after', 'end']);
+    this.more = el('button', 'more');
+    this.more.type = 'button';
+    this.more.addEventListener('click', () => this.drawTerms(!this.all));
+    this.terms.root.append(this.more);
+    this.nodes = el('p', 'nodes num');
+    this.panel = el('div', 'panel', el('div', 'tables', this.roll.root, this.terms.root), this.nodes);
+    const heading = el('h2', '', this.toggle);
+    heading.id = `${this.id}-name`;
+    this.panel.id = `${this.id}-panel`;
+    this.root = el('section', 'card', el('div', 'head', heading, this.badge, this.actions), facts, this.trouble, this.timeline.root, this.panel);
+    this.root.setAttribute('aria-labelledby', heading.id);
+    this.toggle.setAttribute('aria-controls', this.panel.id);
+    this.toggle.addEventListener('click', () => this.open(this.panel.hidden));
+    this.open(true);
+  }
+
+  makeFact(key) {
+    const value = el('dd', key === 'leader' ? '' : 'num');
+    this.fact[key] = value;
+    return el('div', `fact ${key.replace(' ', '-')}`, el('dt', '', key), value);
+  }
+
+  meter() {
+    this.fill = el('i');
+    this.bar = el('span', 'meter', this.fill);
+    for (const [k, v] of [['role', 'meter'], ['aria-label', `Lease of ${this.name}`], ['aria-valuemin', 0]]) this.bar.setAttribute(k, v);
+    this.left = el('span', 'left');
+    this.fact.lease.append(this.bar, this.left);
+  }
+
+  makeButton(action, order) {
+    const b = el('button', '', action);
+    b.type = 'button';
+    b.hidden = true;
+    b.addEventListener('click', () => order(action, this));
+    this.buttons[action] = b;
+    this.actions.append(b);
+  }
+
+  open(yes) {
+    this.panel.hidden = !yes;
+    this.toggle.setAttribute('aria-expanded', String(yes));
+  }
+
+  /** A colour for each candidate: the same in all elections, unless it is taken. */
+  colour = (id) => {
+    if (!this.colours.has(id)) {
+      const taken = new Set(this.colours.values());
+      let n = 0;
+      for (const c of id) n = (n * 31 + c.codePointAt(0)) % 9973;
+      while (taken.size < colours && taken.has(n % colours)) n++;
+      this.colours.set(id, n % colours);
+    }
+    return this.colours.get(id);
+  };
+
+  // --- news -------------------------------------------------------------------
+
+  onStatus(s) {
+    const before = this.status;
+    this.status = s;
+    this.heard = performance.now();
+    const words = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    this.badge.className = `badge ${s.leader && !s.error ? 'warn' : 'bad'}`;
+    this.badge.hidden = !words;
+    text(this.badge, words);
+    this.trouble.replaceChildren(...this.troubles(s));
+    const l = s.leader;
+    this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
+    text(this.fact.token, l ? String(l.token) : '–');
+    this.drawNodes(s.nodes);
+    this.tick();
+    const changed = before && !s.error && before.leader?.token !== l?.token;
+    return changed ? `${this.name}: ${l ? `${l.id} leads` : 'nobody leads'}` : '';
+  }
+
+  troubles(s) {
+    if (s.error) return [foreign(s.error)];
+    if (!s.paused) return [];
+    const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
+    return [`Paused ${until}, nobody new is elected: `, foreign(s.pause ?? '')];
+  }
+
+  drawNodes(nodes) {
+    const up = nodes.filter((n) => !n.error);
+    text(this.fact.Redis, `${up.length}/${nodes.length}`);
+    this.fact.Redis.className = up.length < nodes.length ? 'num ill' : 'num';
+    this.nodes.replaceChildren('Redis', ...nodes.map((n) => {
+      const words = n.error ? n.error : n.abstains_ms ? `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten` : `${n.rtt_ms.toFixed(1)} ms`;
+      return el('span', n.error || n.abstains_ms ? 'node ill' : 'node', foreign(n.name), ' ', foreign(words));
+    }));
+  }
+
+  onRoll(r) {
+    this.candidates = r.candidates;
+    const answer = r.candidates.filter((c) => !c.silent_ms);
+    const well = answer.filter((c) => c.healthy).length;
+    const odd = well < r.candidates.length;
+    text(this.fact.candidates, odd ? `${well}/${r.candidates.length} healthy` : plural(well, 'healthy', 'healthy'));
+    this.fact.candidates.className = odd || well === 0 ? 'num ill' : 'num';
+    this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c)));
+    const note = r.error || (r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'nobody answers');
+    text(this.roll.note, note);
+  }
+
+  candidateRows(c) {
+    const health = c.silent_ms ? ['bad', 'silent'] : c.healthy ? ['ok', 'ok'] : ['bad', 'ill'];
+    const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
+    const row = cells(this.roll.columns,
+      [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
+      [foreign(c.silent_ms ? 'was ' + c.role : c.role)], [el('span', health[0], health[1])],
+      [span(c.running_ms)]);
+    const words = c.silent_ms ? `no answer, last heard ${whole(c.silent_ms)} before this roll call` : c.detail;
+    return words ? [row, detail(words, this.roll.columns.length)] : [row];
+  }
+
+  onTerms(t) {
+    this.history = t.terms;
+    text(this.terms.note, t.error || (t.terms.length ? '' : 'no history yet'));
+    this.drawTerms(this.all);
+    this.tick();
+  }
+
+  drawTerms(all) {
+    this.all = all;
+    this.lasting = null;
+    const n = this.history.length;
+    this.terms.body.replaceChildren(...this.history.slice(0, all ? n : few).map((one) => this.termRow(one)));
+    text(this.more, all ? `Only the last ${few}` : `All ${n} terms`);
+    this.more.hidden = n <= few;
+  }
+
+  termRow(t) {
+    const lasted = el('span', '', t.current ? whole(this.now() - t.from) : t.from && t.until ? span(t.until - t.from) : '–');
+    if (t.current) this.lasting = { from: t.from, cell: lasted };
+    const end = t.current ? [el('span', 'ok', 'leads')] : [foreign(t.reason ?? '', bad(t) ? 'bad' : ''), t.detail ? foreign(t.detail, 'why') : ''];
+    return cells(this.terms.columns,
+      [swatch(this.colour(t.id)), foreign(t.id, 'id'), el('span', 'sub', `token ${t.token}`)],
+      [t.from ? moment(t.from) : '–'], [lasted], [t.gap_ms === undefined ? '' : span(t.gap_ms)], end);
+  }
+
+  // --- time -------------------------------------------------------------------
+
+  /** The console's clock, as far as it was told. */
+  now() {
+    return this.status ? this.status.now_ms + performance.now() - this.heard : Date.now();
+  }
+
+  /** What moves by itself between two answers. */
+  tick() {
+    const s = this.status;
+    if (!s) return;
+    const since = performance.now() - this.heard;
+    const l = s.leader;
+    const left = l ? Math.max(0, l.left_ms - since) : 0;
+    const share = l && l.lease_ms ? Math.min(1, left / l.lease_ms) : 0;
+    this.fill.style.transform = `scaleX(${share.toFixed(3)})`;
+    attr(this.bar, 'aria-valuemax', l ? l.lease_ms / 1000 : 1);
+    attr(this.bar, 'aria-valuenow', (left / 1000).toFixed(0));
+    attr(this.bar, 'aria-valuetext', l ? `${(left / 1000).toFixed(0)} seconds left unless renewed` : 'no leader');
+    this.bar.classList.toggle('low', share < 0.3);
+    text(this.left, l ? `${(left / 1000).toFixed(1)} s` : '–');
+    text(this.fact['leads for'], l?.for_ms ? whole(l.for_ms + since) : '–');
+    const now = this.now();
+    if (this.lasting) text(this.lasting.cell, whole(now - this.lasting.from));
+    if (this.history) this.timeline.draw(this.history, now, this.colour);
+  }
+
+  /** Which orders make sense now. */
+  allow(steer) {
+    const led = Boolean(this.status?.leader);
+    const paused = Boolean(this.status?.paused);
+    const heirs = (this.candidates ?? []).some((c) => heir(c));
+    const may = { resign: led, transfer: led && heirs, pause: !paused, resume: paused };
+    for (const [action, b] of Object.entries(this.buttons)) {
+      b.hidden = !steer || (action === 'pause' && paused) || (action === 'resume' && !paused);
+      b.disabled = !may[action];
+    }
+    this.actions.hidden = !steer;
+  }
+}
+
+/** Whether leadership can be handed to a candidate. */
+export function heir(c) {
+  return c.role === 'following' && c.healthy && !c.silent_ms;
+}
+
+function swatch(n) {
+  const s = el('i', `swatch c${n}`);
+  s.setAttribute('aria-hidden', 'true');
+  return s;
+}
+
+// The roles stand in the markup too: on a phone rows are laid out as blocks, and
+// browsers then forget that it is a table.
+function table(caption, columns) {
+  const body = el('tbody');
+  body.setAttribute('role', 'rowgroup');
+  const head = el('tr', '', ...columns.map((c) => role(el('th', c === 'candidate' || c === 'leader' ? 'wide' : '', c), 'columnheader')));
+  role(head, 'row');
+  const note = el('p', 'note');
+  const t = role(el('table', caption.toLowerCase(), el('caption', '', caption), role(el('thead', '', head), 'rowgroup'), body), 'table');
+  return { root: el('div', '', t, note), body, note, columns };
+}
+
+function role(e, name) {
+  e.setAttribute('role', name);
+  return e;
+}
+
+function cells(columns, ...contents) {
+  return role(el('tr', '', ...contents.map((c, i) => {
+    const td = role(el('td', i === 0 ? 'who' : `num ${columns[i].replace(' ', '-')}`, ...c), 'cell');
+    td.dataset.column = columns[i]; // a phone shows no head of the table
+    td.classList.toggle('empty', !td.textContent);
+    return td;
+  })), 'row');
+}
+
+function detail(words, columns) {
+  const td = role(el('td', 'detail', foreign(words)), 'cell');
+  td.colSpan = columns;
+  return role(el('tr', 'detail', td), 'row');
+}

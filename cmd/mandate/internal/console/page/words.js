@@ -1,0 +1,60 @@
+// How times, numbers and elements are written. Foreign text goes through
+// textContent alone: see `text`.
+
+/** A span of ms in a few characters, as the command writes it. */
+export function span(ms) {
+  if (ms < 0) return '-' + span(-ms);
+  if (ms < 1) return '<1 ms';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m ${two(s % 60)}s`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}h ${two((s / 60) % 60)}m`;
+  return `${Math.floor(s / 86400)}d ${two((s / 3600) % 24)}h`;
+}
+
+/** The same without tenths, for what counts up before one's eyes. */
+export function whole(ms) {
+  return ms < 60000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : span(ms);
+}
+
+function two(n) {
+  return String(Math.floor(n)).padStart(2, '0');
+}
+
+/** When it was: the time of day, and the date unless it was today. */
+export function moment(ms) {
+  const at = new Date(ms);
+  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  if (at.toDateString() === new Date().toDateString()) return clock;
+  return `${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock}`;
+}
+
+export function plural(n, one, many) {
+  return `${n} ${n === 1 ? one : many}`;
+}
+
+/** An element with a class and children; strings become text, never markup. */
+export function el(tag, cls, ...children) {
+  const e = document.createElement(tag);
+  if (cls) e.className = cls;
+  e.append(...children);
+  return e;
+}
+
+/** Foreign text: isolated, so that its direction can't reorder what is around it. */
+export function foreign(s, cls) {
+  const e = document.createElement('bdi');
+  if (cls) e.className = cls;
+  e.textContent = s;
+  return e;
+}
+
+/** Sets text only where it differs: a selection survives. */
+export function text(e, s) {
+  if (e.textContent !== s) e.textContent = s;
+}
+
+export function attr(e, name, value) {
+  if (e.getAttribute(name) !== String(value)) e.setAttribute(name, value);
+}

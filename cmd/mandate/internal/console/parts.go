@@ -1,0 +1,159 @@
+package console
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// What viewers get. Times are in milliseconds, and spans rather than instants
+// wherever only a span is known: a browser's clock is nobody's.
+type (
+	site struct {
+		Prefix  string `json:"prefix"`
+		Steer   bool   `json:"steer"` // the buttons work, with the token
+		Hidden  int    `json:"hidden,omitempty"`
+		Problem string `json:"problem,omitempty"` // the list may not be complete
+	}
+
+	gone struct {
+		Election string `json:"election"`
+	}
+
+	status struct {
+		Election    string  `json:"election"`
+		NowMS       int64   `json:"now_ms"` // since 1970, by this host
+		Leader      *leader `json:"leader"`
+		Paused      bool    `json:"paused"`
+		Pause       string  `json:"pause,omitempty"`
+		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
+		Nodes       []node  `json:"nodes"`
+		Error       string  `json:"error,omitempty"` // nobody can tell who leads
+	}
+
+	leader struct {
+		ID      string `json:"id"`
+		Address string `json:"address,omitempty"`
+		Token   uint64 `json:"token"`
+		ForMS   int64  `json:"for_ms,omitempty"` // 0: not known
+		LeftMS  int64  `json:"left_ms"`
+		LeaseMS int64  `json:"lease_ms"` // the longest that was left in this term
+	}
+
+	node struct {
+		Name       string  `json:"name"`
+		Error      string  `json:"error,omitempty"`
+		RTTMS      float64 `json:"rtt_ms"`
+		AbstainsMS int64   `json:"abstains_ms,omitempty"`
+	}
+
+	roll struct {
+		Election   string      `json:"election"`
+		Candidates []candidate `json:"candidates"`
+		Hidden     int         `json:"hidden,omitempty"`
+		Error      string      `json:"error,omitempty"`
+	}
+
+	candidate struct {
+		ID          string `json:"id"`
+		Incarnation string `json:"incarnation"`
+		Address     string `json:"address,omitempty"`
+		Version     string `json:"version,omitempty"`
+		Host        string `json:"host,omitempty"`
+		Role        string `json:"role"`
+		Healthy     bool   `json:"healthy"`
+		Detail      string `json:"detail,omitempty"`
+		Priority    int    `json:"priority,omitempty"`
+		RunningMS   int64  `json:"running_ms"`
+		SilentMS    int64  `json:"silent_ms,omitempty"` // it answered this long ago, and not now
+	}
+
+	terms struct {
+		Election string `json:"election"`
+		Terms    []term `json:"terms"` // newest first
+		Error    string `json:"error,omitempty"`
+	}
+
+	term struct {
+		Token   uint64 `json:"token"`
+		ID      string `json:"id"`
+		Current bool   `json:"current"`
+		From    int64  `json:"from,omitempty"`  // ms since 1970, by the leader's clock
+		Until   int64  `json:"until,omitempty"` // likewise
+		Reason  string `json:"reason,omitempty"`
+		Detail  string `json:"detail,omitempty"`
+		GapMS   *int64 `json:"gap_ms,omitempty"`
+	}
+)
+
+// Bounds of what viewers get: more is no use on a page, and whoever may write to
+// Redis must not be able to fill a browser.
+const (
+	mostShown      = 200 // elections
+	mostCandidates = 100 // of an election
+	mostTerms      = 40  // of an election
+	longest        = 300 // text
+)
+
+// tame bounds foreign text.
+func tame(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
+}
+
+// words are those of an error, for a person.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return tame(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "elector: "), "\n", "; "))
+}
+
+func statusOf(election string, st elector.Status, err error, now time.Time) status {
+	s := status{
+		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: words(err),
+		Paused: st.Paused, Pause: tame(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
+	}
+	for _, n := range st.Nodes {
+		s.Nodes = append(s.Nodes, node{
+			Name: n.Node, Error: tame(n.Error), RTTMS: float64(n.RTT.Microseconds()) / 1000, AbstainsMS: n.Abstains.Milliseconds(),
+		})
+	}
+	if l := st.Leader; l != nil {
+		s.Leader = &leader{ID: tame(l.Candidate), Address: tame(l.Advertise), Token: l.Token, LeftMS: l.Left.Milliseconds()}
+		if !l.Since.IsZero() {
+			s.Leader.ForMS = max(1, now.Sub(l.Since).Milliseconds())
+		}
+	}
+	return s
+}
+
+func candidateOf(c elector.Candidate, silent time.Duration) candidate {
+	return candidate{
+		ID: tame(c.ID), Incarnation: tame(c.Incarnation), Address: tame(c.Advertise), Version: tame(c.Version), Host: tame(c.Host),
+		Role: tame(c.Role), Healthy: c.Healthy, Detail: tame(c.Detail), Priority: c.Priority,
+		RunningMS: c.Running.Milliseconds(), SilentMS: silent.Milliseconds(),
+	}
+}
+
+func termsOf(election string, records []elector.TermRecord, err error) terms {
+	t := terms{Election: election, Terms: []term{}, Error: words(err)}
+	for _, r := range records {
+		one := term{Token: r.Token, ID: tame(r.Candidate), Current: r.Current, Reason: tame(string(r.Reason)), Detail: tame(r.Detail)}
+		if !r.From.IsZero() {
+			one.From = r.From.UnixMilli()
+		}
+		if !r.Until.IsZero() {
+			one.Until = r.Until.UnixMilli()
+		}
+		if r.Gap != 0 {
+			ms := r.Gap.Milliseconds()
+			one.GapMS = &ms
+		}
+		t.Terms = append(t.Terms, one)
+	}
+	return t
+}

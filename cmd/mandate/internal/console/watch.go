@@ -1,0 +1,171 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	linger     = 5 * time.Second  // the watch goes on for so long when nobody watches: a reload
+	listEvery  = 10 * time.Second // between two looks for new elections
+	listAgain  = 2 * time.Second  // after one that failed
+	listShare  = 50               // a look through a large Redis takes at most this part of the time
+	listWithin = 2 * time.Second
+)
+
+// audience counts the viewers.
+type audience struct {
+	mu      sync.Mutex
+	n, most int
+	changed chan struct{} // closed when the first one comes or the last one leaves
+}
+
+func newAudience(most int) *audience {
+	return &audience{most: most, changed: make(chan struct{})}
+}
+
+// enter is false when there are too many already.
+func (a *audience) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n >= a.most {
+		return false
+	}
+	a.n++
+	if a.n == 1 {
+		a.wake()
+	}
+	return true
+}
+
+func (a *audience) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.n--
+	if a.n == 0 {
+		a.wake()
+	}
+}
+
+// wake is called with the lock held.
+func (a *audience) wake() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+func (a *audience) there() (bool, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.n > 0, a.changed
+}
+
+// watch follows the elections while somebody looks, until ctx ends.
+func (c *Console) watch(ctx context.Context) {
+	for {
+		there, changed := c.audience.there()
+		if there {
+			c.watchFor(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watchFor follows them until nobody has looked for a while.
+func (c *Console) watchFor(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer c.board.clear()
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { c.follow(ctx) })
+	for {
+		there, changed := c.audience.there()
+		var over <-chan time.Time
+		if !there {
+			over = time.After(linger)
+		}
+		select {
+		case <-changed:
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow keeps a follower for each election that there is.
+func (c *Console) follow(ctx context.Context) {
+	followed := map[string]context.CancelFunc{}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	asks := newLimits()
+	for {
+		began := time.Now()
+		names, s, complete := c.names(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		c.board.set(kindSite, "", s)
+		there := map[string]bool{}
+		for _, name := range names {
+			there[name] = true
+			if followed[name] == nil {
+				one, stop := context.WithCancel(ctx)
+				followed[name] = stop
+				f := &follower{c: c, election: name, limits: asks, seen: map[string]sighting{}}
+				wg.Go(func() { f.run(one) })
+			}
+		}
+		for name, stop := range followed {
+			if complete && !there[name] {
+				stop()
+				delete(followed, name)
+			}
+		}
+		next := max(listEvery, listShare*time.Since(began))
+		if !complete {
+			next = listAgain
+		}
+		if !pause(ctx, next) {
+			return
+		}
+	}
+}
+
+// names are the elections to show. complete is false when some may be missing.
+func (c *Console) names(ctx context.Context) (names []string, s site, complete bool) {
+	s = site{Prefix: c.cfg.Prefix, Steer: c.cfg.Token != ""}
+	if len(c.cfg.Elections) > 0 {
+		return c.cfg.Elections, s, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	names, err := c.cfg.Quorum.Elections(ctx, c.cfg.Prefix)
+	s.Problem = words(err)
+	if len(names) > mostShown {
+		names, s.Hidden = names[:mostShown], len(names)-mostShown
+	}
+	return names, s, err == nil
+}
+
+// pause is false when ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
