@@ -177,7 +177,7 @@ func (c *cards) look() {
 // higher is whom a leader has to make room for, once it has answered the roll
 // call of this term.
 func (c *cards) higher(self Candidate, now time.Time) *entry {
-	if c.e.cfg.Succession != ByPriority {
+	if c.e.cfg.Succession != ByPriority || c.e.isPaused() {
 		return nil
 	}
 	return c.others.bully(self, c.e.cfg.Lease, now)

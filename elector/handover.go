@@ -32,12 +32,19 @@ func (q *Quorum) Resign(ctx context.Context, prefix, election, note string) (Han
 
 // Transfer is Resign in favour of the candidate with that id: for a quarter of
 // the lease the nodes elect nobody else. The error is ErrRefused also when that
-// candidate takes no part, is not healthy, or leads already; and when, in the
-// end, another one was elected.
+// candidate takes no part, is not healthy, or leads already; when the election is
+// paused; and when, in the end, another one was elected.
 func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Handover, error) {
 	s, err := q.steering(prefix, election)
 	if err != nil {
 		return Handover{}, err
+	}
+	st, err := q.look(ctx, s.keys, election)
+	if err != nil {
+		return Handover{}, err
+	}
+	if st.Paused {
+		return Handover{}, fmt.Errorf("%w: the election is paused (%s), and nobody new is elected: resume it first", ErrRefused, st.Pause)
 	}
 	all, err := s.candidates(ctx)
 	if err != nil {

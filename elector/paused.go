@@ -32,10 +32,7 @@ func (c *cards) confirmPause(ctx context.Context) {
 		return
 	}
 	*d = doubt{asked: time.Now()}
-	c.e.mu.Lock()
-	believed := c.e.paused != ""
-	c.e.mu.Unlock()
-	if believed {
+	if c.e.isPaused() {
 		select {
 		case c.e.nudged <- struct{}{}:
 		default:
@@ -61,6 +58,31 @@ func (e *Elector) sayPause(t quorum.Tally) {
 		return // a claim is told of the holder first: it can't tell
 	}
 	e.setPaused(note)
+}
+
+// renewedIn takes what a renewal told about a pause.
+func (e *Elector) renewedIn(t quorum.Tally) {
+	paused, note := 0, ""
+	for _, a := range t.Answers {
+		if a.Status == quorum.Mine && a.Note != "" {
+			paused, note = paused+1, a.Note
+		}
+	}
+	majority := e.quorum.nodes.Majority()
+	switch {
+	case paused >= majority:
+		e.setPaused(note)
+	case t.Count(quorum.Mine)-paused >= majority:
+		e.setPaused("")
+	}
+}
+
+// isPaused tells whether nobody new is elected, as far as is known: then a leader
+// makes room for nobody on its own account.
+func (e *Elector) isPaused() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.paused != ""
 }
 
 // setPaused says a pause once, and once that it is over.

@@ -133,6 +133,10 @@ func (s *service) hold() {
 		case <-s.term.asked:
 			s.term.end(s.term.request())
 		case <-s.longest:
+			if s.e.isPaused() {
+				s.longest = time.After(s.e.timing.RenewEvery)
+				continue
+			}
 			s.term.end(ReasonHandover, errMaxTerm)
 		case <-sick.worker:
 		case <-sick.candidate:
@@ -189,6 +193,7 @@ func (s *service) count(r renewal) {
 			e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
 			e.known.alive(r.tally)
 			e.setTrouble(trouble{})
+			e.renewedIn(r.tally)
 		}
 		elapsed, _ := e.clock.Since(r.sent)
 		s.next.Reset(max(0, e.timing.RenewEvery-elapsed))
@@ -289,16 +294,4 @@ func (s *service) release(ended *Ended) {
 	<-s.announced
 	e.voter.Announce(ev.encode(), "")
 	<-s.probing
-}
-
-// event describes a change of a term.
-func (e *Elector) event(k Kind, t *Term, ended *Ended) Event {
-	ev := Event{
-		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Advertise: e.cfg.Advertise,
-		Token: t.token, Time: time.Now().Round(0),
-	}
-	if ended != nil {
-		ev.Reason, ev.Detail = ended.Reason, ended.detail()
-	}
-	return ev
 }

@@ -282,3 +282,41 @@ func TestPauseNeedsAMajority(t *testing.T) {
 		}
 	})
 }
+
+// In a pause nobody new is elected: so nobody steps down for somebody new either,
+// unless an operator asks for it.
+func TestNobodyMakesRoomInAPause(t *testing.T) {
+	for name, change := range map[string]func(*elector.Config){
+		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
+		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.ByPriority, int(cfg.ID[0]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.start("a", change)
+				term := a.elected(3 * shortLease)
+				op := c.quorum("operator")
+				c.each(fault{deaf: true}, "a") // its renewals tell it
+				if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(shortLease / 2)
+				c.heal()
+				b := c.start("b", change)
+				b.quiet(6 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("nobody leads in the pause: %v", term.Err())
+				}
+				if _, err := op.Transfer(within(t, time.Minute), "", "orders", "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
+					t.Errorf("transfer in a pause: %v", err)
+				}
+				if !term.Valid() {
+					t.Fatalf("nobody leads in the pause: %v", term.Err())
+				}
+				if err := op.Resume(t.Context(), "", "orders"); err != nil {
+					t.Fatal(err)
+				}
+				b.elected(2 * shortLease)
+			})
+		})
+	}
+}

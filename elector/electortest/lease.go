@@ -153,9 +153,9 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 }
 
 // claimOf recognises an elector's claim: a script with five keys, the lock first,
-// and after them the lock value that is asked for.
+// and nine arguments, the lock value that is asked for first.
 func claimOf(cmd string, args []string) (lock string, b quorum.Ballot, ok bool) {
-	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) < 8 || args[1] != "5" {
+	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) != 2+5+9 || args[1] != "5" {
 		return "", b, false
 	}
 	b, err := quorum.ParseBallot(args[7])

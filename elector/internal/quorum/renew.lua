@@ -1,9 +1,9 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
--- KEYS lock fence new next
+-- KEYS lock fence new next pause
 -- ARGV value incarnation seq lease_ms token told heir keep_ms
--- -> {status, fence, holder}
+-- -> {status, fence, holder, note of a pause}
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's seat outlasts the lease: it goes first also when the leader dies.
 local function keep()
@@ -25,7 +25,7 @@ if mine == 'same' or mine == 'older' then
     redis.call('SET', KEYS[2], text(fence))
   end
   keep()
-  return {'mine', text(fence), ''}
+  return {'mine', text(fence), '', got[5] or ''}
 end
 if mine ~= 'nobody' then return {'taken', text(fence), got[1]} end
 -- Free. A counter above all that this term was told means that others have

@@ -60,6 +60,9 @@ func parseAnswer(v any, err error) Answer {
 	if len(fields) > 2 {
 		a.Holder, _ = fields[2].(string)
 	}
+	if len(fields) == 4 { // of a renewal
+		a.Note, _ = fields[3].(string)
+	}
 	if len(fields) > 6 {
 		a.Left = time.Duration(integer(fields[3])) * time.Millisecond
 		a.Waiters, a.Crowd = int(integer(fields[4])), int(integer(fields[5]))

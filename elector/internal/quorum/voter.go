@@ -227,7 +227,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir) Tally {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next}, func() []any {
+		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause}, func() []any {
 			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
 				heir.Incarnation, heir.Keep.Milliseconds()}
 		})

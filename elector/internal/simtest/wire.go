@@ -79,7 +79,7 @@ func (c command) election() (kind, [][]byte) {
 	switch {
 	case keys == 5 && len(argv) == 9:
 		return claim, argv
-	case keys == 4 && len(argv) == 8 && bytes.ContainsRune(argv[0], '/'): // a lock value
+	case keys == 5 && len(argv) == 8 && bytes.ContainsRune(argv[0], '/'): // a lock value
 		return renewal, argv
 	case keys == 4 && len(argv) > 3 && string(argv[3]) == "0":
 		return abandonment, argv
