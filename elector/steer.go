@@ -43,9 +43,10 @@ func (q *Quorum) Candidates(ctx context.Context, prefix, election string) ([]Can
 }
 
 // Pause keeps anybody new from being elected, for d, or until Resume when d is
-// 0. A leader that is there goes on, and makes room for another one only when it is
-// asked to. It outlives restarts of all candidates. It blocks for a round trip, at most 1.5 s; the error tells which nodes could not be
-// told, and matches ErrUnreachable when no majority could.
+// 0. A leader that is there goes on, and makes room for another one only when it
+// is asked to. A pause outlives restarts of all candidates. It blocks for two
+// round trips, at most 2.5 s; the error tells which nodes could not be told, and
+// matches ErrUnreachable when no majority could.
 func (q *Quorum) Pause(ctx context.Context, prefix, election string, d time.Duration, reason string) error {
 	s, err := q.steering(prefix, election)
 	if err != nil {
