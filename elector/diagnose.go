@@ -171,9 +171,9 @@ func (d *diagnosis) election(name string) {
 	case !trace:
 		d.add("", "leader", Warn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
 	case st.Paused:
-		d.add("", "leader", Warn, "", "nobody leads: the election is paused")
+		d.add("", "leader", Warn, "mandate resume "+name, "nobody leads: the election is paused")
 	default:
-		d.add("", "leader", Warn, "start a candidate; if some run, read in their logs why they do not lead", "nobody leads")
+		d.add("", "leader", Warn, "ask who takes part, and why they do not lead: mandate candidates "+name+"; nobody there: start one", "nobody leads")
 	}
 }
 

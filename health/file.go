@@ -23,7 +23,7 @@ func FileAge(path string, limit time.Duration) Probe {
 		}
 		info, err := os.Stat(path)
 		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s does not exist: %w", path, os.ErrNotExist)
+			return fmt.Errorf("%s: %w", path, os.ErrNotExist) // "file does not exist"
 		}
 		if err != nil {
 			return err

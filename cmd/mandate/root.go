@@ -170,12 +170,24 @@ func (a *app) urls() []string {
 	return urls
 }
 
+// holdsTwo finds the list of MANDATE_REDIS where one URL belongs. go-redis would
+// take its second half for a database.
+func holdsTwo(url string) bool {
+	_, rest, comma := strings.Cut(url, ",")
+	return comma && strings.Contains(rest, "://")
+}
+
 // candidate makes the quorum and an elector on it; neither does I/O. What is
 // wrong with the URLs or the configuration is added to the problems, and the
 // usage error returned.
 func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Quorum, *elector.Elector, error) {
 	cfg.Prefix, cfg.Logger = a.prefix, a.log
-	q, err := elector.Open(a.urls()...)
+	urls := a.urls()
+	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
+		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
+		urls = []string{defaultRedis} // so that the rest is looked at all the same
+	}
+	q, err := elector.Open(urls...)
 	if err != nil {
 		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
 		// Another quorum, so that the configuration is looked at all the same.

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+const root = "../.."
+
+// What the documents, the unit and the manifest tell people to type exists.
+func TestDocumentsNameRealCommands(t *testing.T) {
+	files := documents(t)
+	if len(files) < 6 {
+		t.Fatalf("only %d documents found: %q", len(files), files)
+	}
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range invocations(string(text)) {
+			seen++
+			if problem := unknownIn(line); problem != "" {
+				t.Errorf("%s: %q: %s", file, line, problem)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("only %d invocations were found in %d documents: is the search still right?", seen, len(files))
+	}
+}
+
+// A checker that finds nothing wrong must be able to.
+func TestDocumentCheckFindsWrongCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"mandate elect NAME":                      "elect",
+		"mandate status NAME --nosuch":            "--nosuch",
+		"mandate resign NAME --to ID":             "--to",
+		"mandate run --election x -- cmd --batch": "",
+		"mandate status NAME --json":              "",
+		"mandate --redis URL status NAME":         "",
+		"mandate history NAME -n 3":               "",
+		"mandate history NAME -x 3":               "-x",
+	} {
+		if got := unknownIn(line); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	text := "a\n`mandate ls`, and\n```console\n$ mandate run --election x \\\n    --once -- y &\nmandate resign: no leader\n$ A=b mandate ls --json | jq\n```\n"
+	want := []string{"mandate ls", "mandate run --election x      --once -- y &", "mandate ls --json "}
+	if got := invocations(text); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Links between the documents lead somewhere.
+func TestDocumentLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#([^)]+))?\)`)
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := filepath.Join(filepath.Dir(file), m[1])
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			if m[2] == "" {
+				continue
+			}
+			if text, err := os.ReadFile(target); err != nil || !hasHeading(string(text), m[2]) {
+				t.Errorf("%s: %s has no heading %q (%v)", file, m[1], m[2], err)
+			}
+		}
+	}
+}
+
+func hasHeading(text, anchor string) bool {
+	for line := range strings.Lines(text) {
+		if head := strings.TrimLeft(line, "#"); head != line {
+			slug := regexp.MustCompile(`[^\w -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(head)), "")
+			if strings.ReplaceAll(slug, " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestKubernetesManifestRunsMandate(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/kubernetes/reports.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					Containers []struct{ Command []string }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	containers := deployment.Spec.Template.Spec.Containers
+	if len(containers) != 1 {
+		t.Fatalf("%d containers", len(containers))
+	}
+	if problem := unknownIn(strings.Join(containers[0].Command, " ")); problem != "" {
+		t.Error(problem)
+	}
+}
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*.yml", "docs/systemd/*.service"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+var (
+	// In the text `mandate ...`; in a listing or a unit: at a prompt, or after ExecStart=.
+	inText    = regexp.MustCompile("`(mandate [^`]+)`")
+	inListing = regexp.MustCompile(`(?m)^ *(?:\$ (?:\w+=\S+ )*|ExecStart=\S*/)(mandate [^\n|;>#]+)`)
+)
+
+func invocations(text string) []string {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	var lines []string
+	for _, re := range []*regexp.Regexp{inText, inListing} {
+		for _, m := range re.FindAllStringSubmatch(text, -1) {
+			lines = append(lines, m[1])
+		}
+	}
+	return lines
+}
+
+// unknownIn tells what of an invocation doesn't exist: its command, or a flag
+// of it that stands before "--".
+func unknownIn(line string) string {
+	words := strings.Fields(line)[1:]
+	for i, w := range words {
+		if w == "--" {
+			words = words[:i]
+			break
+		}
+	}
+	top := newRoot(io.Discard, io.Discard)
+	cmd, _, err := top.Find(words)
+	switch {
+	case err != nil:
+		return err.Error()
+	case cmd == top:
+		return "there is no command " + strings.Join(words, " ")
+	}
+	for _, w := range words {
+		if name, _, _ := strings.Cut(strings.TrimLeft(w, "-"), "="); strings.HasPrefix(w, "-") && flagOf(cmd, w, name) == nil {
+			return w + " is no flag of " + cmd.CommandPath()
+		}
+	}
+	return ""
+}
+
+func flagOf(cmd *cobra.Command, word, name string) *pflag.Flag {
+	cmd.InitDefaultHelpFlag()
+	if !strings.HasPrefix(word, "--") {
+		return cmd.Flags().ShorthandLookup(name)
+	}
+	if f := cmd.Flag(name); f != nil {
+		return f
+	}
+	return cmd.InheritedFlags().Lookup(name)
+}
