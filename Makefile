@@ -14,6 +14,9 @@ FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
 MUTANT    ?=
+SIMMINUTES ?= 1
+SIMRUNS    ?= 1000000
+SIMSEED    ?= 0
 COUNT     ?= 1
 BENCH     ?= .
 TIMEOUT   ?= 10m
@@ -134,6 +137,11 @@ chaos: ## break real elections on purpose for a while, and prove the journal (CH
 	$(find_race)
 	set -x
 	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -run Chaos $(TESTFLAGS) ./elector/internal/chaos
+
+.PHONY: sim
+sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seeds from SIMSEED=n on (0: new ones)
+	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/internal/simtest \
+		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.for=$$(awk 'BEGIN { print int($(SIMMINUTES) * 60) }')s
 
 .PHONY: mutants
 mutants: ## make each known mistake once, and show which test notices (MUTANT=regexp TESTFLAGS=-short), 4 minutes

@@ -1,18 +1,28 @@
 package quorum_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// TestMain keeps go-redis from printing every refused connection.
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	goleak.VerifyTestMain(m)
+}
 
 func TestBallotIsTheDocumentedLine(t *testing.T) {
 	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Advertise: "http://h:1/?a=b", Token: 12}

@@ -10,6 +10,7 @@ import (
 // step is one action of a schedule.
 type step struct {
 	at   time.Duration
+	kind string // of the fault that it begins; "": it ends one
 	name string
 	do   func(*Sim)
 }
@@ -20,6 +21,7 @@ type planner struct {
 	sim    *Sim
 	rng    *rand.Rand
 	at     time.Duration
+	kind   string // of the fault that is being planned
 	steps  []step
 	forgot []time.Duration // when nodes forget
 }
@@ -30,12 +32,14 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	end := time.Duration(s.o.Minutes * float64(time.Minute))
 	faults := []struct {
 		weight int
+		kind   string
 		plan   func()
 	}{
-		{14, p.linkFault}, {6, p.partition}, {8, p.nodeFault}, {8, p.crashNode},
-		{12, p.pause}, {5, p.wallStep}, {2, p.noBoot},
-		{6, p.resign}, {6, p.shutdown}, {4, p.crash},
-		{8, p.probe}, {8, p.work}, {5, p.forge}, {8, p.squeeze}, {8, p.amnesia},
+		{14, "way", p.linkFault}, {6, "partition", p.partition}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
+		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
+		{6, "resignation", p.resign}, {6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash},
+		{8, "probe", p.probe}, {8, "work", p.work}, {5, "forged messages", p.forge},
+		{8, "squeeze: slow, then cut off", p.squeeze}, {8, "amnesia: one of a bare majority forgets", p.amnesia},
 	}
 	total := 0
 	for _, f := range faults {
@@ -45,13 +49,14 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 		n := rng.IntN(total)
 		for _, f := range faults {
 			if n -= f.weight; n < 0 {
+				p.kind = f.kind
 				f.plan()
 				break
 			}
 		}
 	}
 	// Requests have dice of their own: the faults of a seed stay what they were.
-	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6))}
+	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "question to all"}
 	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
 		q.ask()
 	}
@@ -73,7 +78,7 @@ func (p *planner) span() time.Duration {
 }
 
 func (p *planner) add(do func(*Sim), format string, args ...any) {
-	p.steps = append(p.steps, step{at: p.at, name: fmt.Sprintf(format, args...), do: do})
+	p.steps = append(p.steps, step{at: p.at, kind: p.kind, name: fmt.Sprintf(format, args...), do: do})
 }
 
 // later adds what ends a fault.
@@ -135,6 +140,7 @@ func (p *planner) linkFault() {
 		{"is reset", func(*link) {}},
 	}
 	k := kinds[p.rng.IntN(len(kinds))]
+	p.kind = "way " + k.name
 	cut := p.rng.IntN(2) == 0
 	var hit []*link
 	p.add(func(s *Sim) {
@@ -199,6 +205,7 @@ func (p *planner) nodeFault() {
 	nodes, d := p.some(count), p.span()
 	if p.rng.IntN(3) == 0 {
 		msg := []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."}[p.rng.IntN(2)]
+		p.kind = "node answers with an error"
 		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError(msg) }) }, "nodes %v say %s", nodes, msg)
 		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError("") }) }, "nodes %v answer again", nodes)
 		return
@@ -206,6 +213,7 @@ func (p *planner) nodeFault() {
 	hang := func(on bool) func(*Sim) {
 		return func(s *Sim) { s.net.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
 	}
+	p.kind = "node hangs"
 	p.add(hang(true), "nodes %v hang", nodes)
 	p.later(d, hang(false), "nodes %v go on", nodes)
 }
@@ -223,6 +231,9 @@ func (p *planner) crashNode() {
 		d = time.Millisecond // restarted at once
 	}
 	empty := p.rng.IntN(2) == 0 && p.mayForget(p.at+d)
+	if p.kind = "node crashes, keeps its data"; empty {
+		p.kind = "node crashes, forgets"
+	}
 	p.add(func(s *Sim) { s.crash(s.nodes[n]) }, "node %d crashes", n)
 	p.later(d, func(s *Sim) { s.restart(s.nodes[n], empty) }, "node %d restarts (empty %v)", n, empty)
 }

@@ -12,8 +12,8 @@ import (
 func (p *planner) pause() {
 	who, d, suspend := p.whom(), p.span(), p.rng.IntN(2) == 0
 	var slept time.Duration
-	if suspend {
-		slept = d
+	if p.kind = "candidate is paused"; suspend {
+		slept, p.kind = d, "candidate is suspended"
 	}
 	var hit *proc
 	p.add(func(s *Sim) { hit = s.find(who).proc.Load(); hit.pause() }, "%s is paused for %v (suspend %v)", name(who), d, suspend)
@@ -67,6 +67,7 @@ func (p *planner) crash() {
 func (p *planner) probe() {
 	who, mode, d, work := p.whom(), p.rng.Int32N(probeModes), p.span(), p.rng.IntN(2) == 0
 	var hit *probe
+	p.kind = "probe is " + probeWords[mode]
 	p.add(func(s *Sim) {
 		q := s.find(who).proc.Load()
 		if hit = q.probe; work {
@@ -79,6 +80,7 @@ func (p *planner) probe() {
 
 func (p *planner) work() {
 	who, mode := p.whom(), p.rng.Int32N(workModes)
+	p.kind = "work is " + workWords[mode]
 	p.add(func(s *Sim) { s.find(who).proc.Load().mode.Store(mode) }, "%s: work to mode %d", name(who), mode)
 }
 

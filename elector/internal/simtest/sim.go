@@ -62,6 +62,7 @@ type Report struct {
 	Refused    int           // writes of superseded terms that the fenced register refused
 	Recovery   time.Duration // from the end of the faults to a leader
 	Ends       map[string]int
+	Faults     map[string]int // begun, by kind
 	Violations []string
 	History    []string
 }
@@ -102,6 +103,7 @@ type Sim struct {
 	renewals  int
 	refused   int // writes of superseded terms
 	ends      map[string]int
+	faults    map[string]int // of the goroutine of run
 	kinds     map[string]int // of violations
 	broken    []string
 	snapshot  []string
@@ -123,7 +125,7 @@ func newSim(o Options) *Sim {
 	plan := rand.New(rand.NewPCG(o.Seed, 1))
 	s := &Sim{
 		o: o, keys: quorum.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
-		rng: rand.New(rand.NewPCG(o.Seed, 2)), ends: map[string]int{}, kinds: map[string]int{},
+		rng: rand.New(rand.NewPCG(o.Seed, 2)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
 	s.t = timings(plan)
@@ -171,6 +173,9 @@ func (s *Sim) run() {
 		}
 		s.until(s.start.Add(st.at))
 		s.history.addf("%s", st.name)
+		if st.kind != "" {
+			s.faults[st.kind]++
+		}
 		st.do(s)
 		synctest.Wait()
 		s.look()
@@ -239,7 +244,7 @@ func (s *Sim) report() Report {
 	defer s.mu.Unlock()
 	r := Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
-		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Violations: s.broken, History: s.snapshot,
+		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
 	}
 	return r
 }

@@ -12,6 +12,7 @@ var (
 	runsFlag    = flag.Int("sim.runs", 6, "how many seeds TestSimulation runs")
 	firstFlag   = flag.Uint64("sim.first", 1, "the first seed of TestSimulation; 0: by the time of day")
 	strictFlag  = flag.Bool("sim.strict", false, "see Options.Strict")
+	forFlag     = flag.Duration("sim.for", 0, "run no new seed of TestSimulation after this (real) time; 0: no bound")
 	minutesFlag = flag.Float64("sim.minutes", 3, "virtual minutes of faults per seed")
 )
 
@@ -37,7 +38,7 @@ func complain(t *testing.T, r Report) {
 }
 
 // TestSimulation runs the same seeds every time unless told otherwise: a change
-// is judged by what it changes. New seeds are for long runs (-sim.first=0).
+// is judged by what it changes. New seeds are for long runs (make sim).
 func TestSimulation(t *testing.T) {
 	first, runs := *firstFlag, *runsFlag
 	if first == 0 {
@@ -46,22 +47,15 @@ func TestSimulation(t *testing.T) {
 	if *seedFlag != 0 {
 		first, runs = *seedFlag, 1
 	}
-	var virtual, worst time.Duration
-	terms, renewals, refused, ends := 0, 0, 0, map[string]int{}
-	for i := range uint64(runs) {
+	sum := newTotals()
+	for i := uint64(0); i < uint64(runs) && !sum.enough(*forFlag); i++ {
 		r := Run(t, Options{Seed: first + i, Minutes: *minutesFlag, Mode: modeOf(first + i), Strict: *strictFlag})
 		complain(t, r)
-		virtual += r.Virtual
-		terms += r.Terms
-		renewals += r.Renewals
-		refused += r.Refused
-		worst = max(worst, r.Recovery*1000/r.Lease)
-		for k, n := range r.Ends {
-			ends[k] += n
+		if sum.add(r) {
+			t.Logf("so far: %s", sum)
 		}
 	}
-	t.Logf("seeds %d to %d: %.1f virtual hours, %d terms, %d renewals, %d late writes refused, ends %v, slowest recovery %.3f leases",
-		first, first+uint64(runs)-1, virtual.Hours(), terms, renewals, refused, ends, float64(worst)/1000)
+	t.Logf("seeds %d to %d: %s%s", first, first+uint64(sum.seeds)-1, sum, sum.tables())
 }
 
 // TestRegressions replays the seeds that once showed something.

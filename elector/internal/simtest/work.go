@@ -22,6 +22,8 @@ const (
 	probeModes
 )
 
+var probeWords = [probeModes]string{"passing", "failing", "hanging", "flapping", "slow", "panicking"}
+
 // probe is one whose answers the schedule decides.
 type probe struct {
 	proc *proc
@@ -93,6 +95,8 @@ const (
 	workModes
 	draining // takes most of the drain time-out; in the quiet end only
 )
+
+var workWords = [workModes]string{"prompt", "lazy", "stubborn", "early", "broken", "resigning"}
 
 var errWork = errors.New("the work failed")
 

@@ -1,0 +1,84 @@
+package simtest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// totals add up what simulations did.
+type totals struct {
+	began, said                             time.Time
+	seeds, terms, renewals, refused, broken int
+	virtual, worst                          time.Duration // worst: the longest recovery, for a lease of one second
+	modes, sizes, leases, ends, faults      map[string]int
+}
+
+func newTotals() *totals {
+	return &totals{
+		began: time.Now(), said: time.Now(),
+		modes: map[string]int{}, sizes: map[string]int{}, leases: map[string]int{}, ends: map[string]int{}, faults: map[string]int{},
+	}
+}
+
+// enough tells whether the real time is over.
+func (s *totals) enough(limit time.Duration) bool { return limit > 0 && time.Since(s.began) > limit }
+
+// add takes a report, and tells every minute that it is time to say something.
+func (s *totals) add(r Report) bool {
+	s.seeds++
+	s.virtual += r.Virtual
+	s.terms += r.Terms
+	s.renewals += r.Renewals
+	s.refused += r.Refused
+	s.broken += len(r.Violations)
+	s.worst = max(s.worst, time.Duration(float64(r.Recovery)/r.Lease.Seconds()))
+	s.modes[r.Mode.String()]++
+	s.sizes[fmt.Sprintf("%d nodes", r.Nodes)]++
+	s.leases[r.Lease.String()]++
+	for k, n := range r.Ends {
+		s.ends[k] += n
+	}
+	for k, n := range r.Faults {
+		s.faults[k] += n
+	}
+	if time.Since(s.said) < time.Minute {
+		return false
+	}
+	s.said = time.Now()
+	return true
+}
+
+func (s *totals) String() string {
+	took := time.Since(s.began)
+	faults := 0
+	for _, n := range s.faults {
+		faults += n
+	}
+	return fmt.Sprintf("%.1f virtual hours in %.1f minutes (%.0f hours per minute), %d faults, %d terms, %d renewals, %d late writes refused, slowest recovery %.2f leases, VIOLATIONS: %d",
+		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), faults, s.terms, s.renewals, s.refused, s.worst.Seconds(), s.broken)
+}
+
+// tables are the counts by kind, the largest first.
+func (s *totals) tables() string {
+	var b strings.Builder
+	for _, t := range []struct {
+		title  string
+		counts map[string]int
+	}{
+		{"simulations by mode", s.modes}, {"by nodes", s.sizes}, {"by lease", s.leases},
+		{"faults by kind", s.faults}, {"terms by how they ended", s.ends},
+	} {
+		fmt.Fprintf(&b, "\n%s:", t.title)
+		keys := slices.SortedFunc(maps.Keys(t.counts), func(x, y string) int {
+			return cmp.Or(cmp.Compare(t.counts[y], t.counts[x]), cmp.Compare(x, y))
+		})
+		for _, k := range keys {
+			fmt.Fprintf(&b, "\n  %7d  %s", t.counts[k], k)
+		}
+	}
+	return b.String()
+}
