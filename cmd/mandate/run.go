@@ -145,6 +145,11 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job) error {
 	}
 }
 
+// echo is how soon after the first signal another one is the same request: a
+// wrapper that signals us and our process group (timeout, npm) would else have
+// the command killed, with no grace.
+const echo = 500 * time.Millisecond
+
 // onSignals makes the first signal stop the program well, and the second one
 // fast. The returned function ends that.
 func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
@@ -157,14 +162,18 @@ func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
 	}
 	done := make(chan struct{})
 	go func() {
-		for n := 1; ; n++ {
+		var first time.Time
+		hurried := false
+		for {
 			select {
 			case s := <-sigs:
-				switch n {
-				case 1:
+				switch {
+				case first.IsZero():
+					first = time.Now()
 					a.log.Info("shutting down", "signal", s.String())
 					stop()
-				case 2:
+				case !hurried && time.Since(first) >= echo:
+					hurried = true
 					a.log.Warn("second signal: killing the command now", "signal", s.String())
 					close(hurry)
 				}

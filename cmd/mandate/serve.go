@@ -89,7 +89,8 @@ func (a *app) serveCommand() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
 		defer stop()
-		context.AfterFunc(ctx, stop) // a second signal ends us at once
+		// A second signal ends us at once, an echo of the first doesn't.
+		context.AfterFunc(ctx, func() { time.AfterFunc(echo, stop) })
 		return w.beside(func() error {
 			err := e.Run(ctx, s.work)
 			if errors.Is(err, elector.ErrPermanent) {
