@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os/exec"
+	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -344,5 +346,73 @@ func BenchmarkIsLeader(b *testing.B) {
 	}
 	if yes.Load() == 0 {
 		b.Fatal("never the leader")
+	}
+}
+
+// BenchmarkFollower: what a follower holds beyond the quorum that it shares.
+func BenchmarkFollower(b *testing.B) {
+	const followers = 1000
+	addr, _ := benchServer(b)
+	leader := benchQuorum(b, []string{addr})
+	shared := benchQuorum(b, []string{addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	b.Cleanup(func() { cancel(); wg.Wait() })
+	work := func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }
+	run := func(q *elector.Quorum, election int) *elector.Elector {
+		e, err := elector.New(q, elector.Config{
+			Election: fmt.Sprint("shard-", election), Lease: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		wg.Go(func() { _ = e.Run(ctx, work) })
+		return e
+	}
+	for i := range followers {
+		for e := run(leader, i); !e.IsLeader(); {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	run(shared, 0) // its connections are there
+	time.Sleep(time.Second)
+	heap, goroutines := held()
+	for b.Loop() {
+		for i := 1; i < followers; i++ {
+			run(shared, i)
+		}
+		time.Sleep(3 * time.Second) // all have claimed once and wait
+		h, g := held()
+		b.ReportMetric(float64(h-heap)/(followers-1), "heap-B/follower")
+		b.ReportMetric(float64(g-goroutines)/(followers-1), "goroutines/follower")
+	}
+}
+
+func held() (heap, goroutines int64) {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc), int64(runtime.NumGoroutine())
+}
+
+// BenchmarkRequests: a renewal is one request per node; they come every quarter of
+// the lease.
+func BenchmarkRequests(b *testing.B) {
+	for _, n := range []int{1, 3, 5} {
+		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
+			const lease = time.Second
+			addrs, _ := benchServers(b, n)
+			terms := benchCandidates(b, addrs, 1, elector.Config{Election: "requests", Lease: lease})
+			<-terms
+			c := redis.NewClient(&redis.Options{Addr: addrs[n-1]})
+			defer func() { _ = c.Close() }()
+			for b.Loop() {
+				time.Sleep(lease / 8)
+				before := evals(b, c)
+				time.Sleep(4 * lease)
+				b.ReportMetric(float64(evals(b, c)-before)/16, "requests/renewal/node")
+			}
+		})
 	}
 }

@@ -13,10 +13,13 @@ import (
 // Timing of the waiters. A timer of an idle Go process is no finer than about
 // 1 ms.
 const (
-	frontRowLead = 2 * time.Millisecond   // between telling the front row and all others
-	slot         = time.Millisecond       // between two claims of the front row, at least
-	rowAhead     = 5 * time.Millisecond   // what the others leave to the front row
-	perFollower  = 100 * time.Microsecond // by which the others spread
+	frontRowLead = 2 * time.Millisecond // between telling the front row and all others
+	slot         = time.Millisecond     // between two claims of the front row, at least
+	// A key lives until the millisecond after its time to live. Whoever goes first
+	// comes a little early: at the worst it is refused once more.
+	afterLease  = 200 * time.Microsecond
+	rowAhead    = 5 * time.Millisecond   // what the others leave to the front row
+	perFollower = 100 * time.Microsecond // by which the others spread
 )
 
 // waiter decides when to claim again: when the lease that it saw would end, or
@@ -36,6 +39,7 @@ type waiter struct {
 	crowd   int       // listening in all, as last told
 	rtt     time.Duration
 	held    string    // the holder of the last claim
+	first   bool      // a majority of the nodes names us as the first to try after it
 	token   uint64    // its term's token
 	highest uint64    // counter or token that Redis told
 	muted   time.Time // no message makes us claim before this: the last one was false
@@ -77,6 +81,7 @@ func (w *waiter) plan(t quorum.Tally) {
 	w.crowds(t)
 	in, _ := quorum.IncumbentOf(t.Holders(), majority)
 	holder := in.Attempt
+	w.first = t.Named() >= majority
 	if w.woken && holder != "" && holder == w.held {
 		w.muted = now.Add(w.e.timing.RetryEvery()) // a false alarm: don't be driven by whoever sends them
 	}
@@ -92,25 +97,27 @@ func (w *waiter) plan(t quorum.Tally) {
 		w.backoff = min(max(2*w.backoff, w.e.cfg.Lease/64), w.e.cfg.Lease/4)
 		w.at = now.Add(w.backoff/2 + upTo(w.backoff/2))
 	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept) == 0: // a split vote
-		w.backoff = min(max(2*w.backoff, t.RTT), w.e.cfg.Lease/8)
+		w.backoff = min(max(2*w.backoff, t.RTT, slot/4), w.e.cfg.Lease/8)
 		w.at = now.Add(w.backoff + upTo(3*w.backoff))
 	default:
 		w.backoff = 0
-		// A key lives until the millisecond after its time to live.
-		w.at = now.Add(min(left, w.e.cfg.Lease) + time.Millisecond + w.share())
+		w.at = now.Add(min(left, w.e.cfg.Lease) + w.share())
 	}
 	w.row()
 }
 
 // share spreads the claims at a lease's end, by how many listen.
 func (w *waiter) share() time.Duration {
+	if w.first {
+		return afterLease
+	}
 	if w.stopWake != nil || w.crowd <= quorum.FrontRow {
 		if w.e.quorum.Size() == 1 && w.waiters <= 3 {
-			return 0 // a few at once do no harm where votes can't split
+			return slot // a few at once do no harm where votes can't split
 		}
-		return upTo(slot * time.Duration(max(0, w.waiters-1)) / 2)
+		return slot + upTo(slot*time.Duration(max(0, w.waiters-1))/2)
 	}
-	return rowAhead + upTo(time.Duration(w.crowd)*perFollower)
+	return slot + rowAhead + upTo(time.Duration(w.crowd)*perFollower)
 }
 
 func (w *waiter) crowds(t quorum.Tally) {

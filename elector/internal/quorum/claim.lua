@@ -69,8 +69,11 @@ local waiters, crowd = -1, -1
 local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7], ARGV[8])
 if not subs.err then waiters, crowd = tonumber(subs[2]), tonumber(subs[4]) end
 -- The first of the front row is named as the next to try, so that a release
--- needs no race. Only a hint: it lapses, and the lock decides.
+-- needs no race, and it is told. Only a hint: it lapses, and the lock decides.
 if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not got[5] or got[5] == ARGV[2]) then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
+  note = 'next'
+elseif status == 'held' and got[5] == '!' .. ARGV[2] then
+  note = 'next'
 end
 return {status, text(fence), got[1] or '', left, waiters, crowd, note}

@@ -28,6 +28,10 @@ const (
 	Released Status = "released"
 )
 
+// Next is the note of a node that holds for another, and names the asker as the
+// one that goes first after it.
+const Next = "next"
+
 // Answer is what one node said in a round.
 type Answer struct {
 	Status  Status
@@ -36,7 +40,7 @@ type Answer struct {
 	Left    time.Duration // of what stands in the way
 	Waiters int           // listening on the wake channel; -1 not known
 	Crowd   int           // listening on the events channel; -1 not known
-	Note    string        // the marker of a new node, the note of a pause
+	Note    string        // the marker of a new node, the note of a pause, Next where held
 	Err     error
 }
 

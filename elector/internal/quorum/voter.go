@@ -89,6 +89,17 @@ func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >
 // Heard tells whether a majority has answered, whatever it said.
 func (t Tally) Heard() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
 
+// Named is how many nodes name the asker as the one that goes first.
+func (t Tally) Named() int {
+	n := 0
+	for _, a := range t.Answers {
+		if a.Status == Held && a.Note == Next {
+			n++
+		}
+	}
+	return n
+}
+
 // Holders are the lock values that stood in the way.
 func (t Tally) Holders() []string {
 	var all []string
