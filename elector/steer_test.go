@@ -320,3 +320,13 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 		})
 	}
 }
+
+// What status does not call a pause is none.
+func TestAnEmptyPauseIsNone(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		if err := c.nodes[0].server().Set("mandate:{orders}:pause", ""); err != nil {
+			t.Fatal(err)
+		}
+		c.start("a").elected(3 * shortLease)
+	})
+}

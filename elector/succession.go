@@ -13,7 +13,8 @@ import (
 // Succession says who leads after whom. The lock alone decides who leads; a
 // Succession only decides for whom the others wait, and who yields. All
 // candidates of an election should use the same. A favourite that is dead or
-// cut off delays an election by a quarter of a lease at most.
+// cut off delays an election by a quarter of a lease at most. Except for Race it is
+// meant for some dozens of candidates: each hears of each.
 type Succession string
 
 // The successions.

@@ -43,7 +43,7 @@ if mine == 'other' or mine == 'newer' then
     redis.call('PEXPIRE', KEYS[1], own)
     left = own
   end
-elseif got[4] then
+elseif got[4] and got[4] ~= '' then -- as status says it
   status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
 elseif got[3] and got[3] ~= ARGV[6] then
   status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
