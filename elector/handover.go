@@ -19,9 +19,9 @@ type Handover struct {
 // ends. The leader stops its work first and releases the lock then; it campaigns
 // again after its Config.Cooldown. note is for the history.
 //
-// The error is ErrNoLeader when nobody leads, or nobody does so yet when ctx ends
-// (then with Handover.From); ErrRefused when the leader does not answer or
-// its term was over.
+// The error is ErrNoLeader when nobody leads, or nobody does so yet when ctx ends,
+// or will while the election is paused (then with Handover.From); ErrRefused when
+// the leader does not answer or its term was over.
 func (q *Quorum) Resign(ctx context.Context, prefix, election, note string) (Handover, error) {
 	s, err := q.steering(prefix, election)
 	if err != nil {
@@ -140,7 +140,10 @@ func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handove
 		}
 		if enough == nil {
 			st, err := s.q.look(ctx, s.keys, s.election)
-			if err != nil || st.Leader == nil || st.Leader.Token <= h.From.Token {
+			switch {
+			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
+				return h, fmt.Errorf("%w: %s has stepped down, and nobody leads until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
+			case err != nil || st.Leader == nil || st.Leader.Token <= h.From.Token:
 				continue
 			}
 			h.To = *st.Leader

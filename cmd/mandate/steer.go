@@ -17,7 +17,8 @@ const steerCodes = `
 Exit codes
   0  another one leads
   2  flags or arguments that can't work
-  3  nobody leads, or nobody does so yet when --timeout is over
+  3  nobody leads, or nobody does so yet when --timeout is over; nor will anybody
+     while the election is paused
   4  no majority of the Redis nodes answered
   7  refused; stderr says why`
 
