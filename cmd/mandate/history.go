@@ -21,8 +21,9 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "Show the last terms: who led, how long, and why it ended",
 		Long: `Show the last terms of the election NAME, the newest first: who led, from when
 until when, why it ended, and how long it took until the next one led. It is what
-the leaders reported to Redis, by their own clocks. "vanished" is a leader that
-was never heard of again. It writes nothing, and answers within 4 s.
+the leaders reported to Redis, by their own clocks: one that was paused reports
+its end when it wakes up, maybe after the next one was elected, and NEXT AFTER is
+below zero then. "vanished" is a leader that was never heard of again. It writes nothing, and answers within 4 s.
 
 Exit codes
   0  there is a history

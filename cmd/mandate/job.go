@@ -84,6 +84,10 @@ func (j *job) attend(ctx context.Context, term *elector.Term, c *child, log *slo
 			return false
 		case <-guard:
 			guard = nil
+			if !term.Valid() {
+				log.Warn("mandate was stopped beyond its lease: the guard has killed the command meanwhile")
+				continue
+			}
 			log.Warn("the guard process ended: if mandate is killed now, the command's children may live on")
 		case <-tick.C:
 			if term.Valid() { // else we were stopped until now, and the guard knows best
