@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,7 @@ const stepPause = 6 * time.Second
 func (a *app) playConsole(ctx context.Context, addr string, log *slog.Logger) error {
 	l, err := electorhttp.Listen(ctx, addr)
 	if err != nil {
-		return fmt.Errorf("--console: %w", err)
+		return fmt.Errorf("--console: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
 	}
 	defer func() { _ = l.Close() }()
 	p := newPaper(a.stdout)

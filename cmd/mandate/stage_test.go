@@ -120,6 +120,7 @@ var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"site":      cmdSite,
 	"request":   cmdRequest,
 	"port":      cmdPort,
+	"viewer":    cmdViewer,
 }
 
 func stageOf(ts *testscript.TestScript) *stageValues { return ts.Value("stage").(*stageValues) }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -23,8 +22,13 @@ func TestChromiumPictures(t *testing.T) {
 	}{{"console", "light", 1100, 760}, {"console-dark", "dark", 1100, 760}, {"console-phone", "light", 375, 760}} {
 		b.look(p.width, p.height, p.scheme)
 		b.do(chromedp.Navigate(url))
-		b.until(`document.querySelector("table.terms tbody tr")`)
-		time.Sleep(12 * time.Second) // a roll call later
+		// The one that is cut off in the story.
+		b.until(`document.querySelector("table.candidates .bad")?.textContent === "silent" && document.querySelectorAll(".term").length > 6`)
+		// On a busy machine the picture would be that of an older frame.
+		if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](
+			`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`, chromedp.EvalAwaitPromise)); err != nil {
+			t.Fatal(err)
+		}
 		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {
 			t.Fatal(err)

@@ -99,6 +99,7 @@ export class Card {
     this.drawNodes(s.nodes);
     this.tick();
     const changed = before && !s.error && before.leader?.token !== l?.token;
+    if (changed && this.rollCall) this.onRoll(this.rollCall);
     return changed ? `${this.name}: ${l ? `${l.id} leads` : 'nobody leads'}` : '';
   }
 
@@ -120,6 +121,7 @@ export class Card {
   }
 
   onRoll(r) {
+    this.rollCall = r;
     this.candidates = r.candidates;
     const answer = r.candidates.filter((c) => !c.silent_ms);
     const well = answer.filter((c) => c.healthy).length;
@@ -136,10 +138,18 @@ export class Card {
     const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
     const row = cells(this.roll.columns,
       [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
-      [foreign(c.silent_ms ? 'was ' + c.role : c.role)], [el('span', health[0], health[1])],
+      [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
       [span(c.running_ms)]);
     const words = c.silent_ms ? `no answer, last heard ${whole(c.silent_ms)} before this roll call` : c.detail;
     return words ? [row, detail(words, this.roll.columns.length)] : [row];
+  }
+
+  /** The roll is called now and then: who leads is known better. */
+  roleOf(c) {
+    const l = this.status?.leader;
+    if (c.silent_ms) return `was ${c.role}`;
+    if (l && c.id === l.id) return 'leading';
+    return l && c.role === 'leading' ? 'was leading' : c.role;
   }
 
   onTerms(t) {

@@ -7,7 +7,7 @@ const $ = (id) => document.getElementById(id);
 const cards = new Map();
 let steer = false;
 let hidden = 0;
-let complete = false; // the list of elections was told
+let complete = false; // all elections were told
 let lastHeard = 0;
 
 const drawEvery = 250;
@@ -29,7 +29,7 @@ function card(name) {
 
 const on = {
   site(s) {
-    complete = true;
+    complete = !s.problem;
     steer = s.steer;
     hidden = s.hidden ?? 0;
     text($('prefix'), s.prefix);
