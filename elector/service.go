@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -30,6 +31,7 @@ type service struct {
 	result   *outcome         // set when the work has returned
 	renewed  chan renewal     // the end of the one renewal under way
 	renewing bool             // one is under way
+	keeping  atomic.Bool      // the lease is wanted: no renewal goes out without
 	next     *time.Timer      // for the next renewal
 	longest  <-chan time.Time // fires after MaxTerm; nil: never
 	released chan struct{}    // closed at the end: frees a panicking work
@@ -58,6 +60,7 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	if e.cfg.MaxTerm > 0 {
 		s.longest = time.After(e.cfg.MaxTerm)
 	}
+	s.keeping.Store(true)
 	term.guard(e.timing.RetryEvery())
 	e.term.Store(term)
 	elected := e.event(Elected, term, nil)
@@ -180,7 +183,8 @@ func (s *service) renew() {
 	}
 	s.renewing = true
 	heir := s.e.heir(s.term)
-	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token, heir)} }()
+	fit := func() bool { return s.keeping.Load() && s.e.health() == nil }
+	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token, heir, fit)} }()
 }
 
 // count takes the outcome of a renewal.
@@ -238,17 +242,17 @@ func (s *service) drain() {
 	_, toEnd := s.term.grant.Left()
 	lapse := time.NewTimer(toEnd)
 	defer lapse.Stop()
-	keep := s.ended().Reason.voluntary()
+	s.keeping.Store(s.ended().Reason.voluntary())
 	for s.result == nil {
 		var next <-chan time.Time
-		if keep {
+		if s.keeping.Load() {
 			next = s.next.C
 		}
 		select {
 		case out := <-s.done:
 			s.returned(out)
 		case <-stopKeeping.C:
-			keep = false
+			s.keeping.Store(false)
 		case <-next:
 			s.renew() // asks for health first, as ever
 		case r := <-s.renewed:
@@ -278,6 +282,7 @@ func (s *service) overrun() {
 // way.
 func (s *service) release(ended *Ended) {
 	e := s.e
+	s.keeping.Store(false)
 	s.term.armed.Store(false)
 	s.closing()
 	if s.renewing { // a release follows the end of the renewal before it

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ func parseAnswer(v any, err error) Answer {
 		a.Note, _ = fields[3].(string)
 	}
 	if len(fields) > 6 {
-		a.Left = time.Duration(integer(fields[3])) * time.Millisecond
+		a.Left = millis(fields[3])
 		a.Waiters, a.Crowd = int(integer(fields[4])), int(integer(fields[5]))
 		a.Note, _ = fields[6].(string)
 	}
@@ -76,6 +77,11 @@ func parseAnswer(v any, err error) Answer {
 }
 
 func integer(v any) int64 { n, _ := v.(int64); return n }
+
+// millis is a PTTL. A key set by hand may live for longer than a Duration can say.
+func millis(v any) time.Duration {
+	return time.Duration(min(max(integer(v), -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
 
 // round is one question to all nodes. Whoever asks a node waits for its answer
 // until the round is over: once a majority has answered, the others get a short

@@ -53,7 +53,7 @@ func parseView(v []any, err error) View {
 		return View{Err: unexpected(v)}
 	}
 	str := func(i int) string { s, _ := v[i].(string); return s }
-	ms := func(i int) time.Duration { return time.Duration(max(0, integer(v[i]))) * time.Millisecond }
+	ms := func(i int) time.Duration { return max(0, millis(v[i])) }
 	view := View{Holder: str(0), Left: ms(1), Newcomer: ms(3), Paused: str(4) != "", Pause: str(4), PauseLeft: ms(5), Next: str(6)}
 	if f, err := strconv.ParseUint(str(2), 10, 64); err == nil {
 		view.Fence, view.Known = f, true

@@ -231,14 +231,20 @@ type Heir struct {
 
 // Renew prolongs the term that the last Claim won, in one round trip, at most
 // for the call time-out. Nothing is sent after left, the time to the term's
-// deadline; what was sent is not cancelled when a majority has answered.
-func (v *Voter) Renew(left time.Duration, token uint64, heir Heir) Tally {
+// deadline; what was sent is not cancelled when a majority has answered. fit is
+// asked when a node's turn comes, on many goroutines: a request that had to wait
+// behind hung ones must not go out on a verdict from before that, or for a term
+// that has ended since.
+func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
 		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause}, func() []any {
+			if !fit() {
+				return nil
+			}
 			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
 				heir.Incarnation, heir.Keep.Milliseconds()}
 		})
@@ -308,18 +314,27 @@ func (v *Voter) call(ctx context.Context, node int, s *redis.Script, keys []stri
 	return v.callLate(ctx, node, s, keys, func() []any { return args })
 }
 
-// callLate is call with arguments made when the node's turn comes.
+// callLate is call with arguments made when the node's turn comes; nil means that
+// nothing is sent any more.
 func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []string, args func() []any) Answer {
 	v.background.begin()
 	defer v.background.end()
 	l := v.lanes[node]
 	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Crowd: -1}
 	var took time.Duration
+	dropped := false
 	l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+		with := args()
+		if dropped = with == nil; dropped {
+			return
+		}
 		sent := time.Now()
-		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, args()...).Result())
+		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, with...).Result())
 		took = time.Since(sent)
 	})
+	if dropped {
+		return a
+	}
 	l.hear(a)
 	if v.seat.Heard != nil && ctx.Err() == nil {
 		v.seat.Heard(node, took, v.nodes.nodeError(node, a.Err))

@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// fit is a leader that may renew.
+func fit() bool { return true }
+
 // A renewal carries the token to nodes that don't know it: into their counter,
 // so that they hand out higher ones only, and into their lock, so that everybody
 // is told the same token.
@@ -24,7 +27,7 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 		a.lines[2].cut.Store(false)
 		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
 		for range 2 {
-			if tally := a.Renew(testLease, token, Heir{}); !tally.Majority(Mine) {
+			if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
 				t.Fatalf("not renewed: %+v", tally.Answers)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -57,14 +60,14 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		token := a.wins(1)
 		p.redis[1].FlushAll()
 		a.lines[2].cut.Store(true)
-		tally := a.Renew(testLease, token, Heir{})
+		tally := a.Renew(testLease, token, Heir{}, fit)
 		if tally.Count(Mine) != 1 || tally.Count(Planted) != 1 || tally.Majority(Mine) {
 			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
 		}
 		if p.get(1, p.keys.New) == "" {
 			t.Error("a leader that plants on a node without a counter must leave the marker of a new node")
 		}
-		if tally = a.Renew(testLease, token, Heir{}); !tally.Majority(Mine) {
+		if tally = a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
 			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
 		}
 	})
@@ -221,7 +224,7 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 		p.counters("1")
 		a, b, heir := p.voter("a"), p.voter("b"), Heir{Incarnation: "incghost", Keep: keep}
 		token := a.wins(1)
-		a.Renew(testLease, token, heir)
+		a.Renew(testLease, token, heir, fit)
 		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= testLease || ttl > testLease+keep {
 			t.Errorf("after a renewal the seat is kept for %v", ttl)
 		}
@@ -305,12 +308,12 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 		}
 		for range 4 {
 			a.lines[2].cut.Store(true) // its connections break ...
-			a.Renew(testLease, token, Heir{})
+			a.Renew(testLease, token, Heir{}, fit)
 			time.Sleep(slow)
 			a.lines[2].cut.Store(false) // ... and the new one is slow
 			a.troubles()
 			p.redis[2].Del(p.keys.Lock)
-			a.Renew(testLease, token, Heir{})
+			a.Renew(testLease, token, Heir{}, fit)
 			time.Sleep(2 * slow)
 			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
 				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
@@ -330,11 +333,37 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 			renewals.Add(1)
 			time.Sleep(time.Second)
 		})
-		a.Renew(testLease, token, Heir{})
-		a.Renew(500*time.Millisecond, token, Heir{}) // its turn at the third node would come after 1 s
+		a.Renew(testLease, token, Heir{}, fit)
+		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {
 			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
+		}
+	})
+}
+
+// What waited behind a hung request goes out only if it may still: the verdict of
+// the probe is from before the wait, and the term may have ended in it.
+func TestQueuedRenewalAsksAgain(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		var renewals atomic.Int32
+		p.onScript(2, renewScript, func() {
+			renewals.Add(1)
+			time.Sleep(time.Second)
+		})
+		a.Renew(testLease, token, Heir{}, fit)
+		var ended atomic.Bool
+		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })
+		ended.Store(true)
+		time.Sleep(5 * time.Second)
+		if n := renewals.Load(); n != 1 {
+			t.Errorf("the third node got %d renewals, one of them after the end of the term", n)
+		}
+		if errs := a.troubles(); len(errs) > 0 {
+			t.Errorf("a node that was not asked is said not to answer: %v", errs)
 		}
 	})
 }

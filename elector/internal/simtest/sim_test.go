@@ -67,6 +67,7 @@ func TestRegressions(t *testing.T) {
 	}{
 		{seed: 5009, minutes: 10, why: "a draining leader keeps its lease in the quiet end"},
 		{seed: 5005, minutes: 2, why: "slow answers, then a cut: failed claims raise counters under a sitting leader"},
+		{seed: 938032528, minutes: 1, why: "a renewal waits behind claims to a hung node, and goes out after its term's end"},
 	} {
 		complain(t, Run(t, Options{Seed: c.seed, Minutes: c.minutes, Mode: modeOf(c.seed)}))
 	}

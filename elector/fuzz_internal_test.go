@@ -1,0 +1,153 @@
+package elector
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Whoever has access to Redis can write to the channels and to the history.
+// These are all the places that read from there, beside ParseEvent.
+
+func FuzzParseQuestion(f *testing.F) {
+	card := Candidate{ID: "a", Incarnation: "ABC", Role: "following", Healthy: true, Priority: 3, Running: time.Hour}
+	for _, q := range []question{
+		{Kind: askRollCall, Election: "e", Nonce: "N1"}, {Kind: askHandOver, Election: "e", Nonce: "N1", Token: 7, To: "ABC", Note: "a note"},
+		{Kind: sayCard, Election: "e", Card: &card}, {Kind: sayPaused, Election: "e", Note: "\xff"},
+	} {
+		f.Add(string(q.encode()))
+	}
+	f.Add(`{"v":1,"kind":"roll-call","election":"e","nonce":"*"}`)
+	f.Add(`{"v":1,"kind":"card","election":"e","card":{"running_ns":-1,"healthy_for_ns":-9223372036854775808,"priority":1e99}}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		q, err := parseQuestion(s)
+		if err != nil {
+			return
+		}
+		if strings.ContainsAny(q.Nonce, " \n\r{}*") || strings.ContainsAny(q.To, " \n\r") || len(q.Nonce) > 64 || len(q.To) > 64 {
+			t.Fatalf("answers would go to channel %q, the seat to %q", q.Nonce, q.To)
+		}
+		if len(q.Note) > maxReason+len("...") {
+			t.Fatalf("a note of %d bytes", len(q.Note))
+		}
+		tamed(t, q.Card)
+		if len(s) > maxEvent/8 { // escapes may make a foreign one longer than ours can be
+			return
+		}
+		if again, err := parseQuestion(string(q.encode())); err != nil || again.Kind != q.Kind || again.Token != q.Token || again.To != q.To {
+			t.Fatalf("%+v became %+v, %v", q, again, err)
+		}
+	})
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	card := Candidate{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
+	f.Add(string(answer{Card: &card}.encode()))
+	f.Add(string(answer{Refused: "no"}.encode()))
+	f.Add(`{"card":{"id":"a","incarnation":"b","healthy_for_ns":-5,"token":18446744073709551616}}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := parseAnswer(s)
+		if err != nil {
+			return
+		}
+		tamed(t, a.Card)
+		if a.Card != nil && (a.Card.ID == "" || a.Card.Incarnation == "") {
+			t.Fatalf("nobody answered: %+v", a.Card)
+		}
+	})
+}
+
+// tamed checks the bounds of a card: it decides who is asked first, and is kept.
+func tamed(t *testing.T, c *Candidate) {
+	t.Helper()
+	const dots = len("...")
+	if c != nil && (c.Running < 0 || c.HealthyFor < 0 || len(c.ID) > maxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > maxDetail+dots) {
+		t.Fatalf("a card out of bounds: %+v", *c)
+	}
+}
+
+// FuzzMessages lets a waiting candidate hear two messages on each channel. It may
+// be made to ask, and to wait a little, and nothing else.
+func FuzzMessages(f *testing.F) {
+	f.Add("released 5 ABC", "elected 6", string(sampleEvent().encode()), "{")
+	f.Add("released 9007199254740991 x", "elected 18446744073709551615", `{"v":1,"kind":"elected","election":"orders","token":9007199254740991}`, "")
+	f.Add("released -1", "elected", `{"v":1,"kind":"released","election":"orders","token":7,"next":"!"}`, "released 7 !ABC")
+	q, err := Open("redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { q.Close() })
+	e, err := New(q, Config{Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, wake1, wake2, event1, event2 string) {
+		for _, front := range []bool{false, true} {
+			w := &waiter{e: e, poke: make(chan struct{}, 1), held: "b/B/1", token: 5, highest: 5, waiters: 1}
+			if front {
+				w.stopWake = func() {}
+			}
+			w.at = time.Now().Add(e.cfg.Lease)
+			end := w.at
+			for i, s := range []string{wake1, event1, wake2, event2} {
+				channel := e.keys.Wake
+				if i%2 == 1 {
+					channel = e.keys.Events
+				}
+				w.hear(quorum.Signal{Kind: quorum.Message, Node: i % 3, Channel: channel, Payload: s})
+				if at := w.next(); at.After(end.Add(e.cfg.Lease)) {
+					t.Fatalf("%q puts the next claim off by %v", s, at.Sub(end))
+				}
+			}
+			if most := w.plausible(); w.heard.token > most || w.heard.leads > most {
+				t.Fatalf("believed in token %d, %d", w.heard.token, w.heard.leads)
+			}
+		}
+	})
+}
+
+// FuzzHistory reads entries, one a line, of two nodes.
+func FuzzHistory(f *testing.F) {
+	ev := sampleEvent()
+	f.Add(string(ev.encode()), `{"v":1,"kind":"elected","election":"orders","token":9007199254740991,"time":"2026-11-01T02:03:03Z"}`, uint64(0))
+	f.Add("{}\n\nnull", `{"v":1,"kind":"released","election":"orders","token":3,"time":"0001-01-01T00:00:00Z"}`, uint64(5))
+	f.Fuzz(func(t *testing.T, a, b string, fence uint64) {
+		st := Status{Election: "orders", Nodes: []NodeStatus{{Fence: fence}}, Leader: &Leader{Token: 7}}
+		records := recordsOf(eventsOf([][]string{strings.Split(a, "\n"), strings.Split(b, "\n")}, st), st.Leader, time.Now())
+		for i, r := range records {
+			if fence > 0 && r.Token > fence {
+				t.Fatalf("a term that no node has granted: %+v", r)
+			}
+			if i > 0 && r.Token >= records[i-1].Token {
+				t.Fatalf("not newest first, or twice: %+v", records)
+			}
+		}
+	})
+}
+
+// FuzzOpen: whatever stands in a URL, its password is in no error.
+func FuzzOpen(f *testing.F) {
+	f.Add("redis", "user", "", "h:6379/2?read_timeout=1s")
+	f.Add("rediss", "", "#/?%zz", "h")
+	f.Add("redis+sentinel", "u", "", "h:26379?master_name=m&addr=h2:1")
+	f.Add("redis+cluster", "u", "@", "[::1]:7000?addr=:&addr=")
+	f.Add("unix", "", "", "/run/redis.sock?db=x")
+	f.Add("http", "%", ":", "\x00")
+	f.Fuzz(func(t *testing.T, scheme, user, tail, rest string) {
+		const password = "h7nter2"
+		for _, raw := range []string{scheme + "://" + user + ":" + password + tail + "@" + rest, scheme + user + tail + rest} {
+			q, err := Open(raw)
+			if err == nil {
+				q.Close()
+				continue
+			}
+			if strings.Contains(err.Error(), password) {
+				t.Fatalf("%q: the error shows the password: %v", raw, err)
+			}
+		}
+	})
+}
