@@ -18,6 +18,7 @@ type known struct {
 	seen    lease.Stamp // when the election was last seen alive; zero: never
 	heard   bool        // a majority has answered before
 	twin    bool        // another process with our id was reported
+	waits   bool        // said that nodes abstain
 }
 
 // alive takes what a tally tells about tokens.
@@ -125,12 +126,25 @@ func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 		e.log.Info("nodes without any trace of this election: starting it")
 		token, tally = e.voter.Claim(ctx, hint, markers)
 	}
+	e.sayAbstention(tally)
 	e.known.alive(tally)
 	e.known.heard = e.known.heard || token != 0 && tally.Count(quorum.Same) == 0
 	if token != 0 || tally.Count(quorum.Held, quorum.Paused, quorum.Kept) > 0 {
 		e.known.seen = e.clock.Now()
 	}
 	return token, tally
+}
+
+// sayAbstention says, once until they vote again, that an election waits for
+// nodes without a memory of it.
+func (e *Elector) sayAbstention(t quorum.Tally) {
+	abstain := t.Count(quorum.New)
+	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= e.quorum.nodes.Majority() && t.Count(quorum.Won) < e.quorum.nodes.Majority()
+	if waits && !e.known.waits {
+		e.log.Info("nodes that are new, or lost their data, don't vote for one lease: waiting for them",
+			"nodes", abstain, "at_most", e.cfg.Lease)
+	}
+	e.known.waits = waits
 }
 
 // bootstraps tells whether this candidate may believe that no leader sits when

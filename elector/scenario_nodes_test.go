@@ -193,3 +193,15 @@ func TestScenario08WrongPasswordEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// The very first election with a node down takes a lease, and the log says why.
+func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.nodes[0].set(down)
+		a := c.start("a")
+		a.elected(2 * shortLease)
+		if lines := a.log.lines("new, or lost their data", "nodes=2"); len(lines) != 1 {
+			t.Errorf("said %d times: %v", len(lines), lines)
+		}
+	})
+}

@@ -181,7 +181,7 @@ func holdsTwo(url string) bool {
 // wrong with the URLs or the configuration is added to the problems, and the
 // usage error returned.
 func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Quorum, *elector.Elector, error) {
-	cfg.Prefix, cfg.Logger = a.prefix, a.log
+	cfg.Prefix, cfg.Logger, cfg.Version = a.prefix, a.log, buildVersion()
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
 		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)

@@ -52,13 +52,13 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	ns := &Nodes{}
 	seen := map[string]bool{}
 	for i, c := range clients {
-		n, err := derive(c)
+		n, err := derive(i+1, c)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("client %d: %w", i+1, err))
 			continue
 		}
 		ns.list = append(ns.list, n)
-		if seen[n.Name] {
+		if seen[n.Name] || slices.Contains(clients[:i], c) {
 			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs a Redis of its own", n.Name))
 		}
 		seen[n.Name] = true
@@ -95,7 +95,7 @@ func (ns *Nodes) Close() {
 	})
 }
 
-func derive(c redis.UniversalClient) (*Node, error) {
+func derive(number int, c redis.UniversalClient) (*Node, error) {
 	n := &Node{}
 	switch c := c.(type) {
 	case *redis.Client:
@@ -106,7 +106,7 @@ func derive(c redis.UniversalClient) (*Node, error) {
 		own(&o)
 		n.Name = o.Addr
 		if o.Addr == "FailoverClient" { // go-redis' own name for "ask the sentinels"
-			n.Name = fmt.Sprintf("sentinel-managed Redis (%p)", c)
+			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
 		n.rdb = redis.NewClient(&o)
 	case *redis.ClusterClient:
