@@ -228,9 +228,9 @@ func TestChromiumHostileText(t *testing.T) {
 func TestChromiumPhoneLightAndDark(t *testing.T) {
 	b := startBrowser(t)
 	s := startSite(t)
-	long := strings.Repeat("candidate-with-a-name-", 4) + "5f7c9d8b6-x2x4z"
-	s.redis.Lead(s.candidate("an-election-whose-name-is-as-long-as-names-of-elections-can-get", long))
-	s.candidate("an-election-whose-name-is-as-long-as-names-of-elections-can-get", "b")
+	long := strings.Repeat("candidate_that_no_line_breaks_", 3) + "5f7c9d8b6"
+	s.redis.Lead(s.candidate("an_election_whose_name_is_as_long_as_names_of_elections_can_get", long))
+	s.candidate("an_election_whose_name_is_as_long_as_names_of_elections_can_get", "b")
 	brightness := func() int {
 		return eval[int](b, `getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, c) => a + c)`)
 	}

@@ -133,7 +133,9 @@ func TestViewersAreBounded(t *testing.T) {
 		one := s.view()
 		s.view()
 		electortest.Advance(time.Second)
-		if w := ask(c, http.MethodGet, "/api/live", ""); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if w := ask(c, http.MethodGet, "/api/live", "", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("a third viewer: %d", w.Code)
 		}
 		one.conn.Close()
