@@ -1,0 +1,87 @@
+package mutants
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const (
+	safety = root + "/docs/safety.md"
+	open   = "<!-- mutants: go test ./elector/internal/mutants -update -->\n"
+	shut   = "<!-- end -->\n"
+)
+
+var update = flag.Bool("update", false, "write the table of mutants into docs/safety.md")
+
+// The document's table of mutants is made of the patches' headers.
+func TestSafetyListsTheMutants(t *testing.T) {
+	doc, err := os.ReadFile(safety)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(doc), open)
+	_, after, ok2 := strings.Cut(rest, shut)
+	if !ok1 || !ok2 {
+		t.Fatal("the marks of the table are missing")
+	}
+	all := load(t)
+	var table strings.Builder
+	table.WriteString("\n| the mistake | the tier and the test that notice |\n|---|---|\n")
+	for _, m := range all {
+		fmt.Fprintf(&table, "| %s | %s: `%s` |\n", m.breaks, m.caught[0].tier, m.caught[0].test)
+	}
+	want := before + open + table.String() + "\n" + shut + after
+	if *update {
+		if err := os.WriteFile(safety, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(doc) {
+		t.Error("docs/safety.md lists other mutants than testdata: go test ./elector/internal/mutants -update")
+	}
+	if n := fmt.Sprintf("%d of %d\nare caught", len(all), len(all)); !strings.Contains(want, n) {
+		t.Errorf("docs/safety.md names another number of mutants than %d", len(all))
+	}
+}
+
+// A claim whose test was renamed, or never was, is none.
+func TestSafetyNamesRealTests(t *testing.T) {
+	doc, err := os.ReadFile(safety)
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	exist := map[string]bool{}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root:
+			return fs.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		src, err := os.ReadFile(path)
+		for _, m := range def.FindAllSubmatch(src, -1) {
+			exist[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(doc, -1)
+	if len(named) < 50 {
+		t.Fatalf("only %d tests are named", len(named))
+	}
+	for _, m := range named {
+		if !exist[string(m[1])] {
+			t.Errorf("docs/safety.md names %s, which does not exist", m[1])
+		}
+	}
+}
