@@ -69,7 +69,7 @@ func season(t *testing.T, s *realtest.Server) (complaints []string) {
 			seen <- ev
 		}
 	}()
-	time.Sleep(el.lease / 4) // it follows, and listens
+	time.Sleep(el.lease / 2) // it follows, and listens; the leader has renewed
 	if st, err := b.q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil {
 		complain("no status")
 	} else if st.Leader.Since.IsZero() {
@@ -83,8 +83,7 @@ func season(t *testing.T, s *realtest.Server) (complaints []string) {
 	if d := time.Since(began); d > el.lease/2 {
 		complain("slow hand-over")
 	}
-	time.Sleep(el.lease / 4)
-	if !slices.ContainsFunc(drain(seen), func(ev elector.Event) bool {
+	if !hears(seen, el.lease, func(ev elector.Event) bool {
 		return ev.Kind == elector.Released && ev.Reason == elector.ReasonShutdown
 	}) {
 		complain("no word of the end")
@@ -106,13 +105,17 @@ func (c *candidate) leadsOrEnds(within time.Duration) error {
 	return c.result
 }
 
-func drain(ch chan elector.Event) (all []elector.Event) {
+// hears waits for an event.
+func hears(ch <-chan elector.Event, within time.Duration, is func(elector.Event) bool) bool {
+	late := time.After(within)
 	for {
 		select {
 		case ev := <-ch:
-			all = append(all, ev)
-		default:
-			return all
+			if is(ev) {
+				return true
+			}
+		case <-late:
+			return false
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (silence) Printf(context.Context, string, ...any) {}
 // The lease of most tests, and what a small and busy machine may take on top of
 // what is promised. Both are absolute: the ratios are measured elsewhere.
 const (
-	lease = time.Second
+	lease = 2 * time.Second
 	slack = 4 * time.Second
 )
 
