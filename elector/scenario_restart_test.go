@@ -225,3 +225,17 @@ func TestScenario14LateClaimOnAFrozenNode(t *testing.T) {
 		}
 	})
 }
+
+// A claim that was long on its way to a single Redis (a master that hangs, and has
+// been replaced when it wakes up) gets a token of the time of its grant.
+func TestScenario13ALateClaimHasNoOldToken(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		const way = 300 * time.Millisecond
+		c.nodes[0].set(fault{delay: way})
+		term := c.start("a").elected(3 * shortLease)
+		granted := term.Since().Add(-way)
+		if token := time.UnixMilli(int64(term.Token())); token.Before(granted.Add(-10 * time.Millisecond)) {
+			t.Errorf("the token is of %v before its grant", granted.Sub(token))
+		}
+	})
+}

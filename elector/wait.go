@@ -188,7 +188,9 @@ func (w *waiter) next() time.Time {
 	case len(h.front) >= majority && w.stopWake != nil:
 		w.woken = true
 		return earlier(w.at, later(w.muted, now.Add(w.turn(majority))))
-	case len(h.all) >= majority && (w.stopWake == nil || len(h.front) == 0):
+	case len(h.all) >= majority:
+		// Not in the front row; or in it, and a part of what it was told came before
+		// the claim that is just over.
 		w.woken = true
 		spread := rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower)
 		if w.isHeir(majority) {

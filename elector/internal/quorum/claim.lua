@@ -52,9 +52,14 @@ elseif kept then
 end
 
 if status == 'won' then
-  local p, hint = fence + 1, tonumber(ARGV[5])
-  local now = redis.call('TIME')
-  if hint > p and hint <= tonumber(now[1]) * 1000 + 3600000 then p = hint end
+  local p, hint, now = fence + 1, tonumber(ARGV[5]), redis.call('TIME')
+  local ms = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+  if hint > ms + 3600000 then hint = 0 end
+  -- A node that decides alone adds its own clock: a claim that was long on its way,
+  -- as to a hung master that another has replaced meanwhile, has an old hint. Several
+  -- nodes would grant different numbers.
+  if string.find(ARGV[1], ' n=1 ', 1, true) then hint = math.max(hint, ms) end
+  if hint > p then p = hint end
   if p >= 9007199254740991 then
     return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' has reached 2^53-1')
   end

@@ -237,18 +237,20 @@ type Heir struct {
 // that has ended since.
 func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
 	k, seq, value := v.seat.Keys, v.seq, v.value
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
+	r.ask = func(node int) Answer {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
 		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause}, func() []any {
 			if !fit() {
+				r.end() // nobody waits for the others, a hung one perhaps: a release may be next
 				return nil
 			}
 			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
 				heir.Incarnation, heir.Keep.Milliseconds()}
 		})
-	})
+	}
 	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
 	return v.tally(r)
 }

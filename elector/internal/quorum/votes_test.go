@@ -391,10 +391,11 @@ func TestHintsAreBounded(t *testing.T) {
 		p.counters("1")
 		a := p.voter("a")
 		far := uint64(time.Now().Add(2 * time.Hour).UnixMilli())
-		if token := a.wins(far); token != 2 {
+		token := a.wins(far)
+		if now := uint64(time.Now().UnixMilli()); token > now {
 			t.Errorf("token %d: a hint two hours ahead was taken", token)
 		}
-		a.Release(2, Heir{})
+		a.Release(token, Heir{})
 		near := uint64(time.Now().Add(time.Minute).UnixMilli())
 		if token := a.wins(near); token != near {
 			t.Errorf("token %d: a good hint (%d) was not taken", token, near)

@@ -69,7 +69,7 @@ func season(t *testing.T, s *realtest.Server) (complaints []string) {
 			seen <- ev
 		}
 	}()
-	time.Sleep(el.lease / 2) // it follows, and listens; the leader has renewed
+	time.Sleep(el.lease / 4) // it follows, and listens
 	if st, err := b.q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil {
 		complain("no status")
 	} else if st.Leader.Since.IsZero() {
@@ -88,6 +88,7 @@ func season(t *testing.T, s *realtest.Server) (complaints []string) {
 	}) {
 		complain("no word of the end")
 	}
+	time.Sleep(el.lease / 2) // it has renewed
 	b.shutdown()
 	if len(b.log.lines("WARN")) > 0 {
 		complain("warned")
