@@ -14,6 +14,7 @@ import (
 func (a *app) pauseCommand() *cobra.Command {
 	var d time.Duration
 	var reason string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
 		Short: "Keep anybody new from being elected",
@@ -35,23 +36,39 @@ Exit codes
 				return err
 			}
 			defer func() { _ = q.Close() }()
-			return a.told(q.Pause(cmd.Context(), a.prefix, args[0], d, reason), "%s is paused: nobody new is elected%s", args[0], forHowLong(d))
+			done := pauseJSON{Election: args[0], Paused: true, For: d, Reason: reason}
+			return a.told(q.Pause(cmd.Context(), a.prefix, args[0], d, reason), done, asJSON)
 		},
 	}
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause by itself after this time (default: until resume)")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-func forHowLong(d time.Duration) string {
-	if d == 0 {
-		return " until it is resumed"
+// pauseJSON is what pause and resume print with --json.
+type pauseJSON struct {
+	Election string        `json:"election"`
+	Paused   bool          `json:"paused"`
+	For      time.Duration `json:"for_ns,omitempty"` // 0: until it is resumed
+	Reason   string        `json:"reason,omitempty"`
+	Error    string        `json:"error,omitempty"` // where it could not be told
+}
+
+func (p pauseJSON) String() string {
+	switch {
+	case !p.Paused:
+		return p.Election + " goes on"
+	case p.For == 0:
+		return p.Election + " is paused: nobody new is elected until it is resumed"
+	default:
+		return fmt.Sprintf("%s is paused: nobody new is elected for %v", p.Election, p.For)
 	}
-	return fmt.Sprintf(" for %v", d)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "End a pause",
 		Long: `End the pause of the election NAME; it is no error when there was none.
@@ -66,21 +83,25 @@ Exit codes are those of pause.`,
 				return err
 			}
 			defer func() { _ = q.Close() }()
-			return a.told(q.Resume(cmd.Context(), a.prefix, args[0]), "%s goes on%s", args[0], "")
+			return a.told(q.Resume(cmd.Context(), a.prefix, args[0]), pauseJSON{Election: args[0]}, asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
 }
 
 // told prints what has been done, unless no majority took part.
-func (a *app) told(err error, done string, args ...any) error {
+func (a *app) told(err error, done pauseJSON, asJSON bool) error {
 	if errors.Is(err, elector.ErrUnreachable) {
 		return unreachable(err)
 	}
-	if _, perr := fmt.Fprintf(a.stdout, done+"\n", args...); perr != nil {
-		return perr
-	}
 	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "elector: "))
+		err = errors.New(strings.TrimPrefix(err.Error(), "elector: "))
+		done.Error = err.Error()
 	}
-	return nil
+	if !asJSON {
+		_, perr := fmt.Fprintln(a.stdout, done)
+		return errors.Join(perr, err)
+	}
+	return errors.Join(printJSON(a.stdout, done), err)
 }
