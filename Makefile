@@ -45,6 +45,7 @@ export MANDATE_TEST_REQUIRE_REDIS := 1
 export MANDATE_TEST_REQUIRE_POSTGRES := 1
 export MANDATE_TEST_REQUIRE_MARIADB := 1
 export MANDATE_TEST_REQUIRE_CHROMIUM := 1
+export MANDATE_TEST_REQUIRE_PROMTOOL := 1
 endif
 
 # --- fragments of recipes ----------------------------------------------------

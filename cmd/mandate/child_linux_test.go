@@ -14,7 +14,7 @@ import (
 // must not collect zombies. A subreaper is in the same position.
 func TestOrphansAreReaped(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Skip(err)
+		t.Fatal(err) // any Linux that Go runs on can do this, without rights
 	}
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for range 10 {

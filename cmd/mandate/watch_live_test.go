@@ -107,7 +107,10 @@ func TestWatchInAPipeHasNoScreen(t *testing.T) {
 func TestWatchOnATerminalReal(t *testing.T) {
 	requireRedis(t)
 	if _, err := exec.LookPath("script"); err != nil {
-		t.Skip("no script(1) here")
+		if os.Getenv("MANDATE_TEST_REQUIRE_REDIS") == "1" { // in CI, where Debian always has it
+			t.Fatal("no script(1) on PATH: install it (Debian: bsdutils)")
+		}
+		t.Skip("no script(1) on PATH: watch is NOT tested on a terminal; install bsdutils or util-linux")
 	}
 	self, err := os.Executable()
 	if err != nil {
