@@ -5,30 +5,31 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/mandate-dev/mandate/examples/internal/process"
 )
 
 // As README.md has it: two replicas, one does the job, a stop hands over.
 func TestProgram(t *testing.T) {
-	program, url := build(t), redisURL(t)
-	a := start(t, program, url)
-	a.says(t, 2, "msg=working")
-	b := start(t, program, url)
-	a.says(t, 3, "msg=working")
-	if strings.Contains(b.logged(), "msg=working") {
-		t.Fatalf("both work:\n%s", b.logged())
+	program, url := process.Build(t), process.RedisURL(t)
+	a := process.Start(t, program, url)
+	a.Says(t, 2, "msg=working")
+	b := process.Start(t, program, url)
+	a.Says(t, 3, "msg=working")
+	if strings.Contains(b.Logged(), "msg=working") {
+		t.Fatalf("both work:\n%s", b.Logged())
 	}
-	a.stop(t)
-	if !strings.Contains(a.logged(), "shutdown") {
-		t.Errorf("it does not say why it stopped:\n%s", a.logged())
+	a.Stop(t)
+	if !strings.Contains(a.Logged(), "shutdown") {
+		t.Errorf("it does not say why it stopped:\n%s", a.Logged())
 	}
-	b.says(t, 2, "msg=working")
-	b.stop(t)
+	b.Says(t, 2, "msg=working")
+	b.Stop(t)
 }
 
 func TestBadURL(t *testing.T) {
-	p := start(t, build(t), "http://127.0.0.1")
-	<-p.done
-	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.logged(), "http") {
-		t.Errorf("exit code %d:\n%s", code, p.logged())
+	p := process.Start(t, process.Build(t), "http://127.0.0.1")
+	if code := p.ExitCode(); code != 1 || !strings.Contains(p.Logged(), "http") {
+		t.Errorf("exit code %d:\n%s", code, p.Logged())
 	}
 }
