@@ -5,78 +5,27 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 // The benchmarks run against real redis-servers on loopback, and put what they
 // measure beside a floor measured in the same run: a ratio says more than a
 // time on somebody's machine.
 
-// benchServer starts a redis-server for a benchmark and returns its address and
-// its process.
-func benchServer(b *testing.B) (string, *exec.Cmd) {
+// benchServers starts redis-servers that keep nothing on disk.
+func benchServers(b *testing.B, n int) []*realtest.Server {
 	b.Helper()
-	bin, err := exec.LookPath("redis-server")
-	if err != nil {
-		b.Skip("no redis-server on PATH: install it to run the benchmarks")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	_ = l.Close()
-	cmd := exec.Command(bin, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir(), "--maxclients", "9000")
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGCONT)
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = c.Close() }()
-	for c.Ping(b.Context()).Err() != nil {
-		time.Sleep(5 * time.Millisecond)
-	}
-	return addr, cmd
-}
-
-func benchServers(b *testing.B, n int) (addrs []string, cmds []*exec.Cmd) {
-	b.Helper()
-	for range n {
-		addr, cmd := benchServer(b)
-		addrs, cmds = append(addrs, addr), append(cmds, cmd)
-	}
-	return addrs, cmds
-}
-
-func benchQuorum(b *testing.B, addrs []string) *elector.Quorum {
-	b.Helper()
-	var urls []string
-	for _, a := range addrs {
-		urls = append(urls, "redis://"+a)
-	}
-	q, err := elector.Open(urls...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = q.Close() })
-	return q
+	return realtest.StartN(b, n, "--maxclients", "9000")
 }
 
 // led is one beginning of a term.
@@ -87,14 +36,14 @@ type led struct {
 
 // benchCandidates runs n candidates, each on connections of its own, until the
 // benchmark ends, and reports every term on the channel.
-func benchCandidates(b *testing.B, addrs []string, n int, cfg elector.Config) <-chan led {
+func benchCandidates(b *testing.B, servers []*realtest.Server, n int, cfg elector.Config) <-chan led {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	terms := make(chan led, n)
 	done := make(chan error, n)
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	for i := range n {
-		q := benchQuorum(b, addrs)
+		q := realQuorum(b, servers...)
 		cfg.ID = fmt.Sprint("candidate-", i)
 		e, err := elector.New(q, cfg)
 		if err != nil {
@@ -180,9 +129,9 @@ func (f *floor) round(b *testing.B, idle time.Duration) {
 func BenchmarkHandover(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
-			addrs, _ := benchServers(b, n)
-			floor := newFloor(b, addrs[0])
-			terms := benchCandidates(b, addrs, 3, elector.Config{Election: "handover", Cooldown: time.Millisecond})
+			servers := benchServers(b, n)
+			floor := newFloor(b, servers[0].Addr())
+			terms := benchCandidates(b, servers, 3, elector.Config{Election: "handover", Cooldown: time.Millisecond})
 			leader := <-terms
 			time.Sleep(100 * time.Millisecond) // all subscribed
 			var all []time.Duration
@@ -210,14 +159,14 @@ func BenchmarkCrash(b *testing.B) {
 	const lease = time.Second
 	for _, n := range []int{1, 3} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
-			addrs, _ := benchServers(b, n)
+			servers := benchServers(b, n)
 			cfg := elector.Config{Election: "crash", Lease: lease, Cooldown: time.Millisecond}
-			terms := benchCandidates(b, addrs, 3, cfg)
+			terms := benchCandidates(b, servers, 3, cfg)
 			leader := <-terms
 			var all []time.Duration
 			for b.Loop() {
 				time.Sleep(50 * time.Millisecond)
-				end := plantDead(b, addrs, "mandate:{crash}:", n, lease)
+				end := plantDead(b, servers, "mandate:{crash}:", n, lease)
 				_ = leader.e.Resign(context.Background())
 				leader = <-terms
 				all = append(all, leader.at.Sub(end))
@@ -230,11 +179,11 @@ func BenchmarkCrash(b *testing.B) {
 
 // plantDead overwrites the lock on every node with that of a leader that died,
 // and returns when its lease will have ended on a majority.
-func plantDead(b *testing.B, addrs []string, prefix string, n int, lease time.Duration) time.Time {
+func plantDead(b *testing.B, servers []*realtest.Server, prefix string, n int, lease time.Duration) time.Time {
 	b.Helper()
 	var ends []time.Time
-	for _, a := range addrs {
-		c := redis.NewClient(&redis.Options{Addr: a})
+	for _, server := range servers {
+		c := redis.NewClient(&redis.Options{Addr: server.Addr()})
 		value := fmt.Sprintf("dead/dead/1 n=%d lease=%d", n, lease.Milliseconds())
 		if err := c.Set(b.Context(), prefix+"lock", value, lease).Err(); err != nil {
 			b.Fatal(err)
@@ -249,11 +198,10 @@ func plantDead(b *testing.B, addrs []string, prefix string, n int, lease time.Du
 // holds beyond the quorum that it shares.
 func BenchmarkIdle(b *testing.B) {
 	const lease, leases = time.Second, 8
-	addr, _ := benchServer(b)
-	terms := benchCandidates(b, []string{addr}, 2, elector.Config{Election: "idle", Lease: lease})
+	servers := benchServers(b, 1)
+	terms := benchCandidates(b, servers, 2, elector.Config{Election: "idle", Lease: lease})
 	<-terms
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = c.Close() }()
+	c := servers[0].Client(b)
 	for b.Loop() {
 		time.Sleep(lease)
 		before := evals(b, c)
@@ -280,12 +228,12 @@ func BenchmarkHungMinority(b *testing.B) {
 	for _, n := range []int{3, 5} {
 		for _, hung := range []int{0, 1} {
 			b.Run(fmt.Sprintf("nodes=%d/hung=%d", n, hung), func(b *testing.B) {
-				addrs, cmds := benchServers(b, n)
-				terms := benchCandidates(b, addrs, 3, elector.Config{Election: "hung", Cooldown: time.Millisecond})
+				servers := benchServers(b, n)
+				terms := benchCandidates(b, servers, 3, elector.Config{Election: "hung", Cooldown: time.Millisecond})
 				leader := <-terms
 				time.Sleep(100 * time.Millisecond)
 				for i := range hung {
-					_ = cmds[i].Process.Signal(syscall.SIGSTOP)
+					servers[i].Hang(b)
 				}
 				var all []time.Duration
 				for b.Loop() {
@@ -306,12 +254,11 @@ func BenchmarkHungMinority(b *testing.B) {
 // own, and the requests that it takes.
 func BenchmarkCrowd(b *testing.B) {
 	const followers, lease = 1000, 20 * time.Second
-	addr, _ := benchServer(b)
-	terms := benchCandidates(b, []string{addr}, followers, elector.Config{Election: "crowd", Lease: lease})
+	servers := benchServers(b, 1)
+	terms := benchCandidates(b, servers, followers, elector.Config{Election: "crowd", Lease: lease})
 	leader := <-terms
 	time.Sleep(lease + lease/2) // the front row has sorted itself out
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = c.Close() }()
+	c := servers[0].Client(b)
 	var all []time.Duration
 	var requests []int64
 	for b.Loop() {
@@ -334,8 +281,8 @@ func BenchmarkCrowd(b *testing.B) {
 
 // BenchmarkIsLeader: the clock is read at every call.
 func BenchmarkIsLeader(b *testing.B) {
-	addr, _ := benchServer(b)
-	terms := benchCandidates(b, []string{addr}, 1, elector.Config{Election: "isleader"})
+	servers := benchServers(b, 1)
+	terms := benchCandidates(b, servers, 1, elector.Config{Election: "isleader"})
 	e := (<-terms).e
 	var yes atomic.Int64
 	b.ReportAllocs()
@@ -352,9 +299,9 @@ func BenchmarkIsLeader(b *testing.B) {
 // BenchmarkFollower: what a follower holds beyond the quorum that it shares.
 func BenchmarkFollower(b *testing.B) {
 	const followers = 1000
-	addr, _ := benchServer(b)
-	leader := benchQuorum(b, []string{addr})
-	shared := benchQuorum(b, []string{addr})
+	servers := benchServers(b, 1)
+	leader := realQuorum(b, servers...)
+	shared := realQuorum(b, servers...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	b.Cleanup(func() { cancel(); wg.Wait() })
@@ -402,11 +349,10 @@ func BenchmarkRequests(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			const lease = time.Second
-			addrs, _ := benchServers(b, n)
-			terms := benchCandidates(b, addrs, 1, elector.Config{Election: "requests", Lease: lease})
+			servers := benchServers(b, n)
+			terms := benchCandidates(b, servers, 1, elector.Config{Election: "requests", Lease: lease})
 			<-terms
-			c := redis.NewClient(&redis.Options{Addr: addrs[n-1]})
-			defer func() { _ = c.Close() }()
+			c := servers[n-1].Client(b)
 			for b.Loop() {
 				time.Sleep(lease / 8)
 				before := evals(b, c)

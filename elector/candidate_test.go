@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 // logbook collects log lines.
@@ -228,4 +229,19 @@ func (c *candidate) endedOrElected(within time.Duration) error {
 	case <-time.After(within):
 		return errors.New("neither ended nor elected")
 	}
+}
+
+// realQuorum has connections of its own.
+func realQuorum(t testing.TB, servers ...*realtest.Server) *elector.Quorum {
+	t.Helper()
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
 }

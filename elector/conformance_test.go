@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 // world is where the conformance suite runs: n nodes of some kind.
@@ -108,10 +109,10 @@ func TestConformanceMiniredis(t *testing.T) {
 func TestConformanceReal(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			servers := realServers(t, n)
+			servers := realtest.StartN(t, n)
 			var raw []*redis.Client
 			for _, s := range servers {
-				raw = append(raw, s.client(t))
+				raw = append(raw, s.Client(t))
 			}
 			t.Run("suite", func(t *testing.T) { // awaits the parallel ones
 				for _, tc := range conformance {

@@ -3,18 +3,18 @@ package elector_test
 import (
 	"errors"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 // "No channel rights: the election works by PTTL, and says so."
 func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
-	s := realServers(t, 1)[0]
-	s.do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
-	q, err := elector.Open("redis://worker:pw@" + s.addr)
+	s := realtest.StartN(t, 1)[0]
+	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
+	q, err := elector.Open("redis://worker:pw@" + s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,10 +29,10 @@ func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
 
 // A refused SET of the hint (next) must not hide who holds the lock.
 func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
-	s := realServers(t, 1)[0]
+	s := realtest.StartN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	a.elected(5 * realLease)
-	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
 	b.quiet(2 * realLease)
 	if err := b.Check(); err != nil {
@@ -42,9 +42,9 @@ func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
 
 // Close waits for a dial to a hung node: go-redis' PubSub holds its mutex meanwhile.
 func TestFoundRealCloseBesideAHungNode(t *testing.T) {
-	servers := realServers(t, 3)
-	servers[2].signal(t, syscall.SIGSTOP)
-	defer servers[2].signal(t, syscall.SIGCONT)
+	servers := realtest.StartN(t, 3)
+	servers[2].Hang(t)
+	defer servers[2].Wake(t)
 	q := realQuorum(t, servers...)
 	a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
 	a.elected(5 * realLease)
@@ -62,7 +62,7 @@ func TestFoundRealCloseBesideAHungNode(t *testing.T) {
 // Redis refuses requests of more than ten parts from the unauthenticated with a
 // protocol error, not with NOAUTH: nothing says what to mend, and Run waits for ever.
 func TestFoundScenario08RealNoPassword(t *testing.T) {
-	s := realServers(t, 1, "--requirepass", "secret")[0]
+	s := realtest.StartN(t, 1, "--requirepass", "secret")[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	err := a.endedOrElected(5 * realLease)
 	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "give the password") {

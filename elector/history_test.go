@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 // A history is told by all nodes together, also when the first one lost its own.
@@ -79,7 +80,7 @@ func TestHistoryOfTheNodes(t *testing.T) {
 // What a real server tells: nothing is wrong with it but its persistence, and a
 // user without INFO and CONFIG only learns less.
 func TestDiagnoseReal(t *testing.T) {
-	s := realServers(t, 1)[0]
+	s := realtest.StartN(t, 1)[0]
 	levels := func(url string) map[string]elector.Level {
 		q, err := elector.Open(url)
 		if err != nil {
@@ -99,7 +100,7 @@ func TestDiagnoseReal(t *testing.T) {
 		}
 		return all
 	}
-	all := levels("redis://" + s.addr)
+	all := levels("redis://" + s.Addr())
 	for check, want := range map[string]elector.Level{
 		"persistence": elector.Warn, "rights": elector.OK, "messages": elector.OK, "version": elector.OK,
 		"eviction": elector.OK, "failover": elector.OK, "majority": elector.OK,
@@ -108,11 +109,11 @@ func TestDiagnoseReal(t *testing.T) {
 			t.Errorf("%s is %q, want %s", check, all[check], want)
 		}
 	}
-	if n, err := s.client(t).DBSize(t.Context()).Result(); err != nil || n != 0 {
+	if n, err := s.Client(t).DBSize(t.Context()).Result(); err != nil || n != 0 {
 		t.Errorf("it left %d keys, %v", n, err)
 	}
-	s.do(t, "ACL", "SETUSER", "poor", "on", ">x", "~mandate:*", "&mandate:*", "+@all", "-info", "-config")
-	all = levels("redis://poor:x@" + s.addr)
+	s.Do(t, "ACL", "SETUSER", "poor", "on", ">x", "~mandate:*", "&mandate:*", "+@all", "-info", "-config")
+	all = levels("redis://poor:x@" + s.Addr())
 	for _, check := range []string{"version", "failover", "persistence", "eviction"} {
 		if all[check] != elector.Unknown {
 			t.Errorf("without the right %s is %q", check, all[check])

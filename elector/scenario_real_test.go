@@ -2,11 +2,13 @@ package elector_test
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/realtest"
 )
 
 const realLease = time.Second
@@ -16,13 +18,13 @@ func leaseOf(d time.Duration) func(*elector.Config) {
 }
 
 func TestScenario07RealHungMinorityNode(t *testing.T) {
-	servers := realServers(t, 3)
+	servers := realtest.StartN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	one := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
 	b.quiet(realLease)
-	servers[2].signal(t, syscall.SIGSTOP)
-	defer servers[2].signal(t, syscall.SIGCONT)
+	servers[2].Hang(t)
+	defer servers[2].Wake(t)
 	b.quiet(3 * realLease)
 	if !one.Valid() {
 		t.Fatalf("lost: %v", one.Err())
@@ -44,7 +46,7 @@ func TestScenario07RealHungMinorityNode(t *testing.T) {
 	if gap := d.elected(realLease).Since().Sub(began); gap > realLease/4 {
 		t.Errorf("hand-over to a newcomer took %v", gap)
 	}
-	servers[2].signal(t, syscall.SIGCONT)
+	servers[2].Wake(t)
 	time.Sleep(realLease)
 	if err := d.Check(); err != nil || !d.IsLeader() {
 		t.Errorf("after the node's return: %v, leads %v", err, d.IsLeader())
@@ -52,14 +54,13 @@ func TestScenario07RealHungMinorityNode(t *testing.T) {
 }
 
 func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
-	servers := realServers(t, 3)
+	servers := realtest.StartN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
 	for _, s := range servers {
-		s.kill()
-		s.start(t)
-		op := s.client(t)
+		s.Restart(t)
+		op := s.Client(t)
 		eventually(t, realLease, "planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
 		b.quiet(realLease)
 		if !term.Valid() {
@@ -69,7 +70,7 @@ func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
 }
 
 func TestScenario16RealPasswordRotated(t *testing.T) {
-	s := realServers(t, 1)[0]
+	s := realtest.StartN(t, 1)[0]
 	// The first candidate has seen the election work from outside, the second has led.
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	one := a.elected(5 * realLease)
@@ -77,8 +78,8 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 	b.quiet(realLease / 2)
 	a.shutdown()
 	term := b.elected(realLease)
-	s.do(t, "CONFIG", "SET", "requirepass", "new")
-	if err := s.client(t, withPassword("new")).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+	s.Do(t, "CONFIG", "SET", "requirepass", "new")
+	if err := s.Client(t, withPassword("new")).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
 	wantReason(t, term, realLease, elector.ReasonExpired)
@@ -94,7 +95,7 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 	if n := len(b.log.lines("unable to take part")); n != 1 {
 		t.Errorf("said %d times", n)
 	}
-	if err := s.client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
+	if err := s.Client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if next := b.elected(2 * realLease); next.Token() <= term.Token() || next.Token() <= one.Token() {
@@ -103,11 +104,11 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 }
 
 func TestScenario08RealWrongPassword(t *testing.T) {
-	s := realServers(t, 1, "--requirepass", "secret")[0]
+	s := realtest.StartN(t, 1, "--requirepass", "secret")[0]
 	for url, want := range map[string]string{
-		"redis://:hunter2@" + s.addr:       "check user and password",
-		"redis://joe:hunter2@" + s.addr:    "check user and password",
-		"redis://default:secret@" + s.addr: "",
+		"redis://:hunter2@" + s.Addr():       "check user and password",
+		"redis://joe:hunter2@" + s.Addr():    "check user and password",
+		"redis://default:secret@" + s.Addr(): "",
 	} {
 		q, err := elector.Open(url)
 		if err != nil {
@@ -128,10 +129,10 @@ func TestScenario08RealWrongPassword(t *testing.T) {
 
 // A user that has all rights but the channels.
 func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
-	s := realServers(t, 1)[0]
-	s.do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
+	s := realtest.StartN(t, 1)[0]
+	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	start := func(id string) *candidate {
-		q, err := elector.Open("redis://worker:pw@" + s.addr)
+		q, err := elector.Open("redis://worker:pw@" + s.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,20 +157,20 @@ func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
 
 // Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
 func TestScenario16bRealOutOfMemory(t *testing.T) {
-	s := realServers(t, 1)[0]
+	s := realtest.StartN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
 	b.quiet(realLease / 2)
-	s.do(t, "CONFIG", "SET", "maxmemory", "1")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	b.quiet(3 * realLease)
 	if !term.Valid() {
 		t.Fatalf("lost: %v", term.Err())
 	}
-	s.do(t, "CONFIG", "SET", "maxmemory", "0")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	time.Sleep(realLease)
 	a.shutdown()
 	b.elected(2 * realLease)
 }
 
-func withPassword(pw string) func(*redisOptions) { return func(o *redisOptions) { o.Password = pw } }
+func withPassword(pw string) func(*redis.Options) { return func(o *redis.Options) { o.Password = pw } }
