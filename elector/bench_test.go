@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // The benchmarks run against real redis-servers on loopback, and put what they
@@ -23,9 +23,9 @@ import (
 // time on somebody's machine.
 
 // benchServers starts redis-servers that keep nothing on disk.
-func benchServers(b *testing.B, n int) []*realtest.Server {
+func benchServers(b *testing.B, n int) []*servertest.Server {
 	b.Helper()
-	return realtest.StartN(b, n, "--maxclients", "9000")
+	return servertest.RedisN(b, n, "--maxclients", "9000")
 }
 
 // led is one beginning of a term.
@@ -36,7 +36,7 @@ type led struct {
 
 // benchCandidates runs n candidates, each on connections of its own, until the
 // benchmark ends, and reports every term on the channel.
-func benchCandidates(b *testing.B, servers []*realtest.Server, n int, cfg elector.Config) <-chan led {
+func benchCandidates(b *testing.B, servers []*servertest.Server, n int, cfg elector.Config) <-chan led {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	terms := make(chan led, n)
@@ -179,7 +179,7 @@ func BenchmarkCrash(b *testing.B) {
 
 // plantDead overwrites the lock on every node with that of a leader that died,
 // and returns when its lease will have ended on a majority.
-func plantDead(b *testing.B, servers []*realtest.Server, prefix string, n int, lease time.Duration) time.Time {
+func plantDead(b *testing.B, servers []*servertest.Server, prefix string, n int, lease time.Duration) time.Time {
 	b.Helper()
 	var ends []time.Time
 	for _, server := range servers {

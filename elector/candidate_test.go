@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // logbook collects log lines.
@@ -232,7 +232,7 @@ func (c *candidate) endedOrElected(within time.Duration) error {
 }
 
 // realQuorum has connections of its own.
-func realQuorum(t testing.TB, servers ...*realtest.Server) *elector.Quorum {
+func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
 	t.Helper()
 	var urls []string
 	for _, s := range servers {

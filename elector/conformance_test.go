@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // world is where the conformance suite runs: n nodes of some kind.
@@ -109,7 +109,7 @@ func TestConformanceMiniredis(t *testing.T) {
 func TestConformanceReal(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			servers := realtest.StartN(t, n)
+			servers := servertest.RedisN(t, n)
 			var raw []*redis.Client
 			for _, s := range servers {
 				raw = append(raw, s.Client(t))

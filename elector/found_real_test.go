@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // "No channel rights: the election works by PTTL, and says so."
 func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	q, err := elector.Open("redis://worker:pw@" + s.Addr())
 	if err != nil {
@@ -29,7 +29,7 @@ func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
 
 // A refused SET of the hint (next) must not hide who holds the lock.
 func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	a.elected(5 * realLease)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
@@ -42,7 +42,7 @@ func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
 
 // Close waits for a dial to a hung node: go-redis' PubSub holds its mutex meanwhile.
 func TestFoundRealCloseBesideAHungNode(t *testing.T) {
-	servers := realtest.StartN(t, 3)
+	servers := servertest.RedisN(t, 3)
 	servers[2].Hang(t)
 	defer servers[2].Wake(t)
 	q := realQuorum(t, servers...)
@@ -62,7 +62,7 @@ func TestFoundRealCloseBesideAHungNode(t *testing.T) {
 // Redis refuses requests of more than ten parts from the unauthenticated with a
 // protocol error, not with NOAUTH: nothing says what to mend, and Run waits for ever.
 func TestFoundScenario08RealNoPassword(t *testing.T) {
-	s := realtest.StartN(t, 1, "--requirepass", "secret")[0]
+	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	err := a.endedOrElected(5 * realLease)
 	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "give the password") {

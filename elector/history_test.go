@@ -9,7 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // A history is told by all nodes together, also when the first one lost its own.
@@ -80,7 +80,7 @@ func TestHistoryOfTheNodes(t *testing.T) {
 // What a real server tells: nothing is wrong with it but its persistence, and a
 // user without INFO and CONFIG only learns less.
 func TestDiagnoseReal(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	levels := func(url string) map[string]elector.Level {
 		q, err := elector.Open(url)
 		if err != nil {

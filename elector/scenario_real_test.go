@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const realLease = time.Second
@@ -18,7 +18,7 @@ func leaseOf(d time.Duration) func(*elector.Config) {
 }
 
 func TestScenario07RealHungMinorityNode(t *testing.T) {
-	servers := realtest.StartN(t, 3)
+	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	one := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
@@ -54,7 +54,7 @@ func TestScenario07RealHungMinorityNode(t *testing.T) {
 }
 
 func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
-	servers := realtest.StartN(t, 3)
+	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
@@ -70,7 +70,7 @@ func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
 }
 
 func TestScenario16RealPasswordRotated(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	// The first candidate has seen the election work from outside, the second has led.
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	one := a.elected(5 * realLease)
@@ -104,7 +104,7 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 }
 
 func TestScenario08RealWrongPassword(t *testing.T) {
-	s := realtest.StartN(t, 1, "--requirepass", "secret")[0]
+	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	for url, want := range map[string]string{
 		"redis://:hunter2@" + s.Addr():       "check user and password",
 		"redis://joe:hunter2@" + s.Addr():    "check user and password",
@@ -129,7 +129,7 @@ func TestScenario08RealWrongPassword(t *testing.T) {
 
 // A user that has all rights but the channels.
 func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	start := func(id string) *candidate {
 		q, err := elector.Open("redis://worker:pw@" + s.Addr())
@@ -157,7 +157,7 @@ func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
 
 // Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
 func TestScenario16bRealOutOfMemory(t *testing.T) {
-	s := realtest.StartN(t, 1)[0]
+	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)
 	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)

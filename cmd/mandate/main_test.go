@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // TestMain lets the test binary stand in for the program itself, and for the
@@ -25,7 +27,7 @@ func TestScripts(t *testing.T) {
 
 // TestScriptsReal runs real commands under real elections on a real redis-server.
 func TestScriptsReal(t *testing.T) {
-	requireRedis(t)
+	servertest.NeedRedis(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: setupStage, Cmds: stageCommands,

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // site start | sick | well: the health URL of a program, in $SITE.
@@ -66,7 +68,5 @@ func cmdRequest(ts *testscript.TestScript, _ bool, args []string) {
 
 // port NAME: a free one.
 func cmdPort(ts *testscript.TestScript, _ bool, args []string) {
-	p, err := freePort()
-	ts.Check(err)
-	ts.Setenv(args[0], p)
+	ts.Setenv(args[0], strconv.Itoa(servertest.FreePort(stageOf(ts).t)))
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,22 +17,13 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // patience is how long the scripts wait for what should happen: far more than
 // it takes, because these machines are small and busy.
 const patience = 30 * time.Second
-
-func requireRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		return
-	}
-	if os.Getenv("MANDATE_TEST_REQUIRE_REDIS") == "1" {
-		t.Fatal("no redis-server on PATH, and MANDATE_TEST_REQUIRE_REDIS=1: install redis-server")
-	}
-	t.Skip("no redis-server on PATH: the commands are NOT tested on a real one; install redis-server")
-}
 
 // workScript is the command that the scripts run: it notes what it does in the
 // journal, and it notes OVERLAP when another one, or a child of another one,
@@ -58,8 +48,10 @@ done
 
 // stageValues are the processes of one script.
 type stageValues struct {
+	t          testing.TB // the script's
+	port       int        // of its redis-server
 	mu         sync.Mutex
-	redis      *exec.Cmd
+	redis      *servertest.Server
 	stoppedAt  time.Time // when Redis, or a candidate, was stopped
 	candidates map[string]*candidateProcess
 	sick       *atomic.Bool // the program beside mandate serve
@@ -71,14 +63,11 @@ type candidateProcess struct {
 }
 
 func setupStage(env *testscript.Env) error {
-	v := &stageValues{candidates: map[string]*candidateProcess{}}
+	v := &stageValues{t: env.T().(testing.TB), candidates: map[string]*candidateProcess{}}
+	v.port = servertest.FreePort(v.t)
 	env.Values["stage"] = v
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	env.Setenv("PORT", port)
-	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+port)
+	env.Setenv("PORT", strconv.Itoa(v.port))
+	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+strconv.Itoa(v.port))
 	env.Setenv("LEADER", "")
 	env.Defer(func() {
 		v.mu.Lock()
@@ -87,21 +76,8 @@ func setupStage(env *testscript.Env) error {
 			_ = c.cmd.Process.Kill() // its guard then ends the command
 			<-c.done
 		}
-		if v.redis != nil {
-			_ = v.redis.Process.Kill()
-			_ = v.redis.Wait()
-		}
 	})
 	return os.WriteFile(filepath.Join(env.WorkDir, "work.sh"), []byte(workScript), 0o700)
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
 var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
@@ -130,26 +106,12 @@ func cmdRedis(ts *testscript.TestScript, _ bool, args []string) {
 	v := stageOf(ts)
 	switch args[0] {
 	case "start":
-		dir := ts.MkAbs("redis")
-		ts.Check(os.MkdirAll(dir, 0o700))
-		cmd := exec.Command("redis-server", append([]string{"--port", ts.Getenv("PORT"), "--bind", "127.0.0.1",
-			"--save", "", "--dir", dir, "--logfile", filepath.Join(dir, "log")}, args[1:]...)...)
-		ts.Check(cmd.Start())
-		v.mu.Lock()
-		v.redis = cmd
-		v.mu.Unlock()
-		ts.Check(poll(func() error {
-			conn, err := net.Dial("tcp", "127.0.0.1:"+ts.Getenv("PORT"))
-			if err == nil {
-				conn.Close()
-			}
-			return err
-		}))
+		v.redis = servertest.RedisOn(v.t, v.port, args[1:]...)
 	case "stop":
 		v.stoppedAt = time.Now()
-		ts.Check(v.redis.Process.Signal(syscall.SIGSTOP))
+		v.redis.Hang(v.t)
 	case "cont":
-		ts.Check(v.redis.Process.Signal(syscall.SIGCONT))
+		v.redis.Wake(v.t)
 	default:
 		ts.Fatalf("redis %q?", args)
 	}

@@ -105,7 +105,6 @@ func TestWatchInAPipeHasNoScreen(t *testing.T) {
 // On a real terminal (one of util-linux' script) it draws, and leaves the
 // terminal as it was.
 func TestWatchOnATerminalReal(t *testing.T) {
-	requireRedis(t)
 	if _, err := exec.LookPath("script"); err != nil {
 		if os.Getenv("MANDATE_TEST_REQUIRE_REDIS") == "1" { // in CI, where Debian always has it
 			t.Fatal("no script(1) on PATH: install it (Debian: bsdutils)")

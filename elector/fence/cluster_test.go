@@ -42,7 +42,7 @@ func wantSlots(t *testing.T, err error) {
 
 // A cluster of one node answers as one of many does. Our slots must be its slots.
 func TestClusterReal(t *testing.T) {
-	addr := servertest.Redis(t, "--cluster-enabled", "yes")
+	addr := servertest.Redis(t, "--cluster-enabled", "yes").Addr()
 	node := client(t, addr)
 	if err := node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)

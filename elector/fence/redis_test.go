@@ -32,7 +32,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestRedisReal(t *testing.T) {
-	redisSuite(t, func(t *testing.T) string { return servertest.Redis(t) })
+	redisSuite(t, func(t *testing.T) string { return servertest.Redis(t).Addr() })
 }
 
 func redisSuite(t *testing.T, server func(t *testing.T) string) {

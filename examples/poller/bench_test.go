@@ -47,7 +47,7 @@ func benchFeed(b *testing.B, where string) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	addr := servertest.Redis(b)
+	addr := servertest.Redis(b).Addr()
 	f := newFeeder(b, db, addr, "a")
 	f.batch = 500
 	term := benchTerm(b, addr)

@@ -61,13 +61,11 @@ func newCrew(t testing.TB, db string) *crew {
 		t.Fatal(err)
 	}
 	c := &crew{t: t, dir: t.TempDir(), self: self, procs: map[string]*process{}, common: []string{"--db", db}}
-	for i := range 3 {
-		addr, restart := servertest.RestartableRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-		if i == 0 { // it holds the queue too
-			c.restartQueue = restart
-		}
-		c.urls = append(c.urls, "redis://"+addr)
-		c.common = append(c.common, "--redis", "redis://"+addr)
+	servers := servertest.RedisN(t, 3, servertest.AOF...)
+	c.queue = servers[0] // it votes too
+	for _, s := range servers {
+		c.urls = append(c.urls, s.URL())
+		c.common = append(c.common, "--redis", s.URL())
 	}
 	if c.quorum, err = elector.Open(c.urls...); err != nil {
 		t.Fatal(err)
@@ -87,8 +85,7 @@ type crew struct {
 	urls   []string
 	quorum *elector.Quorum
 	procs  map[string]*process
-
-	restartQueue func()
+	queue  *servertest.Server
 }
 
 type process struct {
@@ -174,7 +171,7 @@ func (c *crew) torment() (faults int) {
 		name := leader.Candidate
 		p := c.procs[name]
 		if random.IntN(3) == 0 { // answers get lost: was it fed, or not?
-			c.restartQueue()
+			c.queue.Restart(c.t)
 		}
 		switch {
 		case name == "worker-3": // hangs by itself

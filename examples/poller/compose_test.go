@@ -116,7 +116,7 @@ func (d *deployment) startServers() {
 	d.t.Helper()
 	for _, name := range []string{"redis-a", "redis-b", "redis-c"} {
 		s := d.file.Services[name]
-		addr := servertest.Redis(d.t, s.Command[1:]...)
+		addr := servertest.Redis(d.t, s.Command[1:]...).Addr()
 		d.here = append(d.here, name+":6379", addr)
 		d.urls = append(d.urls, "redis://"+addr)
 		_, port, _ := strings.Cut(addr, ":")

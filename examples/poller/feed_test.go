@@ -21,7 +21,7 @@ func TestFeed(t *testing.T) {
 	feedSuite(t, func(t *testing.T) string { return miniredis.RunT(t).Addr() })
 }
 func TestFeedReal(t *testing.T) {
-	feedSuite(t, func(t *testing.T) string { return servertest.Redis(t) })
+	feedSuite(t, func(t *testing.T) string { return servertest.Redis(t).Addr() })
 }
 
 func feedSuite(t *testing.T, server func(*testing.T) string) {

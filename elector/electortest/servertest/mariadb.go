@@ -34,8 +34,9 @@ func MariaDB(t testing.TB) (dsn string) {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
 	port := strconv.Itoa(FreePort(t))
-	launch(t, exec.Command(binary, append(common, "--port="+port, "--bind-address=127.0.0.1", "--skip-networking=0", "--skip-grant-tables",
+	p := launch(t, exec.Command(binary, append(common, "--port="+port, "--bind-address=127.0.0.1", "--skip-networking=0", "--skip-grant-tables",
 		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
-		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M")...), "ready for connections", syscall.SIGTERM)
+		"--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M")...), "ready for connections")
+	t.Cleanup(func() { p.end(syscall.SIGTERM) })
 	return fmt.Sprintf("root@tcp(127.0.0.1:%s)/mysql", port)
 }

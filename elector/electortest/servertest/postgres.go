@@ -34,7 +34,8 @@ func Postgres(t testing.TB) (url string) {
 	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off")
 	server.Dir, server.SysProcAttr = dir, attr
-	launch(t, server, "database system is ready to accept connections", os.Interrupt)
+	p := launch(t, server, "database system is ready to accept connections")
+	t.Cleanup(func() { p.end(os.Interrupt) })
 	return fmt.Sprintf("postgres://mandate@127.0.0.1:%d/postgres?sslmode=disable", port)
 }
 

@@ -1,35 +1,188 @@
+//go:build unix
+
 package servertest
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// Redis starts a redis-server with further arguments, and returns its address.
-func Redis(t testing.TB, args ...string) string {
-	t.Helper()
-	addr, _ := RestartableRedis(t, args...)
-	return addr
+// AOF makes a server keep its data over a restart, every write of it.
+var AOF = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// serves is what a redis-server logs when it does.
+const serves = "Ready to accept connections"
+
+// Server is a redis-server process of the test's own: on a free port of the
+// loopback interface, in a directory of its own, ended with the test. Not safe
+// for concurrent use, but for Addr, URL and Do.
+type Server struct {
+	Port int
+	Dir  string
+
+	args  []string
+	ready string // what it logs when it serves
+	tls   bool
+	proc  *process // nil while it is down
 }
 
-// RestartableRedis is Redis, with a function that kills the server without a word and
-// starts it again on what it left on disk.
-func RestartableRedis(t testing.TB, args ...string) (addr string, restart func()) {
+// NeedRedis skips loudly where there is no redis-server, and fails where one is
+// required.
+func NeedRedis(t testing.TB) {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
+	if _, err := exec.LookPath("redis-server"); err != nil {
 		missing(t, "redis-server", "MANDATE_TEST_REQUIRE_REDIS", "apt-get install redis-server")
 	}
-	port := strconv.Itoa(FreePort(t))
-	args = append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--daemonize", "no"}, args...)
-	start := func() func() {
-		return launch(t, exec.Command(path, args...), "Ready to accept connections", os.Interrupt)
+}
+
+// Redis runs a server with the given arguments of redis-server. Without any it
+// keeps nothing on disk.
+func Redis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return RedisOn(t, FreePort(t), args...)
+}
+
+// RedisOn is Redis on a port that somebody knew before.
+func RedisOn(t testing.TB, port int, args ...string) *Server {
+	t.Helper()
+	return start(t, &Server{Port: port, args: args, ready: serves})
+}
+
+// RedisN runs n of them.
+func RedisN(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	all := make([]*Server, n)
+	for i := range all {
+		all[i] = Redis(t, args...)
 	}
-	kill := start()
-	return "127.0.0.1:" + port, func() {
-		kill()
-		kill = start()
+	return all
+}
+
+func start(t testing.TB, s *Server) *Server {
+	t.Helper()
+	NeedRedis(t)
+	s.Dir = t.TempDir()
+	t.Cleanup(func() {
+		if t.Failed() && s.proc != nil {
+			t.Logf("the redis-server on %s said:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
+		}
+		s.Kill()
+	})
+	s.Restart(t)
+	return s
+}
+
+// Addr is host:port.
+func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.Port) }
+
+// URL is what elector.Open takes.
+func (s *Server) URL() string { return "redis://" + s.Addr() }
+
+// Restart starts the server again, with whatever its directory holds.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	port := []string{"--port", strconv.Itoa(s.Port)}
+	if s.tls {
+		port = []string{"--port", "0", "--tls-port", strconv.Itoa(s.Port)}
+	}
+	args := append([]string{"--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--daemonize", "no"}, port...)
+	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "-") { // a file of settings comes first
+		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
+	} else {
+		args = append(args, s.args...)
+	}
+	cmd := exec.Command("redis-server", args...)
+	cmd.Dir = s.Dir
+	s.proc = launch(t, cmd, s.ready)
+}
+
+// Kill ends the server without a goodbye (SIGKILL), also a hung one.
+func (s *Server) Kill() {
+	if s.proc == nil {
+		return
+	}
+	s.proc.kill()
+	s.proc = nil
+}
+
+// Forget removes what a server that is down had kept on disk.
+func (s *Server) Forget(t testing.TB) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(s.Dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
+
+// Up tells whether the server was started and not killed since.
+func (s *Server) Up() bool { return s.proc != nil }
+
+// Hang stops the process (SIGSTOP): it accepts connections and never answers.
+func (s *Server) Hang(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }
+
+// Wake makes a hung server go on.
+func (s *Server) Wake(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := s.proc.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Client is an operator's connection. It ends with the test.
+func (s *Server) Client(t testing.TB, change ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	o := &redis.Options{Addr: s.Addr(), DisableIdentity: true}
+	for _, f := range change {
+		f(o)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Do runs one command as an operator would by redis-cli, and wants it to work.
+func (s *Server) Do(t testing.TB, args ...any) any {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), DisableIdentity: true})
+	defer c.Close()
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("%s: %v: %v", s.Addr(), args, err)
+	}
+	return v
+}
+
+// Eventually asks until ok holds.
+func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+func fill(lines ...string) []byte { return fmt.Append(nil, strings.Join(lines, "\n"), "\n") }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const election = "chaos"
@@ -27,8 +27,8 @@ type stage struct {
 	t        *testing.T
 	journal  *Journal
 	file     string // of the journal
-	nodes    []*realtest.Server
-	register *realtest.Server
+	nodes    []*servertest.Server
+	register *servertest.Server
 	cands    []*candidate
 	operator *elector.Quorum // past the proxies
 	spawn    chan func()     // see newStage
@@ -58,8 +58,8 @@ func newStage(t *testing.T, workers, commands int) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.journal.Close() })
-	s.nodes = realtest.StartN(t, 3, realtest.AOF...)
-	s.register = realtest.Start(t)
+	s.nodes = servertest.RedisN(t, 3, servertest.AOF...)
+	s.register = servertest.Redis(t)
 	if s.operator, err = elector.Open(s.nodes[0].URL(), s.nodes[1].URL(), s.nodes[2].URL()); err != nil {
 		t.Fatal(err)
 	}

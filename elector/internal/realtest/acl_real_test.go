@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // shippedACL is the file that docs/redis.md tells users to take.
@@ -36,20 +36,20 @@ func rights(t *testing.T) []string {
 }
 
 // guarded runs a server whose user "mandate" has the given rights.
-func guarded(t *testing.T, rights []string) *realtest.Server {
+func guarded(t *testing.T, rights []string) *servertest.Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "redis.acl")
 	line := "user mandate on >change-me " + strings.Join(rights, " ") + "\n"
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return realtest.Start(t, "--aclfile", file)
+	return servertest.Redis(t, "--aclfile", file)
 }
 
 // season is all that an election does with Redis: a first election, a follower,
 // an observer, a hand-over, a look at the status, the end. It returns what did
 // not work, in words.
-func season(t *testing.T, s *realtest.Server) (complaints []string) {
+func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	t.Helper()
 	complain := func(what string) { complaints = append(complaints, what) }
 	url := "redis://mandate:change-me@" + s.Addr()
@@ -99,7 +99,7 @@ func season(t *testing.T, s *realtest.Server) (complaints []string) {
 // leadsOrEnds returns nil when c leads, and Run's error when it ended instead.
 func (c *candidate) leadsOrEnds(within time.Duration) error {
 	c.t.Helper()
-	realtest.Eventually(c.t, within, "leads or ends", func() bool { return c.IsLeader() || !c.running() })
+	servertest.Eventually(c.t, within, "leads or ends", func() bool { return c.IsLeader() || !c.running() })
 	if c.running() {
 		return nil
 	}
@@ -123,7 +123,7 @@ func hears(ch <-chan elector.Event, within time.Duration, is func(elector.Event)
 
 // denied is what the server refused to the user, by its own log: commands, keys
 // and channels.
-func denied(t *testing.T, s *realtest.Server) (objects []string) {
+func denied(t *testing.T, s *servertest.Server) (objects []string) {
 	t.Helper()
 	log, err := s.Client(t).ACLLog(context.Background(), 100).Result()
 	if err != nil {
@@ -205,7 +205,7 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 }
 
 // signOfLife sends on a subscription what a silent one is sent.
-func signOfLife(t *testing.T, s *realtest.Server) {
+func signOfLife(t *testing.T, s *servertest.Server) {
 	t.Helper()
 	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "mandate", "change-me" })
 	ps := c.Subscribe(t.Context(), "mandate:{orders}:events")

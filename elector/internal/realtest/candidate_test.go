@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -191,7 +191,7 @@ func (el *electorate) next(after uint64, within time.Duration) (*candidate, *ele
 	el.t.Helper()
 	var leader *candidate
 	var term *elector.Term
-	realtest.Eventually(el.t, within, "somebody leads with a new token", func() bool {
+	servertest.Eventually(el.t, within, "somebody leads with a new token", func() bool {
 		el.mu.Lock()
 		defer el.mu.Unlock()
 		for _, c := range el.all {
@@ -280,7 +280,7 @@ func open(t testing.TB, urls ...string) *elector.Quorum {
 	return q
 }
 
-func urlsOf(servers []*realtest.Server) []string {
+func urlsOf(servers []*servertest.Server) []string {
 	var urls []string
 	for _, s := range servers {
 		urls = append(urls, s.URL())
@@ -290,9 +290,9 @@ func urlsOf(servers []*realtest.Server) []string {
 
 // contested starts n servers with AOF and two candidates, and returns when one
 // of them leads and the other has seen that.
-func contested(t testing.TB, n int, args ...string) ([]*realtest.Server, *electorate, *elector.Term) {
+func contested(t testing.TB, n int, args ...string) ([]*servertest.Server, *electorate, *elector.Term) {
 	t.Helper()
-	servers := realtest.StartN(t, n, append(realtest.AOF, args...)...)
+	servers := servertest.RedisN(t, n, append(servertest.AOF, args...)...)
 	el := newElectorate(t)
 	el.join("a", open(t, urlsOf(servers)...))
 	_, term := el.next(0, el.lease+slack)
@@ -303,10 +303,10 @@ func contested(t testing.TB, n int, args ...string) ([]*realtest.Server, *electo
 
 // follows waits until a candidate waits for the leader's end: it has been told
 // by a refused claim who leads.
-func follows(t testing.TB, s *realtest.Server) {
+func follows(t testing.TB, s *servertest.Server) {
 	t.Helper()
 	op := s.Client(t)
-	realtest.Eventually(t, lease+slack, "somebody follows", func() bool {
+	servertest.Eventually(t, lease+slack, "somebody follows", func() bool {
 		return op.PubSubNumSub(t.Context(), wakeChannel).Val()[wakeChannel] > 0
 	})
 }

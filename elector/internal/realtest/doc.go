@@ -1,5 +1,4 @@
-// Package realtest runs redis-server processes for tests: alone, in numbers,
-// under sentinels, as a cluster. Its own tests are the integration tier: the
-// public package elector on real servers that hang, die, forget, refuse and
-// fail over (see CONTRIBUTING.md). Nothing outside of tests imports it.
+// Package realtest is the integration tier: the public package elector on real
+// servers (electortest/servertest) that hang, die, forget, refuse and fail over.
+// See CONTRIBUTING.md. It holds tests only.
 package realtest

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // goes on there, with a larger token if the term did not outlast it.
 func TestRealSentinelFailover(t *testing.T) {
 	t.Parallel()
-	d := realtest.StartSentinels(t, 2, downAfter)
+	d := servertest.Sentinel(t, 2, downAfter)
 	el := newElectorate(t)
 	el.forgives = true // not across a failover: see README
 	el.join("a", open(t, d.URL()))
@@ -43,7 +43,7 @@ func TestRealSentinelFailover(t *testing.T) {
 // the leader. The loss is noticed, and tokens don't go back.
 func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 	t.Parallel()
-	d := realtest.StartSentinels(t, 1, downAfter)
+	d := servertest.Sentinel(t, 1, downAfter)
 	el := newElectorate(t)
 	el.lease = 15 * time.Second // the term outlasts the failover: nothing but the loss can end it
 	el.forgives = true
@@ -72,7 +72,7 @@ func TestRealSentinelFailoverToAStaleReplica(t *testing.T) {
 // replica. Neither shakes the new term.
 func TestRealSentinelMasterHangs(t *testing.T) {
 	t.Parallel()
-	d := realtest.StartSentinels(t, 1, downAfter)
+	d := servertest.Sentinel(t, 1, downAfter)
 	el := newElectorate(t)
 	el.forgives = true // not across a failover: see README
 	el.join("a", open(t, d.URL()))
@@ -89,9 +89,9 @@ func TestRealSentinelMasterHangs(t *testing.T) {
 
 // clustered starts a Cluster with an election on it, with the rights of the
 // shipped file and those that docs/redis.md adds for a Cluster.
-func clustered(t *testing.T) (c *realtest.Cluster, el *electorate, term *elector.Term, slot int64, owner, replica *realtest.Server) {
+func clustered(t *testing.T) (c *servertest.Cluster, el *electorate, term *elector.Term, slot int64, owner, replica *servertest.Server) {
 	t.Helper()
-	c = realtest.StartCluster(t, time.Second)
+	c = servertest.RedisCluster(t, time.Second)
 	el = newElectorate(t)
 	el.forgives = true // not across a failover: see README
 	user := []any{"ACL", "SETUSER", "mandate", "on", ">change-me", "+cluster|slots", "+command"}

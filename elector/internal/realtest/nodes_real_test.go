@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 func eachSize(t *testing.T, test func(t *testing.T, n int)) {
@@ -129,7 +129,7 @@ func TestRealMinorityForgets(t *testing.T) {
 				s.Forget(t)
 				s.Restart(t)
 				op := s.Client(t)
-				realtest.Eventually(t, lease+slack, "the lock is planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
+				servertest.Eventually(t, lease+slack, "the lock is planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
 				el.survives(term, lease) // the node abstains meanwhile
 			}
 		})

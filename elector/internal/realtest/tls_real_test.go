@@ -13,16 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // A private CA and client certificates: a client with a TLSConfig of its own.
 func TestRealTLSClientCertificates(t *testing.T) {
 	t.Parallel()
-	ca := realtest.NewCA(t)
-	var servers []*realtest.Server
+	ca := servertest.NewCA(t)
+	var servers []*servertest.Server
 	for range 3 {
-		servers = append(servers, realtest.StartTLS(t, ca, "yes"))
+		servers = append(servers, servertest.RedisTLS(t, ca, "yes"))
 	}
 	el := newElectorate(t)
 	a := el.join("a", overTLS(t, servers, ca.Client(t, "a")))
@@ -39,7 +39,7 @@ func TestRealTLSClientCertificates(t *testing.T) {
 }
 
 // overTLS is a quorum of clients with a TLSConfig, as a user would make it.
-func overTLS(t *testing.T, servers []*realtest.Server, cfg *tls.Config) *elector.Quorum {
+func overTLS(t *testing.T, servers []*servertest.Server, cfg *tls.Config) *elector.Quorum {
 	t.Helper()
 	var clients []redis.UniversalClient
 	for _, s := range servers {
@@ -55,7 +55,7 @@ func overTLS(t *testing.T, servers []*realtest.Server, cfg *tls.Config) *elector
 
 // What is wrong with the certificates is told in clear words, once.
 func TestRealTLSRefused(t *testing.T) {
-	ca, other := realtest.NewCA(t), realtest.NewCA(t)
+	ca, other := servertest.NewCA(t), servertest.NewCA(t)
 	for _, tc := range []struct {
 		name, says string
 		cfg        func(t *testing.T) *tls.Config
@@ -74,9 +74,9 @@ func TestRealTLSRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			s := realtest.StartTLS(t, ca, "yes")
+			s := servertest.RedisTLS(t, ca, "yes")
 			el := newElectorate(t)
-			a := el.join("a", overTLS(t, []*realtest.Server{s}, tc.cfg(t)))
+			a := el.join("a", overTLS(t, []*servertest.Server{s}, tc.cfg(t)))
 			time.Sleep(lease)
 			err := a.Check()
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -93,8 +93,8 @@ func TestRealTLSRefused(t *testing.T) {
 // Linux, a private CA is one of them; read once, so in a process of its own.
 func TestRealTLSByURL(t *testing.T) {
 	t.Parallel()
-	ca := realtest.NewCA(t)
-	s := realtest.StartTLS(t, ca, "no")
+	ca := servertest.NewCA(t)
+	s := servertest.RedisTLS(t, ca, "no")
 	for file, want := range map[string]string{ca.File: "elected\n", "/dev/null": "signed by unknown authority"} {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childEnv+"=rediss://"+s.Addr(), "SSL_CERT_FILE="+file, "SSL_CERT_DIR=/nowhere")

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/realtest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // CLIENT PAUSE, as a failover or an operator does it: a short one is ridden, a
@@ -96,40 +96,42 @@ func TestRealFlushAll(t *testing.T) {
 // refusals are ways in which a server that answers refuses. mend undoes it.
 var refusals = []struct {
 	name, says  string
-	spoil, mend func(t *testing.T, s *realtest.Server)
+	spoil, mend func(t *testing.T, s *servertest.Server)
 }{
 	{
 		"READONLY", "READONLY",
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "REPLICAOF", "127.0.0.1", realtest.FreePort(t)) },
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "REPLICAOF", "NO", "ONE") },
+		func(t *testing.T, s *servertest.Server) { s.Do(t, "REPLICAOF", "127.0.0.1", servertest.FreePort(t)) },
+		func(t *testing.T, s *servertest.Server) { s.Do(t, "REPLICAOF", "NO", "ONE") },
 	},
 	{
 		"MISCONF", "MISCONF",
-		func(t *testing.T, s *realtest.Server) {
+		func(t *testing.T, s *servertest.Server) {
 			if err := os.RemoveAll(s.Dir); err != nil { // no snapshot can be written any more
 				t.Fatal(err)
 			}
 			s.Do(t, "CONFIG", "SET", "save", "3600 1")
 			_ = s.Client(t).BgSave(t.Context()).Err()
-			realtest.Eventually(t, slack, "the snapshot fails", func() bool {
+			servertest.Eventually(t, slack, "the snapshot fails", func() bool {
 				return strings.Contains(s.Client(t).Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 			})
 		},
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no") },
+		func(t *testing.T, s *servertest.Server) {
+			s.Do(t, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+		},
 	},
 	{
 		"rights taken away", "NOPERM",
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "ACL", "SETUSER", "default", "-eval", "-evalsha") },
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "ACL", "SETUSER", "default", "+@all") },
+		func(t *testing.T, s *servertest.Server) { s.Do(t, "ACL", "SETUSER", "default", "-eval", "-evalsha") },
+		func(t *testing.T, s *servertest.Server) { s.Do(t, "ACL", "SETUSER", "default", "+@all") },
 	},
 	{
 		"password changed", "WRONGPASS",
-		func(t *testing.T, s *realtest.Server) {
+		func(t *testing.T, s *servertest.Server) {
 			s.Do(t, "ACL", "SETUSER", "default", "on", "nopass")
 			s.Do(t, "ACL", "SETUSER", "worker", "resetpass", ">rotated")
 			s.Do(t, "CLIENT", "KILL", "USER", "worker")
 		},
-		func(t *testing.T, s *realtest.Server) { s.Do(t, "ACL", "SETUSER", "worker", ">secret") },
+		func(t *testing.T, s *servertest.Server) { s.Do(t, "ACL", "SETUSER", "worker", ">secret") },
 	},
 }
 
@@ -139,7 +141,7 @@ func TestRealRefusedHalfWay(t *testing.T) {
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			s := realtest.Start(t)
+			s := servertest.Redis(t)
 			el := newElectorate(t)
 			url := loginFor(t, r.says, s)
 			el.join("a", open(t, url))
@@ -172,7 +174,7 @@ func TestRealRefusedByAMinority(t *testing.T) {
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			servers := realtest.StartN(t, 3)
+			servers := servertest.RedisN(t, 3)
 			el := newElectorate(t)
 			urls := urlsOf(servers)
 			urls[2] = loginFor(t, r.says, servers[2])
@@ -187,14 +189,14 @@ func TestRealRefusedByAMinority(t *testing.T) {
 				t.Errorf("Check: %v", err)
 			}
 			r.mend(t, servers[2])
-			realtest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.log.lines("takes part again")) == 1 })
+			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.log.lines("takes part again")) == 1 })
 			el.survives(term, lease/2)
 		})
 	}
 }
 
 // loginFor makes the user "worker" where the refusal is about passwords.
-func loginFor(t *testing.T, says string, s *realtest.Server) string {
+func loginFor(t *testing.T, says string, s *servertest.Server) string {
 	t.Helper()
 	if says != "WRONGPASS" {
 		return s.URL()
@@ -215,7 +217,7 @@ func TestRealMaxClients(t *testing.T) {
 	}
 	c := el.join("c", open(t, urlsOf(servers)...))
 	// In whose words depends on what is first, Redis' or its closing the connection.
-	realtest.Eventually(t, lease+slack, "the newcomer says that it can't take part", func() bool {
+	servertest.Eventually(t, lease+slack, "the newcomer says that it can't take part", func() bool {
 		return errors.Is(c.Check(), elector.ErrUnreachable)
 	})
 	el.survives(term, 3*lease)
@@ -225,6 +227,6 @@ func TestRealMaxClients(t *testing.T) {
 	if err := op.ConfigSet(t.Context(), "maxclients", "1000").Err(); err != nil {
 		t.Fatal(err)
 	}
-	realtest.Eventually(t, lease+slack, "the newcomer takes part", func() bool { return c.Check() == nil })
+	servertest.Eventually(t, lease+slack, "the newcomer takes part", func() bool { return c.Check() == nil })
 	el.survives(term, lease/2)
 }

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package realtest
+package servertest
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package realtest
+package servertest
 
 import (
 	"crypto/ecdsa"
@@ -75,12 +75,12 @@ func (ca *CA) Client(t testing.TB, name string) *tls.Config {
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 }
 
-// StartTLS runs a server that speaks TLS only, with a certificate of the CA.
+// RedisTLS runs a server that speaks TLS only, with a certificate of the CA.
 // authClients is "yes" where clients have to show one too, else "no".
-func StartTLS(t testing.TB, ca *CA, authClients string) *Server {
+func RedisTLS(t testing.TB, ca *CA, authClients string) *Server {
 	t.Helper()
 	cert, key := ca.Issue(t, "redis")
-	return start(t, &Server{tls: true, ready: "Ready to accept connections", args: []string{
+	return start(t, &Server{Port: FreePort(t), tls: true, ready: serves, args: []string{
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", authClients,
 	}})
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package realtest
+package servertest
 
 import (
 	"fmt"
@@ -19,21 +19,21 @@ type Sentinels struct {
 	Sentinels []*Server
 }
 
-// StartSentinels runs a master with replicas under three sentinels that
+// Sentinel runs a master with replicas under three sentinels that
 // declare it dead after downAfter. The replicas log in as the user "repl", so
 // that a test can cut them off (see CutReplication) and nobody else.
-func StartSentinels(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
+func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 	t.Helper()
 	login := []string{"--masteruser", "repl", "--masterauth", "repl", "--repl-diskless-sync-delay", "0"}
-	d := &Sentinels{Master: Start(t, login...)}
+	d := &Sentinels{Master: Redis(t, login...)}
 	d.Master.letReplicate(t)
 	for range replicas {
-		r := Start(t, append(login, "--replicaof", fmt.Sprintf("127.0.0.1 %d", d.Master.Port))...)
+		r := Redis(t, append(login, "--replicaof", fmt.Sprintf("127.0.0.1 %d", d.Master.Port))...)
 		r.letReplicate(t)
 		d.Replicas = append(d.Replicas, r)
 	}
 	for _, r := range d.Replicas {
-		Eventually(t, startPatience, "the replica follows", func() bool {
+		Eventually(t, patience, "the replica follows", func() bool {
 			return strings.Contains(r.info(t, "replication"), "master_link_status:up")
 		})
 	}
@@ -51,7 +51,7 @@ func StartSentinels(t testing.TB, replicas int, downAfter time.Duration) *Sentin
 		d.Sentinels = append(d.Sentinels, start(t, s))
 	}
 	for _, s := range d.Sentinels {
-		Eventually(t, startPatience, "the sentinels know each other and the replicas", func() bool {
+		Eventually(t, patience, "the sentinels know each other and the replicas", func() bool {
 			info := s.info(t, "sentinel")
 			return strings.Contains(info, fmt.Sprintf("slaves=%d,sentinels=3", replicas))
 		})
@@ -108,12 +108,12 @@ const slots = 16384
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct{ Servers []*Server }
 
-// StartCluster runs one; a master that is silent for timeout is replaced.
-func StartCluster(t testing.TB, timeout time.Duration) *Cluster {
+// RedisCluster runs one; a master that is silent for timeout is replaced.
+func RedisCluster(t testing.TB, timeout time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	for range 6 {
-		c.Servers = append(c.Servers, Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)),
+		c.Servers = append(c.Servers, Redis(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(FreePort(t)),
 			"--cluster-node-timeout", strconv.FormatInt(timeout.Milliseconds(), 10), "--repl-diskless-sync-delay", "0"))
 	}
 	for i, s := range c.Servers {
@@ -127,13 +127,13 @@ func StartCluster(t testing.TB, timeout time.Duration) *Cluster {
 		c.Servers[i].Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slots/3, (i+1)*slots/3-1)
 	}
 	for _, s := range c.Servers {
-		Eventually(t, startPatience, "all know all", func() bool { return strings.Contains(s.clusterInfo(t), "cluster_known_nodes:6") })
+		Eventually(t, patience, "all know all", func() bool { return strings.Contains(s.clusterInfo(t), "cluster_known_nodes:6") })
 	}
 	for i := range 3 {
 		c.Servers[3+i].Do(t, "CLUSTER", "REPLICATE", c.Servers[i].ID(t))
 	}
 	for i, s := range c.Servers {
-		Eventually(t, startPatience, "the cluster is whole", func() bool {
+		Eventually(t, patience, "the cluster is whole", func() bool {
 			return strings.Contains(s.clusterInfo(t), "cluster_state:ok") &&
 				(i < 3 || strings.Contains(s.info(t, "replication"), "master_link_status:up"))
 		})

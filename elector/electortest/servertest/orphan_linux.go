@@ -1,4 +1,4 @@
-package realtest
+package servertest
 
 import "syscall"
 

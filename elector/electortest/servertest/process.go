@@ -1,0 +1,96 @@
+//go:build unix
+
+package servertest
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is for a start on a small and busy machine.
+const patience = 60 * time.Second
+
+// missing skips, or fails when the variable says that the server is required.
+func missing(t testing.TB, server, variable, install string) {
+	t.Helper()
+	if os.Getenv(variable) == "1" {
+		t.Fatalf("%s is required (%s=1) and was not found: install it (Debian: %s)", server, variable, install)
+	}
+	t.Skipf("SKIPPED: no %s was found: nothing here was tested against a real one. Install it (Debian: %s)", server, install)
+}
+
+// process is a running server.
+type process struct {
+	cmd  *exec.Cmd
+	out  *output
+	gone chan struct{} // closed when it has ended and was reaped
+}
+
+// launch starts a server and waits until it has said that it is ready.
+func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
+	t.Helper()
+	p := &process{cmd: cmd, out: &output{}, gone: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.out, p.out
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = orphan()
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait() // it is killed, or it did not start: out tells
+		close(p.gone)
+	}()
+	for limit := time.Now().Add(patience); !strings.Contains(p.out.String(), ready); {
+		select {
+		case <-p.gone:
+			t.Fatalf("%s ended at its start:\n%s", filepath.Base(cmd.Path), p.out)
+		case <-time.After(2 * time.Millisecond):
+		}
+		if time.Now().After(limit) {
+			p.kill()
+			t.Fatalf("%s is not ready after %v:\n%s", filepath.Base(cmd.Path), patience, p.out)
+		}
+	}
+	return p
+}
+
+// kill ends it without a goodbye (SIGKILL), also a stopped one.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // an error: it has ended by itself
+	<-p.gone
+}
+
+// end lets it say goodbye: the signal is the one that doesn't wait for clients.
+func (p *process) end(by os.Signal) {
+	_ = p.cmd.Process.Signal(by)
+	select {
+	case <-p.gone:
+	case <-time.After(10 * time.Second):
+		p.kill()
+	}
+}
+
+// output is what a process printed.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
