@@ -66,7 +66,7 @@ func startGuard() (*guardHandle, error) {
 func (g *guardHandle) tell(group int, left time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	writeNow(g.pipe, fmt.Appendf(nil, "%d %d\n", group, left.Milliseconds()))
+	writeNow(g.pipe, order{group: group, left: left, said: time.Now()}.line())
 }
 
 // dismiss ends the guard: the group is gone, and its number may soon be another's.
@@ -86,14 +86,17 @@ func guardMain() {
 
 // guard follows what tell writes, until the pipe closes or falls silent.
 func guard(pipe io.Reader) {
-	type order struct{ group, ms int }
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
-		lines := bufio.NewScanner(pipe)
-		for lines.Scan() {
-			var o order
-			if n, _ := fmt.Sscanf(lines.Text(), "%d %d", &o.group, &o.ms); n == 2 {
+		lines := bufio.NewReader(pipe)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			// When we come late, only the newest of what has piled up counts.
+			if o, ok := readOrder(line); ok && lines.Buffered() == 0 {
 				orders <- o
 			}
 		}
@@ -109,12 +112,37 @@ func guard(pipe io.Reader) {
 				return
 			}
 			group = o.group
-			silence.Reset(time.Duration(o.ms) * time.Millisecond)
+			silence.Reset(o.remaining(time.Now()))
 		case <-silence.C:
 			killIt(group)
 			return
 		}
 	}
+}
+
+// order is what tell says.
+type order struct {
+	group int
+	left  time.Duration
+	said  time.Time // by the wall clock, which is the one that two processes share
+}
+
+func (o order) line() []byte {
+	return fmt.Appendf(nil, "%d %d %d\n", o.group, o.left.Nanoseconds(), o.said.UnixNano())
+}
+
+func readOrder(line string) (o order, ok bool) {
+	var said int64
+	n, _ := fmt.Sscanf(line, "%d %d %d\n", &o.group, &o.left, &said)
+	o.said = time.Unix(0, said)
+	return o, n == 3
+}
+
+// remaining is what is left of an order when it is read: on a busy machine that is
+// later than it was said. A wall clock that was set meanwhile can make it shorter,
+// and never longer.
+func (o order) remaining(now time.Time) time.Duration {
+	return min(max(0, o.left-now.Sub(o.said)), o.left)
 }
 
 func killIt(group int) {

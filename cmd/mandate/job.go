@@ -102,24 +102,26 @@ func (j *job) attend(ctx context.Context, term *elector.Term, c *child, log *slo
 // and wall clocks step; while the term is valid, the truth lies within these bounds.
 func (j *job) until(term *elector.Term) time.Time {
 	now := time.Now()
-	toStop := j.grace + j.kill/2
-	return now.Add(min(max(time.Until(term.Deadline())+toStop, toStop), j.lease))
+	return now.Add(min(max(time.Until(term.Deadline())+j.patience(), j.patience()), j.lease))
 }
+
+// patience is how long the guard waits for our own end of the group.
+func (j *job) patience() time.Duration { return j.grace + j.kill/4 }
 
 // end stops what is left of the process group: SIGTERM, the grace, SIGKILL. It
 // returns when the group is empty. The term ends grace+kill before its lease
 // does, so all this is over in time; the grace is shorter when we come late,
 // because somebody stopped us (SIGSTOP) for a part of that time.
 func (j *job) end(c *child, log *slog.Logger) {
-	left := min(j.grace+j.kill/2, time.Until(c.until))
+	left := min(j.patience(), time.Until(c.until))
 	c.tellGuard(time.Now().Add(left))
 	if c.gone() {
 		return
 	}
-	grace := time.NewTimer(max(0, left-j.kill/2))
+	grace := time.NewTimer(max(0, left-j.kill/4))
 	defer grace.Stop()
 	if !c.hasExited() {
-		log.Info("stopping the command", "grace", max(0, left-j.kill/2).Round(time.Millisecond))
+		log.Info("stopping the command", "grace", max(0, left-j.kill/4).Round(time.Millisecond))
 	}
 	c.terminate()
 	if c.awaitGone(grace.C, j.hurry) {

@@ -95,10 +95,30 @@ func TestGuardKillsOnSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	fmt.Fprintf(w, "garbage\n%d %d\n", cmd.Process.Pid, 50)
+	fmt.Fprint(w, "garbage\n")
+	w.Write(order{group: cmd.Process.Pid, left: 50 * time.Millisecond, said: time.Now()}.line())
 	guard(r) // returns after the silence, the pipe still open
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the command ended with %v, want killed", err)
 	}
-	guard(bytes.NewReader([]byte("0 1000\n1 1000\n"))) // would kill this test
+	for _, group := range []int{0, 1} {
+		guard(bytes.NewReader(order{group: group, left: time.Second, said: time.Now()}.line())) // would kill this test
+	}
+}
+
+// What is heard late is over the sooner: the way from mandate to the guard is part
+// of the time that the command has left. A clock that is set back gives it no more.
+func TestGuardCountsFromWhatWasSaid(t *testing.T) {
+	said := time.Unix(1000, 0)
+	o, ok := readOrder(string(order{group: 7, left: time.Second, said: said}.line()))
+	if !ok || o.group != 7 {
+		t.Fatalf("%+v, %v", o, ok)
+	}
+	for after, want := range map[time.Duration]time.Duration{
+		0: time.Second, 400 * time.Millisecond: 600 * time.Millisecond, time.Minute: 0, -time.Minute: time.Second,
+	} {
+		if got := o.remaining(said.Add(after)); got != want {
+			t.Errorf("heard after %v: %v left, want %v", after, got, want)
+		}
+	}
 }

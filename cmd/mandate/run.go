@@ -226,14 +226,14 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 // stopTimes divides the time that is left of the lease when the work is told to
 // stop: the grace, and then the time that SIGKILL needs on a busy machine.
 func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
-	kill = min(o.lease/20, time.Second)
+	kill = killTime(o.lease)
 	if !graceGiven {
 		return o.lease / 5, kill
 	}
 	// The library renews every quarter of the lease and wants room for two, and
 	// allows 1 % and 2 ms for clocks that differ.
 	room := func(lease time.Duration) time.Duration {
-		return lease/2 - lease/100 - 2*time.Millisecond - min(lease/20, time.Second)
+		return lease/2 - lease/100 - 2*time.Millisecond - killTime(lease)
 	}
 	if most := room(o.lease); o.grace > most {
 		enough := o.lease
@@ -246,6 +246,10 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 	}
 	return o.grace, kill
 }
+
+// killTime is what the last processes of a group may take to die of SIGKILL, and
+// the guard to be heard, on a machine that has much else to do.
+func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
 
 // orNone makes a duration that was given as 0 mean none: in the library's
 // Config a zero means the default.
