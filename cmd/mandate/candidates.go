@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -30,16 +30,8 @@ Exit codes
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := a.observer(args)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			all, err := q.Candidates(cmd.Context(), a.prefix, args[0])
-			if errors.Is(err, elector.ErrUnreachable) {
-				return unreachable(err)
-			}
+		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+			all, err := q.Candidates(ctx, a.prefix, name)
 			if err != nil {
 				return err
 			}
@@ -47,10 +39,10 @@ Exit codes
 				return err
 			}
 			if len(all) == 0 {
-				return &exitError{code: exitNoLeader, err: fmt.Errorf("nobody takes part in %s", args[0])}
+				return &exitError{code: exitNoLeader, err: fmt.Errorf("nobody takes part in %s", name)}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
 	return cmd
@@ -58,10 +50,7 @@ Exit codes
 
 func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 	if asJSON {
-		if all == nil {
-			all = []elector.Candidate{}
-		}
-		return printJSON(a.stdout, all)
+		return printJSON(a.stdout, append([]elector.Candidate{}, all...)) // never null
 	}
 	if len(all) == 0 {
 		return nil

@@ -36,20 +36,12 @@ Exit codes
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			look, name := a.quorum, ""
-			if len(args) == 1 {
-				name = args[0]
-				look = func() (*elector.Quorum, error) {
-					q, _, err := a.observer(args)
-					return q, err
-				}
-			}
-			q, err := look()
+			q, _, err := a.observer(append(args, anyElection)[0])
 			if err != nil {
 				return err
 			}
 			defer func() { _ = q.Close() }()
-			findings, err := q.Diagnose(cmd.Context(), a.prefix, name, lease)
+			findings, err := q.Diagnose(cmd.Context(), a.prefix, append(args, "")[0], lease)
 			if err != nil {
 				return err
 			}

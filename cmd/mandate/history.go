@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,27 +35,22 @@ Exit codes
   mandate history poller -n 100 --json | jq -r '.[] | select(.reason == "unhealthy")'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if count < 1 || count > 500 {
 				a.problem("--count is %d: give 1 to 500, Redis keeps no more", count)
 			}
-			q, _, err := a.observer(args)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			terms, err := q.History(cmd.Context(), a.prefix, args[0], count)
-			if perr := a.printHistory(args[0], terms, asJSON, err == nil); perr != nil {
+			return nil
+		},
+		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+			terms, err := q.History(ctx, a.prefix, name, count)
+			if perr := a.printHistory(name, terms, asJSON, err == nil); perr != nil {
 				return perr
 			}
-			switch {
-			case errors.Is(err, elector.ErrUnreachable):
-				return unreachable(err)
-			case err == nil && len(terms) == 0:
+			if err == nil && len(terms) == 0 {
 				return &exitError{code: exitTrouble, quiet: !asJSON, err: errors.New("no history")}
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, times in nanoseconds")
@@ -63,10 +59,7 @@ Exit codes
 
 func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, complete bool) error {
 	if asJSON {
-		if terms == nil {
-			terms = []elector.TermRecord{}
-		}
-		return printJSON(a.stdout, terms)
+		return printJSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
 	}
 	var b strings.Builder
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,15 +31,10 @@ Exit codes
 		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := a.observer(args)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			done := pauseJSON{Election: args[0], Paused: true, For: d, Reason: reason}
-			return a.told(q.Pause(cmd.Context(), a.prefix, args[0], d, reason), done, asJSON)
-		},
+		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+			done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
+			return a.told(q.Pause(ctx, a.prefix, name, d, reason), done, asJSON)
+		}),
 	}
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause by itself after this time (default: until resume)")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
@@ -77,14 +73,9 @@ Exit codes are those of pause.`,
 		Example:           `  mandate resume poller`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := a.observer(args)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			return a.told(q.Resume(cmd.Context(), a.prefix, args[0]), pauseJSON{Election: args[0]}, asJSON)
-		},
+		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+			return a.told(q.Resume(ctx, a.prefix, name), pauseJSON{Election: name}, asJSON)
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -93,7 +84,7 @@ Exit codes are those of pause.`,
 // told prints what has been done, unless no majority took part.
 func (a *app) told(err error, done pauseJSON, asJSON bool) error {
 	if errors.Is(err, elector.ErrUnreachable) {
-		return unreachable(err)
+		return err
 	}
 	if err != nil {
 		err = errors.New(strings.TrimPrefix(err.Error(), "elector: "))

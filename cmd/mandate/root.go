@@ -14,8 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/mandate-dev/mandate/elector"
 )
 
 // app is what all commands share: the global flags, and where output goes.
@@ -151,73 +149,6 @@ func (a *app) usage() error {
 		return nil
 	}
 	return &usageError{a.problems}
-}
-
-// urls are the Redis URLs, from the flag or else from the environment.
-func (a *app) urls() []string {
-	if len(a.redis) > 0 {
-		return a.redis
-	}
-	var urls []string
-	for u := range strings.SplitSeq(os.Getenv("MANDATE_REDIS"), ",") {
-		if u = strings.TrimSpace(u); u != "" {
-			urls = append(urls, u)
-		}
-	}
-	if len(urls) == 0 {
-		urls = []string{defaultRedis}
-	}
-	return urls
-}
-
-// holdsTwo finds the list of MANDATE_REDIS where one URL belongs. go-redis would
-// take its second half for a database.
-func holdsTwo(url string) bool {
-	_, rest, comma := strings.Cut(url, ",")
-	return comma && strings.Contains(rest, "://")
-}
-
-// candidate makes the quorum and an elector on it; neither does I/O. What is
-// wrong with the URLs or the configuration is added to the problems, and the
-// usage error returned.
-func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Quorum, *elector.Elector, error) {
-	cfg.Prefix, cfg.Logger, cfg.Version = a.prefix, a.log, buildVersion()
-	urls := a.urls()
-	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
-		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
-		urls = []string{defaultRedis} // so that the rest is looked at all the same
-	}
-	q, err := elector.Open(urls...)
-	if err != nil {
-		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
-		// Another quorum, so that the configuration is looked at all the same.
-		if q, err = elector.Open(defaultRedis); err != nil {
-			return nil, nil, err
-		}
-	}
-	e, err := elector.New(q, cfg)
-	if err != nil {
-		a.addProblems(err, "elector: config: ", names)
-	}
-	if err := a.usage(); err != nil {
-		_ = q.Close()
-		return nil, nil, err
-	}
-	return q, e, nil
-}
-
-// quorum is candidate for the commands that look at no single election.
-func (a *app) quorum() (*elector.Quorum, error) {
-	q, _, err := a.candidate(elector.Config{Election: "any"}, strings.NewReplacer("Prefix is", "--prefix is"))
-	return q, err
-}
-
-// addProblems takes the lines of an error of the library, and calls things by
-// the names of our flags.
-func (a *app) addProblems(err error, prefix string, names *strings.Replacer) {
-	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), prefix), "\n") {
-		a.problems = append(a.problems, names.Replace(line))
-	}
 }
 
 // durationFlag keeps what is wrong with it for later, so that one run reports

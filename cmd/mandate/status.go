@@ -34,15 +34,10 @@ Exit codes
   mandate status poller --json | jq -r .leader.candidate`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := a.observer(args)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
-			st, err := q.Status(ctx, a.prefix, args[0])
+			st, err := q.Status(ctx, a.prefix, name)
 			if perr := printStatus(a.stdout, st, asJSON); perr != nil {
 				return perr
 			}
@@ -56,21 +51,10 @@ Exit codes
 				return &exitError{code: exitNoLeader, err: errors.New("nobody leads"), quiet: true}
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
-}
-
-// observer is candidate for the commands that only look at an election.
-func (a *app) observer(args []string) (*elector.Quorum, *elector.Elector, error) {
-	name := "missing"
-	if len(args) == 1 {
-		name = args[0]
-	} else {
-		a.problem("%d arguments given: give the name of one election", len(args))
-	}
-	return a.candidate(elector.Config{Election: name}, strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
 }
 
 func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
@@ -190,11 +174,6 @@ func wrap(s, indent string) string {
 		return ""
 	}
 	return b.String() + "\n"
-}
-
-// unreachable says without the name of the package what every node said.
-func unreachable(err error) error {
-	return &exitError{code: exitUnreachable, err: errors.New(strings.TrimPrefix(err.Error(), "elector: "))}
 }
 
 // ago tells an age as the person on call would.

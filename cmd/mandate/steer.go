@@ -33,11 +33,9 @@ and tells how long nobody did.` + steerCodes,
 		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.steer(cmd, args, &o, func(ctx context.Context, q *elector.Quorum) (elector.Handover, error) {
-				return q.Resign(ctx, a.prefix, args[0], o.reason)
-			})
-		},
+		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
+			return q.Resign(ctx, a.prefix, name, o.reason)
+		}),
 	}
 	o.add(a, cmd)
 	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` for the history")
@@ -56,14 +54,15 @@ when it fails in between, anybody may lead after a quarter of the lease.` + stee
 		Example:           `  mandate transfer poller --to worker-2`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
 			}
-			return a.steer(cmd, args, &o, func(ctx context.Context, q *elector.Quorum) (elector.Handover, error) {
-				return q.Transfer(ctx, a.prefix, args[0], to)
-			})
+			return nil
 		},
+		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
+			return q.Transfer(ctx, a.prefix, name, to)
+		}),
 	}
 	o.add(a, cmd)
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that shall lead (required)")
@@ -90,19 +89,17 @@ type handoverJSON struct {
 	Error string          `json:"error,omitempty"`
 }
 
-func (a *app) steer(cmd *cobra.Command, args []string, o *steerFlags, do func(context.Context, *elector.Quorum) (elector.Handover, error)) error {
-	q, _, err := a.observer(args)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = q.Close() }()
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
-	defer cancel()
-	h, err := do(ctx, q)
-	if perr := a.printHandover(h, err, o.asJSON); perr != nil {
-		return perr
-	}
-	return steerError(err)
+// steer makes the RunE of a command that moves the leadership.
+func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Quorum, string) (elector.Handover, error)) func(*cobra.Command, []string) error {
+	return a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+		ctx, cancel := context.WithTimeout(ctx, o.timeout)
+		defer cancel()
+		h, err := do(ctx, q, name)
+		if perr := a.printHandover(h, err, o.asJSON); perr != nil {
+			return perr
+		}
+		return steerError(err)
+	})
 }
 
 func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
@@ -133,8 +130,6 @@ func steerError(err error) error {
 	}
 	short := errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "elector: "), "refused: "))
 	switch {
-	case errors.Is(err, elector.ErrUnreachable):
-		return unreachable(err)
 	case errors.Is(err, elector.ErrNoLeader):
 		return &exitError{code: exitNoLeader, err: short}
 	case errors.Is(err, elector.ErrRefused):

@@ -43,7 +43,7 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 			if screen != nil && terminal(a.stderr) {
 				a.log = slog.New(slog.DiscardHandler) // lines would run through the view
 			}
-			q, e, err := a.observer(args)
+			q, e, err := a.observer(a.oneName(args))
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func (a *app) show(events <-chan elector.Event, asJSON bool) error {
 // again; nothing repeats while nothing changes.
 func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 	was := ""
-	for {
+	for ctx.Err() == nil {
 		_, err := q.Status(ctx, a.prefix, election)
 		if ctx.Err() != nil {
 			return
@@ -104,13 +104,7 @@ func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 			a.log.Info("the redis nodes answer again")
 			was = ""
 		}
-		timer := time.NewTimer(lookEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+		pauseFor(ctx, lookEvery)
 	}
 }
 
