@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
-	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
 const consoleHelp = `Serve one page that shows every election of the prefix, live: who leads, the
@@ -74,9 +72,9 @@ func (a *app) consoleCommand() *cobra.Command {
 			a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))
 			return a.usage()
 		}
-		l, err := electorhttp.Listen(cmd.Context(), o.http)
+		l, err := listenOn(cmd.Context(), "--http", o.http)
 		if err != nil {
-			return fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
+			return err
 		}
 		a.announce(l, token, o.tokenFile == "")
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -111,9 +109,4 @@ func (a *app) announce(l net.Listener, token string, ours bool) {
 	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
 		a.log.Warn("whoever can reach this address can read the page", slog.String("address", l.Addr().String()))
 	}
-}
-
-// stageConsole is the console of the demo's elections.
-func stageConsole(q *elector.Quorum, token string, log *slog.Logger) (*console.Console, error) {
-	return console.New(console.Config{Quorum: q, Prefix: defaultPrefix, Token: token, Logger: log})
 }

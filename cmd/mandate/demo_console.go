@@ -3,15 +3,13 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
 // stepPause lets whoever looks at the page see what a step has left behind.
@@ -21,9 +19,9 @@ const stepPause = 6 * time.Second
 // ends. Whoever looks may steer; then a step may not happen, and the story just
 // goes on.
 func (a *app) playConsole(ctx context.Context, addr string, log *slog.Logger) error {
-	l, err := electorhttp.Listen(ctx, addr)
+	l, err := listenOn(ctx, "--console", addr)
 	if err != nil {
-		return fmt.Errorf("--console: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
+		return err
 	}
 	defer func() { _ = l.Close() }()
 	p := newPaper(a.stdout)
@@ -41,7 +39,7 @@ func (a *app) playConsole(ctx context.Context, addr string, log *slog.Logger) er
 	}
 	defer func() { _ = q.Close() }()
 	token := rand.Text()
-	c, err := stageConsole(q, token, log)
+	c, err := console.New(console.Config{Quorum: q, Prefix: defaultPrefix, Token: token, Logger: log})
 	if err != nil {
 		return err
 	}

@@ -68,13 +68,22 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 	if err != nil {
 		return nil, err
 	}
-	l, err := electorhttp.Listen(ctx, o.addr)
+	l, err := listenOn(ctx, "--http", o.addr)
 	if err != nil {
-		return nil, fmt.Errorf("--http: %s", strings.TrimPrefix(err.Error(), "electorhttp: "))
+		return nil, err
 	}
 	w := &web{a, h, metrics, l}
 	a.log.Info("serving http", "address", w.url())
 	return w, nil
+}
+
+// listenOn opens the port that a flag names.
+func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
+	l, err := electorhttp.Listen(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "electorhttp: "))
+	}
+	return l, nil
 }
 
 // url is where to ask; empty without --http.

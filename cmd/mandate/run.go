@@ -133,16 +133,16 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job) error {
 	defer stop()
 	j.stop = stop
 	defer a.onSignals(stop, j)()
-	err := e.Run(ctx, j.work)
-	var exit *exitError
-	switch {
-	case err == nil, errors.As(err, &exit):
-		return err
-	case errors.Is(err, elector.ErrPermanent):
+	return takePart(ctx, e, j.work)
+}
+
+// takePart is Run, with the exit code of what waiting can't mend.
+func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error {
+	err := e.Run(ctx, work)
+	if errors.Is(err, elector.ErrPermanent) {
 		return &exitError{code: exitPermanent, err: err}
-	default:
-		return err
 	}
+	return err
 }
 
 // echo is how soon after the first signal another one is the same request: a

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -41,9 +40,8 @@ Exit codes
 const defaultHTTP = "127.0.0.1:7480"
 
 type serveFlags struct {
-	runFlags
+	runFlags // some of them
 
-	http      httpFlags
 	healthURL []string
 }
 
@@ -91,13 +89,7 @@ func (a *app) serveCommand() *cobra.Command {
 		defer stop()
 		// A second signal ends us at once, an echo of the first doesn't.
 		context.AfterFunc(ctx, func() { time.AfterFunc(echo, stop) })
-		return w.beside(func() error {
-			err := e.Run(ctx, s.work)
-			if errors.Is(err, elector.ErrPermanent) {
-				return &exitError{code: exitPermanent, err: err}
-			}
-			return err
-		})
+		return w.beside(func() error { return takePart(ctx, e, s.work) })
 	}
 	return cmd
 }
