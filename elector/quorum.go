@@ -42,6 +42,11 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 //	redis+cluster://host:6379                  one of the nodes, more as &addr=
 //
 // Options of go-redis may follow as query parameters.
+//
+// go-redis itself prints connections that fail to stderr, for the whole process,
+// beside what the Elector logs. Its redis.SetLogger sends that elsewhere: it takes
+// anything with Printf(ctx context.Context, format string, v ...any), and one that
+// does nothing silences it.
 func Open(urls ...string) (*Quorum, error) {
 	var clients []redis.UniversalClient
 	var problems []error

@@ -17,12 +17,20 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
+const usage = `usage: shards [-shards N] [URL...]
+Leads the elections of all shards. URLs of 3 or 5 independent Redis servers
+make a quorum (default redis://127.0.0.1:6379).`
+
 func main() {
+	count := flag.Int("shards", 8, "number of shards; the same for all replicas")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills
-	count := flag.Int("shards", 8, "number of shards; the same for all replicas")
-	flag.Parse()
 	if err := run(ctx, log, *count, flag.Args()...); err != nil {
 		log.Error("shards failed", "error", err)
 		os.Exit(1)

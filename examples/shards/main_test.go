@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mandate-dev/mandate/examples/internal/process"
@@ -29,6 +30,13 @@ func TestProgram(t *testing.T) {
 func TestBadShards(t *testing.T) {
 	p := process.Start(t, process.Build(t), "-shards", "0")
 	if code := p.ExitCode(); code != 1 {
+		t.Errorf("exit code %d:\n%s", code, p.Logged())
+	}
+}
+
+func TestHelp(t *testing.T) {
+	p := process.Start(t, process.Build(t), "--help")
+	if code := p.ExitCode(); code != 0 || !strings.Contains(p.Logged(), "[-shards N] [URL...]") {
 		t.Errorf("exit code %d:\n%s", code, p.Logged())
 	}
 }

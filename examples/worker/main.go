@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,12 +17,18 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
+const usage = `usage: worker [URL...]
+One of all workers does the job. URLs of 3 or 5 independent Redis servers make
+a quorum (default redis://127.0.0.1:6379).`
+
 func main() {
+	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
+	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	// The first signal ends ctx, and with it Run. A second one kills.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	if err := run(ctx, log, os.Args[1:]...); err != nil {
+	if err := run(ctx, log, flag.Args()...); err != nil {
 		log.Error("worker failed", "error", err)
 		os.Exit(1)
 	}

@@ -33,3 +33,10 @@ func TestBadURL(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, p.Logged())
 	}
 }
+
+func TestHelp(t *testing.T) {
+	p := process.Start(t, process.Build(t), "--help")
+	if code := p.ExitCode(); code != 0 || !strings.Contains(p.Logged(), "usage: worker [URL...]") {
+		t.Errorf("exit code %d:\n%s", code, p.Logged())
+	}
+}
