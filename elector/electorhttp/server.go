@@ -43,32 +43,39 @@ func NewServer(h http.Handler) *http.Server {
 // shutdownTimeout is what requests under way get at the end.
 const shutdownTimeout = 2 * time.Second
 
+// Serve serves until ctx ends, and for at most 2 s more what is under way (the
+// streams of a Handler end with its Run). It closes the listener. The error is
+// nil after ctx ended, or the listener's. It is for a Handler that is mounted
+// beside others; for one alone there is [Handler.Serve].
+func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	var broken error
+	select {
+	case broken = <-served:
+	case <-ctx.Done():
+	}
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer stop()
+	if server.Shutdown(last) != nil {
+		_ = server.Close() // cut off what is still under way
+	}
+	return broken
+}
+
 // Serve runs the Handler and serves it until ctx ends, and for at most 2 s more
 // what is under way. It closes the listener. The error is nil after ctx ended,
 // or the listener's.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	followed, failed := make(chan struct{}), error(nil)
+	followed := make(chan error, 1)
 	go func() {
-		defer close(followed)
-		failed = h.Run(ctx)
+		defer cancel() // when it runs already
+		followed <- h.Run(ctx)
 	}()
 	server := NewServer(h)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	var broken error
-	select {
-	case broken = <-served:
-	case <-followed:
-	case <-ctx.Done():
-	}
-	cancel()
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer stop()
-	if server.Shutdown(last) != nil {
-		_ = server.Close() // cut off what is still under way
-	}
-	<-followed
-	return errors.Join(failed, broken)
+	server.RegisterOnShutdown(cancel) // streams end with Run, also when the listener broke
+	broken := Serve(ctx, server, l)
+	return errors.Join(<-followed, broken)
 }

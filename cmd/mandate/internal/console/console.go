@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -146,34 +147,16 @@ func foreign(r *http.Request) bool {
 	return site != "" && site != "same-origin" && site != "none"
 }
 
-// shutdownTimeout is what requests under way get at the end.
-const shutdownTimeout = 2 * time.Second
-
 // Serve serves until ctx ends, and for at most 2 s more what is under way. It
 // closes the listener. The error is nil after ctx ended, or the listener's.
 func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
 	defer cancel()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		c.watch(ctx)
-	}()
+	watch.Go(func() { c.watch(ctx) })
 	server := electorhttp.NewServer(c)
 	server.BaseContext = func(net.Listener) context.Context { return ctx } // streams end with it
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	var broken error
-	select {
-	case broken = <-served:
-	case <-ctx.Done():
-	}
-	cancel()
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer stop()
-	if server.Shutdown(last) != nil {
-		_ = server.Close() // cut off what is still under way
-	}
-	<-watched
-	return broken
+	server.RegisterOnShutdown(cancel)                                      // also when the listener broke
+	return electorhttp.Serve(ctx, server, l)
 }

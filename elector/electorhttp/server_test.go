@@ -1,0 +1,136 @@
+package electorhttp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// pipeNet is a listener for connections in memory.
+type pipeNet struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (p *pipeNet) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipeNet) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipeNet) Addr() net.Addr { return &net.TCPAddr{} }
+
+// The real server, in virtual time: a stream outlives its time-outs, a client
+// that stands still is cut off, as is one that never ends its request; and the
+// end of Serve ends what is under way.
+func TestServerBounds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e := s.candidate("a")
+		h, err := electorhttp.New(e, electorhttp.Config{Heartbeat: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(ctx, l) }()
+		t.Cleanup(cancel)
+		dial := func(request string) net.Conn {
+			client, server := net.Pipe() // without a buffer: who does not read holds the writer
+			l.conns <- server
+			go func() { _, _ = io.WriteString(client, request) }()
+			t.Cleanup(func() { client.Close() })
+			return client
+		}
+		lasts := func(c net.Conn) time.Duration {
+			began := time.Now()
+			_, _ = io.Copy(io.Discard, c)
+			return time.Since(began)
+		}
+		const get = "GET /events HTTP/1.1\r\nHost: x\r\n\r\n"
+		steady := dial(get)
+		go func() { time.Sleep(5 * time.Minute); steady.Close() }()
+		if d := lasts(steady); d < 5*time.Minute {
+			t.Errorf("a stream that is read ended after %v", d)
+		}
+		still := dial(get)
+		time.Sleep(time.Minute)
+		if _, err := io.Copy(io.Discard, still); err != nil { // not a time-out of ours: the server has closed it
+			t.Errorf("a stream that nobody reads is still there: %v", err)
+		}
+		if d := lasts(dial("GET /leader HTTP/1.1\r\nHost: x\r\n")); d > 20*time.Second {
+			t.Errorf("an unfinished request was kept for %v", d)
+		}
+		large := dial("GET /leader HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 32<<10) + "\r\n\r\n")
+		if line, _ := bufio.NewReader(large).ReadString('\n'); !strings.Contains(line, "431") {
+			t.Errorf("large headers: %q", line)
+		}
+		body := dial(fmt.Sprintf("POST /leader HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 1<<20, strings.Repeat("x", 1<<20)))
+		if line, _ := bufio.NewReader(body).ReadString('\n'); !strings.Contains(line, "405") {
+			t.Errorf("a large body: %q", line)
+		}
+		last := dial(get)
+		time.Sleep(3 * time.Second)
+		cancel()
+		lasts(last)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// When the listener breaks, Serve says so, and leaves nobody waiting.
+func TestServeEndsWithItsListener(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		served := make(chan error, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		t.Cleanup(cancel)
+		go func() { served <- h.Serve(ctx, l) }()
+		client, server := net.Pipe()
+		l.conns <- server
+		go func() { _, _ = io.WriteString(client, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		if line, err := bufio.NewReader(client).ReadString('\n'); !strings.Contains(line, "200") {
+			t.Fatalf("the stream did not begin: %q, %v", line, err)
+		}
+		go func() { _, _ = io.Copy(io.Discard, client) }()
+		began := time.Now()
+		_ = l.Close()
+		select {
+		case err := <-served:
+			if took := time.Since(began); !errors.Is(err, net.ErrClosed) || took > time.Second {
+				t.Errorf("Serve returned %v after %v", err, took)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the stream holds Serve up")
+		}
+	})
+}
+
+func TestServeOfAHandlerThatRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		_, h := s.start("a", electorhttp.Config{})
+		time.Sleep(time.Second)
+		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		if err := h.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "running already") {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
