@@ -61,7 +61,7 @@ func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
 		until(t, "a leads", 2*lease, e.IsLeader)
 		time.Sleep(lease)
 		term := e.Term()
-		s.cutOff("a")
+		s.redis.CutOff("a")
 		deadline, well := term.Deadline(), 0
 		for end := time.Now().Add(2 * lease); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			code, l := leadership(t, h)
@@ -204,7 +204,7 @@ func TestTransfer(t *testing.T) {
 			moved.Token != b.Term().Token() {
 			t.Errorf("transfer %d: %s", w.Code, w.Body)
 		}
-		s.cutOff("b")
+		s.redis.CutOff("b")
 		time.Sleep(lease)
 		if w := ask(hb, http.MethodPost, "/transfer?to=a", auth...); w.Code != http.StatusBadGateway {
 			t.Errorf("without Redis: %d %s", w.Code, w.Body)

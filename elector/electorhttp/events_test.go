@@ -145,7 +145,7 @@ func TestStoppingIsToldAtOnce(t *testing.T) {
 			next(t, all, elector.Elected, "a")
 			time.Sleep(phase)
 			term := a.Term()
-			s.hang()
+			s.redis.CutOff()
 			<-term.Done()
 			at := time.Now()
 			if got := next(t, all, elector.Stopping, "a"); got.event.Reason != elector.ReasonExpired || time.Since(at) > time.Millisecond {
