@@ -114,50 +114,10 @@ func (h *Handler) Run(ctx context.Context) error {
 	defer h.running.Store(false)
 	h.journal.open()
 	defer h.journal.close()
-	h.follow(ctx)
+	for ev := range h.elector.Observe(ctx) {
+		h.journal.add(ev)
+	}
 	return nil
-}
-
-// follow writes the journal.
-func (h *Handler) follow(ctx context.Context) {
-	events := h.elector.Observe(ctx)
-	var mine *elector.Term // whose end is awaited
-	for {
-		var ended <-chan struct{}
-		if mine != nil {
-			ended = mine.Done()
-		}
-		select {
-		case ev, ok := <-events:
-			if !ok {
-				return
-			}
-			if t := h.elector.Term(); ev.Kind == elector.Elected && t != nil && t.Token() == ev.Token {
-				mine = t
-			}
-			h.journal.add(ev)
-		case <-ended:
-			// The observer may be waiting for a Redis that hangs, and the program
-			// beside us must hear now.
-			h.journal.add(h.stopping(mine))
-			mine = nil
-		}
-	}
-}
-
-func (h *Handler) stopping(t *elector.Term) elector.Event {
-	ev := elector.Event{
-		Version: 1, Kind: elector.Stopping, Election: h.elector.Election(), Candidate: h.elector.ID(),
-		Advertise: h.elector.Advertise(), Token: t.Token(), Time: time.Now().Round(0),
-	}
-	var ended *elector.Ended
-	if errors.As(t.Err(), &ended) {
-		ev.Reason = ended.Reason
-		if ended.Err != nil {
-			ev.Detail = ended.Err.Error()
-		}
-	}
-	return ev
 }
 
 // failure is the body of an answer that is none.

@@ -18,14 +18,13 @@ const kept = 256
 type journal struct {
 	session string // tells the numbers of this process from those of another one
 
-	mu       sync.Mutex
-	entries  []elector.Event // the last ones, oldest first
-	last     uint64          // the number of the newest; the first one is 1
-	elected  *elector.Event  // nil: nobody leads
-	ended    uint64          // the newest token whose end was told
-	stopping uint64          // the newest token whose work was told to stop
-	changed  chan struct{}   // closed at the next change
-	closed   bool
+	mu      sync.Mutex
+	entries []elector.Event // the last ones, oldest first
+	last    uint64          // the number of the newest; the first one is 1
+	elected *elector.Event  // nil: nobody leads
+	ended   uint64          // the newest token whose end was told
+	changed chan struct{}   // closed at the next change
+	closed  bool
 }
 
 func newJournal() *journal {
@@ -65,11 +64,6 @@ func (j *journal) add(ev elector.Event) {
 		if j.elected != nil && (j.elected.Token <= ev.Token || ev.Kind == elector.Vacant) {
 			j.elected = nil
 		}
-	case elector.Stopping:
-		if ev.Token <= j.stopping {
-			return // told already, the moment the term ended
-		}
-		j.stopping = ev.Token
 	}
 	j.last++
 	j.entries = append(j.entries, ev)
