@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -62,67 +61,6 @@ func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 
 // Settle waits until no request is under way any more, at most for d.
 func (v *Voter) Settle(d time.Duration) { v.background.wait(d) }
-
-// Tally is the outcome of a round.
-type Tally struct {
-	Answers []Answer // by node
-	RTT     time.Duration
-	nodes   *Nodes
-}
-
-// Count is how many nodes gave one of the answers.
-func (t Tally) Count(statuses ...Status) int {
-	n := 0
-	for _, a := range t.Answers {
-		for _, s := range statuses {
-			if a.Status == s {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// Majority tells whether enough nodes gave one of the answers to decide.
-func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
-
-// Heard tells whether a majority has answered, whatever it said.
-func (t Tally) Heard() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
-
-// Named is how many nodes name the asker as the one that goes first.
-func (t Tally) Named() int {
-	n := 0
-	for _, a := range t.Answers {
-		if a.Status == Held && a.Note == Next {
-			n++
-		}
-	}
-	return n
-}
-
-// Holders are the lock values that stood in the way.
-func (t Tally) Holders() []string {
-	var all []string
-	for _, a := range t.Answers {
-		if a.Status == Held {
-			all = append(all, a.Holder)
-		}
-	}
-	return all
-}
-
-// Troubles are the errors of the nodes that gave none, each named.
-func (t Tally) Troubles() []error {
-	var all []error
-	for i, a := range t.Answers {
-		if a.Status == Same {
-			all = append(all, t.nodes.nodeError(i, ErrSameServer))
-		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
-			all = append(all, t.nodes.nodeError(i, a.Err))
-		}
-	}
-	return all
-}
 
 // Claim is one attempt to win, with a fresh lock value. It blocks for one round
 // trip to a majority (two when the nodes granted different tokens), at most for
@@ -342,8 +280,4 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 		v.seat.Heard(node, took, v.nodes.nodeError(node, a.Err))
 	}
 	return a
-}
-
-func (v *Voter) tally(r *round) Tally {
-	return Tally{Answers: r.now(), RTT: time.Since(r.started), nodes: v.nodes}
 }
