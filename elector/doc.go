@@ -86,8 +86,9 @@
 //     the loss too: it can't tell a loss from a first start, and the overlap
 //     lasts until the old leader's next renewal (a quarter of a lease).
 //   - 3 or 5 independent Redis: a majority of them keeps its data. A minority may
-//     hang, die, restart empty or step its clock, and costs nothing. A node that
-//     comes back empty grants nothing for one lease.
+//     hang, die or restart empty, and costs nothing. A node that comes back empty
+//     grants nothing for one lease. A node's clock may be stepped while a majority
+//     of the others has the lock, as it has when all are up.
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
 //
@@ -101,8 +102,10 @@
 // # What is not promised
 //
 //   - Valid is no guarantee for the next instruction. Only the token is.
-//   - A step of the wall clock of a majority of the Redis nodes frees the lock early
-//     (they count their TTLs by it).
+//   - A step forward of a Redis node's wall clock frees its lock early (nodes count
+//     their TTLs by it). When less than a majority of the others has the lock just
+//     then (a single node always; one of three while another is down), another
+//     candidate can win before the leader's next renewal tells it.
 //   - Partial loss of data on a majority (the last second of "appendfsync everysec",
 //     an RDB snapshot) can't be noticed by a node that kept its counter.
 //   - The work is told to stop, it is not killed: that is up to the work

@@ -29,7 +29,7 @@ type planner struct {
 // schedule draws the whole schedule of faults.
 func (s *Sim) schedule(rng *rand.Rand) []step {
 	p := &planner{sim: s, rng: rng}
-	end := time.Duration(s.o.Minutes * float64(time.Minute))
+	end := s.storm()
 	faults := []struct {
 		weight int
 		kind   string
@@ -55,12 +55,16 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 			}
 		}
 	}
-	// Requests have dice of their own: the faults of a seed stay what they were.
+	// What came later has dice of its own: the faults of a seed stay what they were.
 	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "question to all"}
 	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
 		q.ask()
 	}
-	p.steps = append(p.steps, q.steps...)
+	c := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 7))}
+	for c.at = c.upTo(6 * s.t.lease); c.at < end; c.at += c.upTo(6 * s.t.lease) {
+		c.stepClock(end)
+	}
+	p.steps = slices.Concat(p.steps, q.steps, c.steps)
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps

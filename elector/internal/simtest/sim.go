@@ -33,10 +33,11 @@ func (m Mode) String() string { return [...]string{"safe", "wall-hints", "tokens
 
 // Options of one simulation.
 type Options struct {
-	Seed    uint64
-	Minutes float64 // of faults, in virtual time
-	Mode    Mode
-	Nodes   int // 0: by the seed
+	Seed   uint64
+	Leases float64 // how long the faults last, in leases
+	Mode   Mode
+	Nodes  int           // 0: by the seed
+	Lease  time.Duration // 0: by the seed
 	// Strict also asks for what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
 	// Elector.Leader tells the exact token.
@@ -128,7 +129,7 @@ func newSim(o Options) *Sim {
 		rng: rand.New(rand.NewPCG(o.Seed, 2)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
-	s.t = timings(plan)
+	s.t = timings(plan, o.Lease)
 	s.succession = []elector.Succession{
 		elector.Race, elector.Race, elector.ByPriority, elector.Seniority, elector.Rotation,
 	}[rand.New(rand.NewPCG(o.Seed, 5)).IntN(5)]
@@ -150,14 +151,27 @@ func newSim(o Options) *Sim {
 	return s
 }
 
-func timings(plan *rand.Rand) timing {
-	t := timing{lease: []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second}[plan.IntN(3)]}
+// leases are those that people choose, from the restless to the patient. A virtual hour
+// of the one costs three thousand times as much as one of the other; a lease costs the same.
+var leases = []time.Duration{
+	200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+}
+
+func timings(plan *rand.Rand, lease time.Duration) timing {
+	t := timing{lease: leases[plan.IntN(len(leases))]}
+	if lease > 0 {
+		t.lease = lease
+	}
 	t.renewEvery = t.lease / 4
 	t.stopMargin = []time.Duration{t.lease / 4, t.lease / 10, time.Millisecond, time.Millisecond}[plan.IntN(4)]
 	t.cooldown = t.lease / 2
 	t.callTimeout = t.renewEvery * 4 / 5
 	return t
 }
+
+// storm is how long the faults last.
+func (s *Sim) storm() time.Duration { return time.Duration(s.o.Leases * float64(s.t.lease)) }
 
 func (s *Sim) run() {
 	steps := s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
@@ -166,7 +180,7 @@ func (s *Sim) run() {
 	for _, h := range s.hosts {
 		h.boot("")
 	}
-	end := s.start.Add(time.Duration(s.o.Minutes * float64(time.Minute)))
+	end := s.start.Add(s.storm())
 	for _, st := range steps {
 		if s.found() {
 			break

@@ -2,18 +2,21 @@ package simtest
 
 import (
 	"flag"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 var (
-	seedFlag    = flag.Uint64("sim.seed", 0, "run this one seed of TestSimulation")
-	runsFlag    = flag.Int("sim.runs", 6, "how many seeds TestSimulation runs")
-	firstFlag   = flag.Uint64("sim.first", 1, "the first seed of TestSimulation; 0: by the time of day")
-	strictFlag  = flag.Bool("sim.strict", false, "see Options.Strict")
-	forFlag     = flag.Duration("sim.for", 0, "run no new seed of TestSimulation after this (real) time; 0: no bound")
-	minutesFlag = flag.Float64("sim.minutes", 3, "virtual minutes of faults per seed")
+	seedFlag   = flag.Uint64("sim.seed", 0, "run this one seed of TestSimulation")
+	runsFlag   = flag.Int("sim.runs", 6, "how many seeds TestSimulation runs")
+	firstFlag  = flag.Uint64("sim.first", 1, "the first seed of TestSimulation; 0: by the time of day")
+	strictFlag = flag.Bool("sim.strict", false, "see Options.Strict")
+	forFlag    = flag.Duration("sim.for", 0, "run no new seed of TestSimulation after this (real) time; 0: no bound")
+	leasesFlag = flag.Float64("sim.leases", 40, "how long the faults of a seed last, in leases")
 )
 
 // modeOf is part of what a seed decides.
@@ -33,8 +36,8 @@ func complain(t *testing.T, r Report) {
 	if len(r.Violations) == 0 {
 		return
 	}
-	t.Errorf("seed %d (%s, %d nodes, %d hosts, lease %v) breaks invariants:\n  %s\nreplay: go test ./elector/internal/simtest -run 'TestSimulation$' -sim.seed=%d -sim.minutes=%v\nhistory:\n  %s",
-		r.Seed, r.Mode, r.Nodes, r.Hosts, r.Lease, strings.Join(r.Violations, "\n  "), r.Seed, r.Minutes, strings.Join(r.History, "\n  "))
+	t.Errorf("seed %d (%s, %d nodes, %d hosts, lease %v) breaks invariants:\n  %s\nreplay: go test ./elector/internal/simtest -run 'TestSimulation$' -sim.seed=%d -sim.leases=%v\nhistory:\n  %s",
+		r.Seed, r.Mode, r.Nodes, r.Hosts, r.Lease, strings.Join(r.Violations, "\n  "), r.Seed, r.Leases, strings.Join(r.History, "\n  "))
 }
 
 // TestSimulation runs the same seeds every time unless told otherwise: a change
@@ -48,28 +51,35 @@ func TestSimulation(t *testing.T) {
 		first, runs = *seedFlag, 1
 	}
 	sum := newTotals()
-	for i := uint64(0); i < uint64(runs) && !sum.enough(*forFlag); i++ {
-		r := Run(t, Options{Seed: first + i, Minutes: *minutesFlag, Mode: modeOf(first + i), Strict: *strictFlag})
-		complain(t, r)
-		if sum.add(r) {
-			t.Logf("so far: %s", sum)
+	var next atomic.Uint64
+	t.Run("bubbles", func(t *testing.T) { // it ends when all of them have
+		for i := range min(runs, runtime.GOMAXPROCS(0)) {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < uint64(runs) && !sum.enough(*forFlag); n = next.Add(1) - 1 {
+					r := Run(t, Options{Seed: first + n, Leases: *leasesFlag, Mode: modeOf(first + n), Strict: *strictFlag})
+					complain(t, r)
+					sum.add(t, r)
+				}
+			})
 		}
-	}
+	})
 	t.Logf("seeds %d to %d: %s%s", first, first+uint64(sum.seeds)-1, sum, sum.tables())
 }
 
 // TestRegressions replays the seeds that once showed something.
 func TestRegressions(t *testing.T) {
 	for _, c := range []struct {
-		seed    uint64
-		minutes float64
-		why     string
+		seed   uint64
+		lease  time.Duration // as it was when it was found
+		leases float64
+		why    string
 	}{
-		{seed: 5009, minutes: 10, why: "a draining leader keeps its lease in the quiet end"},
-		{seed: 5005, minutes: 2, why: "slow answers, then a cut: failed claims raise counters under a sitting leader"},
-		{seed: 938032528, minutes: 1, why: "a renewal waits behind claims to a hung node, and goes out after its term's end"},
+		{seed: 5009, lease: 10 * time.Second, leases: 60, why: "a draining leader keeps its lease in the quiet end"},
+		{seed: 5005, lease: 10 * time.Second, leases: 12, why: "slow answers, then a cut: failed claims raise counters under a sitting leader"},
+		{seed: 938032528, lease: 5 * time.Second, leases: 12, why: "a renewal waits behind claims to a hung node, and goes out after its term's end"},
 	} {
-		complain(t, Run(t, Options{Seed: c.seed, Minutes: c.minutes, Mode: modeOf(c.seed)}))
+		complain(t, Run(t, Options{Seed: c.seed, Lease: c.lease, Leases: c.leases, Mode: modeOf(c.seed)}))
 	}
 }
 
@@ -85,11 +95,12 @@ func TestCheckerNotices(t *testing.T) {
 		{"an operator deletes the lock everywhere", Options{Seed: 4, Nodes: 3, Sabotage: deleteLocks}, "valid terms at once"},
 		{"the fence goes back", Options{Seed: 5, Mode: WallHints, Nodes: 3, Sabotage: lowerFence}, "is lower than"},
 		{"all nodes forget, and don't abstain", Options{Seed: 6, Nodes: 5, Sabotage: forgetAll}, "valid terms at once"},
+		{"a node's clock steps under a bare majority", Options{Seed: 9, Nodes: 3, Sabotage: stepNode}, "valid terms at once"},
 		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.o.Minutes, c.o.Until = 5, c.want
+			c.o.Leases, c.o.Until = 60, c.want
 			var all string
 			for range 5 { // seeds: not every schedule meets the damage
 				r := Run(t, c.o)

@@ -6,14 +6,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 )
 
 // totals add up what simulations did.
 type totals struct {
+	mu                                      sync.Mutex
 	began, said                             time.Time
 	seeds, terms, renewals, refused, broken int
 	virtual, worst                          time.Duration // worst: the longest recovery, for a lease of one second
+	lasted                                  float64       // all of it, in leases
 	modes, sizes, leases, ends, faults      map[string]int
 }
 
@@ -27,10 +31,14 @@ func newTotals() *totals {
 // enough tells whether the real time is over.
 func (s *totals) enough(limit time.Duration) bool { return limit > 0 && time.Since(s.began) > limit }
 
-// add takes a report, and tells every minute that it is time to say something.
-func (s *totals) add(r Report) bool {
+// add takes a report, and says something every minute.
+func (s *totals) add(t *testing.T, r Report) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.seeds++
 	s.virtual += r.Virtual
+	s.lasted += r.Virtual.Seconds() / r.Lease.Seconds()
 	s.terms += r.Terms
 	s.renewals += r.Renewals
 	s.refused += r.Refused
@@ -45,11 +53,10 @@ func (s *totals) add(r Report) bool {
 	for k, n := range r.Faults {
 		s.faults[k] += n
 	}
-	if time.Since(s.said) < time.Minute {
-		return false
+	if time.Since(s.said) > time.Minute {
+		s.said = time.Now()
+		t.Logf("so far: %s", s)
 	}
-	s.said = time.Now()
-	return true
 }
 
 func (s *totals) String() string {
@@ -58,8 +65,8 @@ func (s *totals) String() string {
 	for _, n := range s.faults {
 		faults += n
 	}
-	return fmt.Sprintf("%.1f virtual hours in %.1f minutes (%.0f hours per minute), %d faults, %d terms, %d renewals, %d late writes refused, slowest recovery %.2f leases, VIOLATIONS: %d",
-		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), faults, s.terms, s.renewals, s.refused, s.worst.Seconds(), s.broken)
+	return fmt.Sprintf("%.0f virtual hours in %.1f minutes (%.0f hours per minute): %.0f leases, %d faults, %d terms, %d renewals, %d late writes refused, slowest recovery %.2f leases, VIOLATIONS: %d",
+		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), s.lasted, faults, s.terms, s.renewals, s.refused, s.worst.Seconds(), s.broken)
 }
 
 // tables are the counts by kind, the largest first.

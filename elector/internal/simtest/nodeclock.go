@@ -1,0 +1,63 @@
+package simtest
+
+import (
+	"strings"
+	"time"
+)
+
+// stepClock steps the wall clock of a node, by which it counts what is left of its
+// keys: forward they end early, back they stay longer. (TIME is not bent.)
+func (p *planner) stepClock(end time.Duration) {
+	l := p.sim.t.lease
+	n, back := p.rng.IntN(len(p.sim.nodes)), p.rng.IntN(4) == 0
+	by := p.upTo([]time.Duration{l / 10, l, 2 * l, time.Hour}[p.rng.IntN(4)])
+	if back {
+		// The quiet end counts on locks that end within a lease.
+		if by = p.upTo(l); p.at+by < end {
+			p.kind = "node's clock steps back"
+			p.add(func(s *Sim) { s.nodes[n].redis.FastForward(-by) }, "the clock of node %d steps back by %v", n, by)
+		}
+		return
+	}
+	p.kind = "" // counted where it happens
+	p.add(func(s *Sim) {
+		if !s.mayStep(s.nodes[n]) {
+			return
+		}
+		s.history.addf("it steps")
+		s.faults["node's clock steps"]++
+		s.nodes[n].redis.FastForward(by)
+	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
+}
+
+// mayStep keeps the condition of the guarantee: of the nodes that have the lock which
+// ends early here, a majority is left that keeps it at least as long.
+func (s *Sim) mayStep(stepped *node) bool {
+	if s.o.Mode == TokensOnly {
+		return true
+	}
+	if stepped.redis.Exists(s.keys.New) { // it has forgotten, and must abstain for a lease
+		return false
+	}
+	attempt, ttl := stepped.attempt(s.keys.Lock)
+	if attempt == "" {
+		return true
+	}
+	left := 0
+	for _, n := range s.nodes {
+		if a, t := n.attempt(s.keys.Lock); n != stepped && a == attempt && t >= ttl {
+			left++
+		}
+	}
+	return left > len(s.nodes)/2
+}
+
+// attempt is whose lock a node has, and for how long; "" when it is free.
+func (n *node) attempt(lock string) (who string, ttl time.Duration) {
+	v, err := n.redis.Get(lock)
+	if err != nil {
+		return "", 0
+	}
+	who, _, _ = strings.Cut(v, " ")
+	return who, n.redis.TTL(lock)
+}
