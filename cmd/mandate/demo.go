@@ -127,7 +127,7 @@ func elect(ctx context.Context, s *stage) (string, string, error) {
 		return "", "", err
 	}
 	s.leader = first
-	return s.name(first) + " leads, the others wait", "after " + ms(first.at.Sub(began)), nil
+	return first.who.name + " leads, the others wait", "after " + ms(first.at.Sub(began)), nil
 }
 
 // handOver measures the time between the end of the old leader's work and the
@@ -144,7 +144,7 @@ func handOver(ctx context.Context, s *stage) (string, string, error) {
 	}
 	gap := ms(next.at.Sub(stopped.at))
 	s.note("nobody worked for %s, and never two at once", gap)
-	return s.name(old) + " -> " + s.name(next), "gap " + gap, nil
+	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
 }
 
 // stall lets the leader's work stop beating.
@@ -162,7 +162,7 @@ func stall(ctx context.Context, s *stage) (string, string, error) {
 		return "", "", err
 	}
 	s.note("noticed after %s (bound: %v); no lease had to run out", ms(told.at.Sub(at)), demoBeat)
-	return s.name(old) + " stepped down -> " + s.name(next), "after " + ms(next.at.Sub(at)), nil
+	return old.who.name + " stepped down -> " + next.who.name, "after " + ms(next.at.Sub(at)), nil
 }
 
 // hangNode lets one Redis accept and never answer, for a few renewals.
@@ -191,7 +191,7 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	}
 	s.say(lead.who, fmt.Sprintf("led on: %d renewals by the other two nodes", renewals))
 	unhang()
-	return s.name(lead) + " leads on", fmt.Sprintf("%d renewals", renewals), nil
+	return lead.who.name + " leads on", fmt.Sprintf("%d renewals", renewals), nil
 }
 
 // cutOff closes all connections of the leader, for good: to the others it is
@@ -216,7 +216,7 @@ func cutOff(ctx context.Context, s *stage) (string, string, error) {
 	if early <= 0 {
 		return "", "", errors.New("the old leader worked beyond its lease")
 	}
-	return s.name(old) + " -> " + s.name(next), "lease + " + ms(max(0, late)), nil
+	return old.who.name + " -> " + next.who.name, "lease + " + ms(max(0, late)), nil
 }
 
 // staleWrite shows what the token is for: a write that was under way when its
@@ -238,8 +238,8 @@ func staleWrite(ctx context.Context, s *stage) (string, string, error) {
 	if err != nil || value != now.who.name {
 		return "", "", errors.Join(fmt.Errorf("the register holds %q", value), err)
 	}
-	s.note("the register still holds what %s wrote", s.name(now))
-	return "of " + s.name(old) + ", refused", "token check", nil
+	s.note("the register still holds what %s wrote", now.who.name)
+	return "of " + old.who.name + ", refused", "token check", nil
 }
 
 // pauseFor sleeps for d, or until ctx ends.

@@ -58,8 +58,6 @@ func (p *paper) summary(rows []row, took time.Duration) {
 	p.line("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
 }
 
-func (s *stage) name(f fact) string { return f.who.name }
-
 // say writes a line about a candidate, note one about something else.
 func (s *stage) say(a *actor, words string) {
 	gap := " "

@@ -26,7 +26,7 @@ type consumer struct {
 }
 
 // run handles entries until ctx ends.
-func (c *consumer) run(ctx context.Context) error {
+func (c *consumer) run(ctx context.Context) {
 	nextClaim := time.Now()
 	for ctx.Err() == nil {
 		entries, err := c.take(ctx, &nextClaim)
@@ -42,7 +42,6 @@ func (c *consumer) run(ctx context.Context) error {
 			pause(ctx, 200*time.Millisecond)
 		}
 	}
-	return nil
 }
 
 // take gets new entries, or those that a dead consumer left behind.
@@ -63,17 +62,13 @@ func (c *consumer) take(ctx context.Context, nextClaim *time.Time) ([]redis.XMes
 	streams, err := c.queue.client.XReadGroup(ctx, &redis.XReadGroupArgs{
 		Group: group, Consumer: c.worker, Streams: []string{queueKey, ">"}, Count: int64(c.batch), Block: 500 * time.Millisecond,
 	}).Result()
-	if errors.Is(err, redis.Nil) || len(streams) == 0 {
-		return nil, noNil(err)
+	if errors.Is(err, redis.Nil) { // nothing came
+		return nil, nil
 	}
-	return streams[0].Messages, err
-}
-
-func noNil(err error) error {
-	if errors.Is(err, redis.Nil) {
-		return nil
+	if err != nil || len(streams) == 0 {
+		return nil, err
 	}
-	return err
+	return streams[0].Messages, nil
 }
 
 // handle records the entries, then takes them off the queue. A crash between the

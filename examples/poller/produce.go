@@ -41,9 +41,8 @@ ids, and some of which never do.`,
 			}
 			return a.withDatabase(cmd, func(ctx context.Context, db *database) error {
 				p.db, p.log = db, a.log
-				written, err := p.run(ctx)
-				fmt.Fprintf(a.stdout, "%d events written\n", written)
-				return err
+				fmt.Fprintf(a.stdout, "%d events written\n", p.run(ctx))
+				return nil
 			})
 		},
 	}
@@ -60,15 +59,15 @@ ids, and some of which never do.`,
 // dawdlers bounds the transactions that are open at a time.
 const dawdlers = 16
 
-// run writes until it is done or ctx ends; what was begun is finished.
-func (p *producer) run(ctx context.Context) (written int64, err error) {
+// run writes until it is done or ctx ends, and returns how many events; what was
+// begun is finished.
+func (p *producer) run(ctx context.Context) int64 {
 	if p.duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.duration)
 		defer cancel()
 	}
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	var done atomic.Int64
 	slots := make(chan struct{}, dawdlers)
 	tick := time.NewTicker(time.Duration(float64(time.Second) / p.rate))
@@ -77,7 +76,7 @@ func (p *producer) run(ctx context.Context) (written int64, err error) {
 		select {
 		case <-ctx.Done():
 			wg.Wait()
-			return done.Load(), nil
+			return done.Load()
 		case <-tick.C:
 		}
 		slots <- struct{}{}
@@ -92,7 +91,7 @@ func (p *producer) run(ctx context.Context) (written int64, err error) {
 		})
 	}
 	wg.Wait()
-	return done.Load(), nil
+	return done.Load()
 }
 
 func (p *producer) write(ctx context.Context) (committed bool, err error) {

@@ -98,15 +98,15 @@ func (w *worker) run(ctx context.Context, a *app, db *database) error {
 	if err != nil {
 		return err
 	}
-	checks, err := w.checks(candidate, consumer, database, writable)
+	checks, err := readiness(candidate, consumer, database, writable)
 	if err != nil {
 		return err
 	}
-	if err := w.awaitQueue(ctx, q, log); err != nil {
+	if err := awaitQueue(ctx, q, log); err != nil {
 		return err
 	}
 	log.Info("working", "http", listener.Addr().String())
-	return w.serve(ctx, listener, checks, candidate, feeder, consumer)
+	return serve(ctx, listener, checks, candidate, feeder, consumer)
 }
 
 // advertised is where others can reach this worker.
@@ -121,7 +121,7 @@ func advertised(addr net.Addr) string {
 }
 
 // awaitQueue waits for the queue's Redis, which may come up after the worker.
-func (w *worker) awaitQueue(ctx context.Context, q *queue, log *slog.Logger) error {
+func awaitQueue(ctx context.Context, q *queue, log *slog.Logger) error {
 	for {
 		err := q.createGroup(ctx)
 		if err == nil || ctx.Err() != nil {
@@ -132,8 +132,8 @@ func (w *worker) awaitQueue(ctx context.Context, q *queue, log *slog.Logger) err
 	}
 }
 
-// checks are /live and /ready.
-func (w *worker) checks(candidate *elector.Elector, c *consumer, database, writable health.Probe) (*healthhttp.Handler, error) {
+// readiness is /live and /ready.
+func readiness(candidate *elector.Elector, c *consumer, database, writable health.Probe) (*healthhttp.Handler, error) {
 	c.beat.Arm() // a consumer that is stuck needs a restart
 	h := healthhttp.New()
 	return h, errors.Join(
@@ -145,7 +145,7 @@ func (w *worker) checks(candidate *elector.Elector, c *consumer, database, writa
 }
 
 // serve runs all parts; the first that fails ends the others.
-func (w *worker) serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, candidate *elector.Elector, f *feeder, c *consumer) error {
+func serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, candidate *elector.Elector, f *feeder, c *consumer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", checks)
 	mux.HandleFunc("GET /leader", func(rw http.ResponseWriter, r *http.Request) { leader(rw, r, candidate) })
@@ -153,7 +153,10 @@ func (w *worker) serve(ctx context.Context, l net.Listener, checks *healthhttp.H
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return candidate.Run(ctx, f.lead) })
-	g.Go(func() error { return c.run(ctx) })
+	g.Go(func() error {
+		c.run(ctx)
+		return nil
+	})
 	g.Go(func() error { return checks.Run(ctx) })
 	g.Go(func() error {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
