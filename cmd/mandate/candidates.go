@@ -30,6 +30,7 @@ Exit codes
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.observer,
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			all, err := q.Candidates(ctx, a.prefix, name)
 			if err != nil {

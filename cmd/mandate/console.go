@@ -58,20 +58,16 @@ func (a *app) consoleCommand() *cobra.Command {
 	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, for whoever has the token")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --steer (default: a new one, printed at the start)")
 	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` that the page is also asked for under, beside localhost and addresses; may be repeated")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		token := a.consoleToken(&o)
-		q, err := a.quorum()
-		if err != nil {
-			return err
+	var token string
+	var c *console.Console
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		token = a.consoleToken(&o)
+		if err = a.observerOfAll(cmd, args); err == nil {
+			c, err = a.console(&o, token, args)
 		}
-		defer func() { _ = q.Close() }()
-		c, err := console.New(console.Config{
-			Quorum: q, Prefix: a.prefix, Elections: args, Token: token, Hosts: o.hosts, Logger: a.log,
-		})
-		if err != nil {
-			a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))
-			return a.usage()
-		}
+		return err
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := listenOn(cmd.Context(), "--http", o.http)
 		if err != nil {
 			return err
@@ -83,6 +79,18 @@ func (a *app) consoleCommand() *cobra.Command {
 		return c.Serve(ctx, l)
 	}
 	return cmd
+}
+
+// console makes the page, of these elections.
+func (a *app) console(o *consoleFlags, token string, elections []string) (*console.Console, error) {
+	c, err := console.New(console.Config{
+		Quorum: a.quorum, Prefix: a.prefix, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
+	})
+	if err != nil {
+		a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))
+		return nil, a.usage()
+	}
+	return c, nil
 }
 
 // consoleToken is what the buttons need; empty without --steer.

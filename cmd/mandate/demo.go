@@ -38,10 +38,8 @@ Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 			return cobra.NoArgs(cmd, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE:           func(*cobra.Command, []string) error { return a.usage() },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.usage(); err != nil {
-				return err
-			}
 			log := slog.New(slog.DiscardHandler)
 			if a.logLevel == "debug" {
 				log = a.log

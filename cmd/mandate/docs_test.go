@@ -164,7 +164,7 @@ func unknownIn(line string) string {
 			break
 		}
 	}
-	top := newRoot(io.Discard, io.Discard)
+	top := (&app{stdout: io.Discard, stderr: io.Discard}).command()
 	cmd, _, err := top.Find(words)
 	switch {
 	case err != nil:

@@ -35,13 +35,11 @@ Exit codes
   mandate doctor poller --json | jq -r '.[] | select(.level == "fail") | .advice'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeElections,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return a.observer(cmd, append(args, anyElection)[:1])
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, _, err := a.observer(append(args, anyElection)[0])
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			findings, err := q.Diagnose(cmd.Context(), a.prefix, append(args, "")[0], lease)
+			findings, err := a.quorum.Diagnose(cmd.Context(), a.prefix, append(args, "")[0], lease)
 			if err != nil {
 				return err
 			}

@@ -35,11 +35,11 @@ Exit codes
   mandate history poller -n 100 --json | jq -r '.[] | select(.reason == "unhealthy")'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if count < 1 || count > 500 {
 				a.problem("--count is %d: give 1 to 500, Redis keeps no more", count)
 			}
-			return nil
+			return a.observer(cmd, args)
 		},
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			terms, err := q.History(ctx, a.prefix, name, count)

@@ -32,17 +32,13 @@ Exit codes
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE:           a.observerOfAll,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := a.quorum()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
-			names, err := q.Elections(cmd.Context(), a.prefix)
+			names, err := a.quorum.Elections(cmd.Context(), a.prefix)
 			if errors.Is(err, elector.ErrUnreachable) {
 				return unreachable(err)
 			}
-			all, serr := statuses(cmd.Context(), q, a.prefix, names)
+			all, serr := statuses(cmd.Context(), a.quorum, a.prefix, names)
 			if perr := a.printElections(all, asJSON); perr != nil {
 				return perr
 			}

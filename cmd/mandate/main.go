@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // version is set by the linker (see the Makefile).
@@ -60,7 +62,13 @@ func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
 
 // execute is main without its process: it returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
+	a := &app{stdout: stdout, stderr: stderr}
+	defer a.close()
+	return a.perform(ctx, a.command(), args)
+}
+
+// perform reads a command line, does what it says, and tells what went wrong.
+func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -69,12 +77,12 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), oneByOne(err))
+			fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), oneByOne(err))
 		}
 		return exit.code
 	}
 	// All that is left comes from reading the command line.
-	fmt.Fprintf(stderr, "%s: %s\nTry '%s --help'.\n", cmd.CommandPath(), oneByOne(err), cmd.CommandPath())
+	fmt.Fprintf(a.stderr, "%s: %s\nTry '%s --help'.\n", cmd.CommandPath(), oneByOne(err), cmd.CommandPath())
 	return exitUsage
 }
 

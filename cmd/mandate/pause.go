@@ -31,6 +31,7 @@ Exit codes
 		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.observer,
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
 			return a.told(q.Pause(ctx, a.prefix, name, d, reason), done, asJSON)
@@ -73,6 +74,7 @@ Exit codes are those of pause.`,
 		Example:           `  mandate resume poller`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.observer,
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			return a.told(q.Resume(ctx, a.prefix, name), pauseJSON{Election: name}, asJSON)
 		}),

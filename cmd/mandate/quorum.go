@@ -39,7 +39,7 @@ func holdsTwo(url string) bool {
 // candidate makes the quorum and an elector on it; neither does I/O. What is
 // wrong with the URLs or the configuration is added to the problems, and the
 // usage error returned.
-func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Quorum, *elector.Elector, error) {
+func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
 	cfg.Prefix, cfg.Logger, cfg.Version = a.prefix, a.log, buildVersion()
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
@@ -51,55 +51,47 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) (*elector.Q
 		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
 		// Another quorum, so that the configuration is looked at all the same.
 		if q, err = elector.Open(defaultRedis); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	e, err := elector.New(q, cfg)
-	if err != nil {
+	a.quorum = q
+	if a.elector, err = elector.New(q, cfg); err != nil {
 		a.addProblems(err, "elector: config: ", names)
 	}
-	if err := a.usage(); err != nil {
-		_ = q.Close()
-		return nil, nil, err
-	}
-	return q, e, nil
+	return a.usage()
 }
 
-// observer is candidate for the commands that only look at an election, or
-// steer it.
-func (a *app) observer(name string) (*elector.Quorum, *elector.Elector, error) {
+// close ends what candidate has made.
+func (a *app) close() {
+	if a.quorum != nil {
+		_ = a.quorum.Close()
+	}
+}
+
+// observer is the PreRunE of a command that only looks at an election, or steers
+// it: its only argument names it.
+func (a *app) observer(_ *cobra.Command, args []string) error {
+	name := anyElection // so that the rest is looked at all the same
+	if len(args) == 1 {
+		name = args[0]
+	} else {
+		a.problem("%d arguments given: give the name of one election", len(args))
+	}
 	return a.candidate(elector.Config{Election: name}, strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
 }
 
 // anyElection stands for the name where no single election is looked at.
 const anyElection = "any"
 
-// quorum is observer for the commands that look at no single election.
-func (a *app) quorum() (*elector.Quorum, error) {
-	q, _, err := a.observer(anyElection)
-	return q, err
+// observerOfAll is observer for the commands that look at no single election.
+func (a *app) observerOfAll(cmd *cobra.Command, _ []string) error {
+	return a.observer(cmd, []string{anyElection})
 }
 
-// oneName is the election that the arguments name.
-func (a *app) oneName(args []string) string {
-	if len(args) != 1 {
-		a.problem("%d arguments given: give the name of one election", len(args))
-		return anyElection // so that the rest is looked at all the same
-	}
-	return args[0]
-}
-
-// onElection makes the RunE of a command about one election, which its only
-// argument names: do gets a quorum that is open while it runs.
+// onElection makes the RunE of a command about one election, after observer.
 func (a *app) onElection(do func(ctx context.Context, q *elector.Quorum, name string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		name := a.oneName(args)
-		q, _, err := a.observer(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = q.Close() }()
-		err = do(cmd.Context(), q, name)
+		err := do(cmd.Context(), a.quorum, args[0])
 		if errors.Is(err, elector.ErrUnreachable) {
 			return unreachable(err)
 		}

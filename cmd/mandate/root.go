@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // app is what all commands share: the global flags, and where output goes.
@@ -27,6 +29,10 @@ type app struct {
 
 	log      *slog.Logger
 	problems []string // found while flags were read
+
+	// What the command line asks to work on; reading it makes them.
+	quorum  *elector.Quorum
+	elector *elector.Elector
 }
 
 const (
@@ -39,8 +45,10 @@ var (
 	logFormats = []string{"text", "json"}
 )
 
-func newRoot(stdout, stderr io.Writer) *cobra.Command {
-	a := &app{stdout: stdout, stderr: stderr}
+// command is the whole command line. The PreRunE of a subcommand reads and checks
+// its arguments, and only its RunE does anything: so what is wrong is said before
+// anything has happened, and tests can read any command line at no risk.
+func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mandate",
 		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
@@ -55,8 +63,8 @@ passes.`,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones\n"+
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
@@ -69,7 +77,7 @@ passes.`,
 		a.consoleCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
-		cmd.PreRunE = a.prepare(cmd.PreRunE)
+		cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
 		cmd.RunE = coded(cmd.RunE)
 	}
 	return root
@@ -94,8 +102,8 @@ func coded(run func(*cobra.Command, []string) error) func(*cobra.Command, []stri
 	}
 }
 
-// prepare reads the global flags. It only collects what is wrong: the command
-// adds its own and reports everything at once.
+// prepare reads the global flags, then those of the command. It only collects what
+// is wrong: the command adds its own and reports everything at once.
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
@@ -118,10 +126,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		// elector reports the same once, in words that help.
 		redis.SetLogger(redisLog{a.log})
 		a.choosePrefix()
-		if next != nil {
-			return next(cmd, args)
-		}
-		return nil
+		return next(cmd, args)
 	}
 }
 

@@ -108,21 +108,20 @@ func (a *app) runCommand() *cobra.Command {
 	a.httpFlags(f, &o.http, "", "`ADDR` to tell on who leads (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.successionFlags(cmd, &o.succession)
 	a.probeFlags(f, &o)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := canRun(); err != nil {
-			return err
+	var j *job
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if err = canRun(); err == nil {
+			j, err = a.job(cmd, &o, args)
 		}
-		q, e, j, err := a.job(cmd, &o, args)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = q.Close() }()
-		w, err := a.listen(cmd.Context(), o.http, j.httpToken, e)
+		return err
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		w, err := a.listen(cmd.Context(), o.http, j.httpToken, a.elector)
 		if err != nil {
 			return err
 		}
 		j.http = w.url()
-		return w.beside(func() error { return a.runJob(cmd.Context(), e, j) })
+		return w.beside(func() error { return a.runJob(cmd.Context(), a.elector, j) })
 	}
 	return cmd
 }
@@ -191,7 +190,7 @@ func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
 // job reads the flags into an elector and the job to do. It reports everything
 // that is wrong with them at once; only a command that can't be run is reported
 // alone, as a shell would.
-func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quorum, *elector.Elector, *job, error) {
+func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) {
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
 	}
@@ -208,17 +207,15 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*elector.Quor
 	a.succeed(&o.succession, &cfg)
 	a.probes(f, o, &cfg)
 	token := a.token(o.http)
-	q, e, err := a.candidate(cfg, flagNames)
-	if err != nil {
-		return nil, nil, nil, err
+	if err := a.candidate(cfg, flagNames); err != nil {
+		return nil, err
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		_ = q.Close()
-		return nil, nil, nil, notStarted(args[0], err)
+		return nil, notStarted(args[0], err)
 	}
-	return q, e, &job{
-		path: path, argv: args, once: o.once, election: o.election, id: e.ID(),
+	return &job{
+		path: path, argv: args, once: o.once, election: o.election, id: a.elector.ID(),
 		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(slog.String("election", o.election)),
 	}, nil
 }

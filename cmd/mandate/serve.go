@@ -71,13 +71,13 @@ func (a *app) serveCommand() *cobra.Command {
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two looks at each URL (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one look (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
+	var s *sidecar
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		s, err = a.sidecar(cmd, &o)
+		return err
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		q, e, s, err := a.sidecar(cmd, &o)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = q.Close() }()
-		w, err := a.listen(cmd.Context(), o.http, s.httpToken, e)
+		w, err := a.listen(cmd.Context(), o.http, s.httpToken, a.elector)
 		if err != nil {
 			return err
 		}
@@ -89,13 +89,13 @@ func (a *app) serveCommand() *cobra.Command {
 		defer stop()
 		// A second signal ends us at once, an echo of the first doesn't.
 		context.AfterFunc(ctx, func() { time.AfterFunc(echo, stop) })
-		return w.beside(func() error { return takePart(ctx, e, s.work) })
+		return w.beside(func() error { return takePart(ctx, a.elector, s.work) })
 	}
 	return cmd
 }
 
 // sidecar reads the flags.
-func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*elector.Quorum, *elector.Elector, *sidecar, error) {
+func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
 	}
@@ -129,11 +129,10 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*elector.Quorum, *elec
 		a.problem("--health-url is missing: a program that hangs would lead for ever; give a URL that answers 2xx while it is well")
 	}
 	token := a.token(o.http)
-	q, e, err := a.candidate(cfg, flagNames)
-	if err != nil {
-		return nil, nil, nil, err
+	if err := a.candidate(cfg, flagNames); err != nil {
+		return nil, err
 	}
-	return q, e, &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
+	return &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
 }
 
 // flagNames call the settings of the library by our flags.

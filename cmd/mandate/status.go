@@ -34,6 +34,7 @@ Exit codes
   mandate status poller --json | jq -r .leader.candidate`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.observer,
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()

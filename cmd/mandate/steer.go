@@ -33,6 +33,7 @@ and tells how long nobody did.` + steerCodes,
 		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.observer,
 		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
 			return q.Resign(ctx, a.prefix, name, o.reason)
 		}),
@@ -54,11 +55,11 @@ when it fails in between, anybody may lead after a quarter of the lease.` + stee
 		Example:           `  mandate transfer poller --to worker-2`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
 			}
-			return nil
+			return a.observer(cmd, args)
 		},
 		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
 			return q.Transfer(ctx, a.prefix, name, to)

@@ -16,10 +16,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Print the version",
 		Example: "  mandate version\n  mandate version --json",
 		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return a.usage() },
 		RunE: func(*cobra.Command, []string) error {
-			if err := a.usage(); err != nil {
-				return err
-			}
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if !asJSON {
 				_, err := fmt.Fprintf(a.stdout, "mandate %s (%s, %s)\n", buildVersion(), runtime.Version(), platform)

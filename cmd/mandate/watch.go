@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ const lookEvery = 5 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
 	var asJSON, lines bool
+	var screen *os.File
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
@@ -35,32 +37,29 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			screen := a.screen()
-			if asJSON || lines {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if screen = a.screen(); asJSON || lines {
 				screen = nil
 			}
 			if screen != nil && terminal(a.stderr) {
 				a.log = slog.New(slog.DiscardHandler) // lines would run through the view
 			}
-			q, e, err := a.observer(a.oneName(args))
-			if err != nil {
-				return err
-			}
-			defer func() { _ = q.Close() }()
+			return a.observer(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			if screen != nil {
-				return a.live(ctx, screen, q, e)
+				return a.live(ctx, screen, a.quorum, a.elector)
 			}
 			looked := make(chan struct{})
 			go func() {
 				defer close(looked)
-				a.lookAt(ctx, q, args[0])
+				a.lookAt(ctx, a.quorum, args[0])
 			}()
 			defer func() { <-looked }()
 			defer stop()
-			return a.show(e.Observe(ctx), asJSON)
+			return a.show(a.elector.Observe(ctx), asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
