@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -90,7 +91,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 func (e *Elector) restAfter(r Reason, trips int) time.Duration {
 	switch r {
 	case ReasonUnhealthy:
-		return e.cfg.Cooldown << min(trips-1, 4)
+		return min(e.cfg.Cooldown, math.MaxInt64>>4) << min(trips-1, 4)
 	case ReasonResigned, ReasonHandover:
 		return e.cfg.Cooldown
 	case ReasonFinished:

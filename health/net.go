@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
@@ -21,6 +22,11 @@ import (
 // It returns an error when the URL has no host or another scheme.
 func HTTP(rawURL string) (Probe, error) {
 	u, err := url.Parse(rawURL)
+	if strings.Contains(rawURL, "@") && (err != nil || u.User == nil && u.Host == "") {
+		// To quote it would show its password.
+		return nil, errors.New("health: HTTP probe: not a URL: write http://[user:password@]host[:port]/path, " +
+			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("health: HTTP probe: %w", err)
 	}

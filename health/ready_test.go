@@ -75,6 +75,18 @@ func TestHTTPProbeOfNobody(t *testing.T) {
 	}
 }
 
+// What can't be parsed is not quoted when it may hold a password.
+func TestBadURLsKeepTheirPassword(t *testing.T) {
+	for _, u := range []string{
+		"http://user:secret@h:x", "http://user:secret@[::1", "http://user:%zzsecret@h", "http://user:se#secret@h", "http:user:secret@h",
+		"user:secret@h", "http:///user:secret@h", "ftp://user:secret@h", "http://user:secret@", "http://user:secret@h:0", "http://user:s ecret@h/\x7f",
+	} {
+		if _, err := HTTP(u); err == nil || strings.Contains(err.Error(), "ecret") {
+			t.Errorf("%q: %v", u, err)
+		}
+	}
+}
+
 func TestBadAddressesAreRefused(t *testing.T) {
 	for _, u := range []string{"", "localhost:80", "ftp://x/", "http://", "http://:80", "http://x:0", "http://x:65536", "http://x:y", "http://a b", ":"} {
 		if _, err := HTTP(u); err == nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -45,6 +46,8 @@ func (a *app) secret(flag, file string) string {
 		a.problem("%s: %v", flag, err)
 	case len(token) < 16:
 		a.problem("%s: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", flag, file, len(token))
+	case strings.ContainsFunc(token, unicode.IsControl):
+		a.problem("%s: %s holds several lines, or control characters, which no client can send: put one line there (openssl rand -hex 16)", flag, file)
 	}
 	return token
 }

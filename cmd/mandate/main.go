@@ -85,12 +85,3 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	fmt.Fprintf(a.stderr, "%s: %s\nTry '%s --help'.\n", cmd.CommandPath(), oneByOne(err), cmd.CommandPath())
 	return exitUsage
 }
-
-// oneByOne writes joined errors as a list.
-func oneByOne(err error) string {
-	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
-	if len(lines) == 1 {
-		return lines[0]
-	}
-	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
-}

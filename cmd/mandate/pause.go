@@ -31,7 +31,10 @@ Exit codes
 		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.observer,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(reason)
+			return a.observer(cmd, args)
+		},
 		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
 			done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
 			return a.told(q.Pause(ctx, a.prefix, name, d, reason), done, asJSON)

@@ -47,6 +47,10 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 			}
 		}
 	}
+	if o.startGrace > 0 && o.startGrace < time.Millisecond {
+		a.problem("--probe-start-grace is %v: give at least 1ms, or 0", o.startGrace)
+		o.startGrace = 0
+	}
 	cfg.Probe = a.all(f, "candidate-", &o.candidate, o.lease)
 	cfg.WorkProbe = a.all(f, "", &o.work, o.lease)
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings

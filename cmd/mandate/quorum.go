@@ -108,6 +108,9 @@ func unreachable(err error) error {
 // the names of our flags.
 func (a *app) addProblems(err error, prefix string, names *strings.Replacer) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), prefix), "\n") {
-		a.problems = append(a.problems, names.Replace(line))
+		// Two settings of the library may be one flag of ours.
+		if line = names.Replace(line); !slices.Contains(a.problems, line) {
+			a.problems = append(a.problems, line)
+		}
 	}
 }

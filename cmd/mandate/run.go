@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -220,6 +221,9 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	}, nil
 }
 
+// longestLease is what the library takes.
+const longestLease = 24 * time.Hour
+
 // stopTimes divides the time that is left of the lease when the work is told to
 // stop: the grace, and then the time that SIGKILL needs on a busy machine.
 func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
@@ -234,11 +238,15 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 	}
 	if most := room(o.lease); o.grace > most {
 		enough := o.lease
-		for room(enough) < o.grace && enough < 24*time.Hour {
-			enough += max(time.Second, enough/20).Truncate(time.Second)
+		for room(enough) < o.grace && enough < longestLease {
+			enough = min(longestLease, enough+max(time.Second, enough/20).Truncate(time.Second))
 		}
-		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v, or --lease %v",
-			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)), enough)
+		longer := ""
+		if room(enough) >= o.grace {
+			longer = fmt.Sprintf(", or --lease %v", enough)
+		}
+		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v%s",
+			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)), longer)
 		return o.lease / 5, kill
 	}
 	return o.grace, kill

@@ -135,10 +135,15 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	return &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
 }
 
+const (
+	probeTimes      = "Failures x (Interval + Timeout)"
+	probeTimesFlags = "--probe-failures x (--probe-interval + --probe-timeout)"
+)
+
 // flagNames call the settings of the library by our flags.
 var flagNames = strings.NewReplacer("Election is", "--election is", "ID is", "--id is",
 	"Prefix is", "--prefix is", "Advertise is", "--advertise is", "Lease is", "--lease is",
-	"ProbeSettings: health: ", "--probe-", "WorkProbeSettings: health: ", "--probe-")
+	"WorkProbeSettings: health: "+probeTimes, probeTimesFlags, "ProbeSettings: health: "+probeTimes, probeTimesFlags)
 
 // sidecar stands in for the work of a program that it can't see.
 type sidecar struct {

@@ -33,7 +33,10 @@ and tells how long nobody did.` + steerCodes,
 		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.observer,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(o.reason)
+			return a.observer(cmd, args)
+		},
 		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
 			return q.Resign(ctx, a.prefix, name, o.reason)
 		}),
@@ -75,6 +78,13 @@ type steerFlags struct {
 	asJSON  bool
 	reason  string
 	timeout time.Duration
+}
+
+// checkReason keeps to what fits into the history, before anything is asked.
+func (a *app) checkReason(reason string) {
+	if most := 500; len(reason) > most {
+		a.problem("--reason is %d bytes long: at most %d", len(reason), most)
+	}
 }
 
 func (o *steerFlags) add(a *app, cmd *cobra.Command) {

@@ -120,6 +120,7 @@ func TestOrdersAreRefused(t *testing.T) {
 		}
 		for body, want := range map[string]int{
 			good: 404, `{"election":"e","more":1}`: 400, `election=e`: 400, ``: 400, `{"election":"` + strings.Repeat("e", 8<<10) + `"}`: 400,
+			good + good: 400, good + " x": 400, good + strings.Repeat(" ", 8<<10): 400, good + "\n": 404,
 		} {
 			if w := ask(with, http.MethodPost, path, body, bearer(token)); w.Code != want {
 				t.Errorf("%s of %.40q: %d, want %d", action, body, w.Code, want)

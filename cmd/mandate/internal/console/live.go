@@ -17,6 +17,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	defer c.audience.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
+	if r.Method == http.MethodHead {
+		return // nothing would reach the client, and its next request would wait for ever
+	}
 	control := http.NewResponseController(w)
 	// A reader that stands still must not hold a goroutine for ever.
 	send := func(b []byte) bool {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -81,6 +82,20 @@ func handover(h elector.Handover) string {
 	return said
 }
 
+// read takes one order, and nothing beside it.
+func read(body io.Reader) (order, error) {
+	var o order
+	d := json.NewDecoder(body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		return order{}, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return order{}, errors.New("something follows it")
+	}
+	return o, nil
+}
+
 // order is POST /api/<name>. The header that it must carry is one that no other
 // site can make a browser send: that keeps forged requests out.
 func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do action) {
@@ -97,10 +112,8 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 		refuse(w, http.StatusUnsupportedMediaType, "send Content-Type: application/json")
 		return
 	}
-	var o order
-	body := json.NewDecoder(r.Body)
-	body.DisallowUnknownFields()
-	if err := body.Decode(&o); err != nil {
+	o, err := read(r.Body)
+	if err != nil {
 		refuse(w, http.StatusBadRequest, "not an order: %v", err)
 		return
 	}

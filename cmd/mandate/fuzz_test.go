@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// password stands in the URLs of the command lines here; no message may repeat it.
+const password = "h7nter2"
+
+// reading is a command line that was read and found to be in order; what it asks
+// for is not done.
+type reading struct {
+	app  *app
+	cmd  *cobra.Command
+	args []string
+}
+
+// read is execute, but for what would be done: that is accepted instead.
+func read(args []string, accept func(reading)) (code int, said string) {
+	var stdout, stderr strings.Builder
+	a := &app{stdout: &stdout, stderr: &stderr}
+	defer func() {
+		a.close()
+		*a = app{} // cobra never forgets a flag that can be completed, and with it us
+	}()
+	root := a.command()
+	for _, cmd := range root.Commands() {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			accept(reading{a, cmd, args})
+			return nil
+		}
+	}
+	return a.perform(context.Background(), root, args), stderr.String()
+}
+
+// FuzzFlags reads command lines: arguments with a zero byte between them, and what
+// MANDATE_REDIS holds.
+func FuzzFlags(f *testing.F) {
+	for _, line := range []string{
+		"run --election e -- true", "run --election e --once --lease 1s --grace 300ms --restart-delay 0 --cooldown 2562047h sh -c true",
+		"run --election e --probe-tcp h:1 --probe-http http://u:" + password + "@h:1/x --probe-file /f --probe-file-age 3s --probe-interval 500us sh",
+		"run --election e --candidate-probe-http http://u:" + password + "@h:x --candidate-probe-exec true --probe-failures 9223372036854775807 sh",
+		"run --election e --probe-exec true --probe-start-grace 1us --succession rotation --max-term 1h --priority -1 --id a --advertise b sh",
+		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-file f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
+		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
+		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
+		"status e", "status --json a b", "watch e --lines", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
+		"candidates e", "resign e --reason r --timeout 5s", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
+		"pause e --for 1h --reason why", "pause e --for 0.5s", "resume e --json", "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
+		"console", "console a b --host x --steer", "console --steer --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
+		"completion bash", "completion x", "help run", "help x", "--help", "", "bogus", "-x", "--", "-", "status -h", "ls --log-level debug --log-format json",
+		"--redis redis://a --redis redis://u:" + password + "@b:1/x --redis redis+sentinel://c:1 ls", "--redis redis://a,redis://b ls", "--prefix {} ls",
+		"redis://u:" + password + "@h", "status e --id=redis://u:" + password + "@h", "ls --redis= --prefix= --log-level=", "ls --\x1b[2J", "ls -\x9b",
+		"run --election \x1b]0;x\a --id \u202e -- \x1b[31m", "pause e --reason " + strings.Repeat("r", 501), "status " + strings.Repeat("e", 300),
+	} {
+		f.Add(strings.ReplaceAll(line, " ", "\x00"), "")
+	}
+	f.Add("ls", "redis://a, redis://u:"+password+"@b:x/,redis://c")
+	f.Add("ls", "redis://a,redis://b,unix:///s")
+	f.Fuzz(func(t *testing.T, line, env string) {
+		// A terminal and a pipe would be waited for; completion asks Redis.
+		if strings.Contains(env, "\x00") || strings.Contains(line, "/dev") || strings.Contains(line, "/proc") || strings.Contains(line, "__complete") {
+			return
+		}
+		t.Setenv("MANDATE_REDIS", env)
+		args := strings.Split(line, "\x00")
+		accepted := false
+		code, said := read(args, func(r reading) {
+			accepted = true
+			inOrder(t, r)
+		})
+		switch {
+		case code == 0 && said == "": // or it was the help
+		case code == exitUsage, code == exitNotRunnable, code == exitNotFound:
+			if accepted {
+				t.Errorf("done in spite of %q", said)
+			}
+			helps(t, append(args, strings.Split(env, ",")...), code, said)
+		default:
+			t.Errorf("code %d: %q", code, said)
+		}
+	})
+}
+
+// Names of the library: a user of the command knows only flags.
+var inside = regexp.MustCompile(`\b(StopMargin|RenewEvery|ProbeSettings|StartGrace|Interval|Timeout|MaxAge|Failures|MaxTerm|RestartDelay|elector:|health:)`)
+
+// helps checks what is said of a command line that is not in order.
+func helps(t *testing.T, args []string, code int, said string) {
+	t.Helper()
+	typed := strings.Join(args, " ")
+	if strings.Contains(said, password) && !slices.ContainsFunc(args, bare) {
+		t.Errorf("the password is printed: %q", said)
+	}
+	if strings.ContainsFunc(said, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || !utf8.ValidString(said) {
+		t.Errorf("it would move the cursor: %q", said)
+	}
+	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
+	if len(lines) > 60 || slices.ContainsFunc(lines, func(l string) bool { return utf8.RuneCountInString(l) > 1100 }) {
+		t.Errorf("%d lines, %d bytes: nobody reads this", len(lines), len(said))
+	}
+	if name, why, ok := strings.Cut(lines[0], ": "); !ok || !strings.HasPrefix(name, "mandate") || strings.TrimSpace(why) == "" {
+		t.Errorf("it says nothing: %q", said)
+	}
+	if code == exitUsage && !strings.HasPrefix(lines[len(lines)-1], "Try 'mandate") {
+		t.Errorf("no hint at the help: %q", said)
+	}
+	if name := inside.FindString(said); name != "" && !strings.Contains(typed, name) {
+		t.Errorf("%q is no name of a flag: %q", name, said)
+	}
+}
+
+// bare tells whether the password stands where nobody could know it for one.
+func bare(arg string) bool {
+	from, to := strings.Index(arg, "://"), strings.LastIndex(arg, "@")
+	if from >= 0 && from < to {
+		arg = arg[:from] + arg[to:]
+	}
+	return strings.Contains(arg, password)
+}
+
+// inOrder checks a command line that was accepted: nothing else looks at it before
+// it is carried out.
+func inOrder(t *testing.T, r reading) {
+	t.Helper()
+	f := r.cmd.Flags()
+	f.Visit(func(f *pflag.Flag) {
+		if v, ok := f.Value.(durationFlag); ok && *v.d < v.least {
+			t.Errorf("--%s is %v", f.Name, *v.d)
+		}
+	})
+	name := r.cmd.Name()
+	if name == "demo" || name == "version" {
+		return
+	}
+	lease, election := r.app.elector.Lease(), r.app.elector.Election()
+	if r.app.quorum.Size()%2 == 0 || lease < 50*time.Millisecond || lease > 24*time.Hour || lease%time.Millisecond != 0 {
+		t.Errorf("%d nodes, a lease of %v", r.app.quorum.Size(), lease)
+	}
+	for _, word := range append([]string{election, r.app.prefix}, names(r)...) {
+		if word == "" || len(word) > 200 || strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsGraphic(r) || strings.ContainsRune("{} ", r) }) {
+			t.Errorf("%q would stand in a key", word)
+		}
+	}
+	if n, err := f.GetInt("count"); err == nil && (n < 1 || n > 500) {
+		t.Errorf("--count is %d", n)
+	}
+	if reason, err := f.GetString("reason"); err == nil && len(reason) > 500 {
+		t.Errorf("a reason of %d bytes", len(reason))
+	}
+	if to, err := f.GetString("to"); err == nil && to == "" {
+		t.Error("to nobody")
+	}
+	switch name {
+	case "run":
+		if len(r.args) == 0 || r.args[0] == "" {
+			t.Errorf("it runs %q", r.args)
+		}
+		fallthrough
+	case "serve":
+		if given, _ := f.GetString("election"); given != election {
+			t.Errorf("--election %q became %q", given, election)
+		}
+	case "ls", "doctor", "console":
+	default:
+		if len(r.args) != 1 || r.args[0] != election {
+			t.Errorf("%q became %q", r.args, election)
+		}
+	}
+}
+
+// names are the elections that a command line of several names.
+func names(r reading) []string {
+	if r.cmd.Name() == "console" || r.cmd.Name() == "doctor" {
+		return r.args
+	}
+	return nil
+}
+
+// FuzzStopTimes divides leases. What is accepted must suit the elector, with the
+// grace that was asked for; what is refused must come with advice that works.
+func FuzzStopTimes(f *testing.F) {
+	for _, d := range [][2]time.Duration{
+		{10 * time.Second, 2 * time.Second}, {10 * time.Second, 6 * time.Second}, {50 * time.Millisecond, 0}, {time.Second, 438 * time.Millisecond},
+		{24 * time.Hour, 11 * time.Hour}, {51 * time.Millisecond, time.Nanosecond}, {time.Minute, 2562047 * time.Hour}, {24 * time.Hour, 12 * time.Hour},
+	} {
+		f.Add(int64(d[0]), int64(d[1]), true)
+		f.Add(int64(d[0]), int64(d[1]), false)
+	}
+	q := electortest.Start(f).Quorum("a")
+	advice := regexp.MustCompile(`use at most --grace (\S+?)(?:, or --lease (\S+))?$`)
+	fits := func(lease, grace time.Duration, given bool) bool {
+		a := &app{}
+		g, kill := a.stopTimes(&runFlags{lease: lease, grace: grace}, given)
+		if len(a.problems) > 0 {
+			return false
+		}
+		_, err := elector.New(q, elector.Config{Election: "e", Lease: lease, StopMargin: g + kill})
+		return err == nil && kill > 0 && g+kill < lease/2 && (!given || g == grace)
+	}
+	f.Fuzz(func(t *testing.T, l, g int64, given bool) {
+		lease, grace := time.Duration(l).Truncate(time.Millisecond), time.Duration(g)
+		if lease < 50*time.Millisecond || lease > 24*time.Hour || grace < 0 {
+			return // refused by their own flags
+		}
+		a := &app{}
+		a.stopTimes(&runFlags{lease: lease, grace: grace}, given)
+		if len(a.problems) == 0 {
+			if !fits(lease, grace, given) {
+				t.Errorf("a lease of %v has no room for a grace of %v", lease, grace)
+			}
+			return
+		}
+		said := advice.FindStringSubmatch(a.problems[0])
+		if said == nil {
+			t.Fatalf("no advice: %q", a.problems)
+		}
+		if most, err := time.ParseDuration(said[1]); err != nil || !fits(lease, most, true) {
+			t.Errorf("bad advice: %q", a.problems)
+		}
+		if said[2] == "" { // no lease is long enough
+			if fits(24*time.Hour, grace, true) {
+				t.Errorf("it keeps to itself that a longer lease would do: %q", a.problems)
+			}
+			return
+		}
+		if enough, err := time.ParseDuration(said[2]); err != nil || enough > 24*time.Hour || !fits(enough, grace, true) {
+			t.Errorf("bad advice: %q", a.problems)
+		}
+	})
+}
