@@ -1,11 +1,10 @@
 package elector_test
 
 import (
-	"context"
 	"os"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -14,12 +13,6 @@ func TestMain(m *testing.M) {
 		child() // a process of its own, for tests of what ends one
 		return
 	}
-	redis.SetLogger(silence{})
+	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
-
-// silence keeps go-redis, which prints every failed dial to stderr, out of the
-// tests' output.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}

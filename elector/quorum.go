@@ -44,9 +44,9 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 // Options of go-redis may follow as query parameters.
 //
 // go-redis itself prints connections that fail to stderr, for the whole process,
-// beside what the Elector logs. Its redis.SetLogger sends that elsewhere: it takes
-// anything with Printf(ctx context.Context, format string, v ...any), and one that
-// does nothing silences it.
+// beside what the Elector logs. Its redis.SetLogger sends that elsewhere (to
+// anything with Printf(ctx context.Context, format string, v ...any)), and Disable
+// of its package logging silences it.
 func Open(urls ...string) (*Quorum, error) {
 	var clients []redis.UniversalClient
 	var problems []error

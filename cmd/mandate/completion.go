@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -45,7 +44,7 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 
 // offer asks Redis for words and offers those that fit.
 func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
-	redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // prepare does not run for completions
+	logging.Disable() // prepare does not run for completions
 	a.choosePrefix()
 	q, err := elector.Open(a.urls()...)
 	if err != nil {

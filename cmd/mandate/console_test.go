@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -69,7 +70,7 @@ func (p *printed) String() string {
 // The demo's story is on the page, until it is interrupted.
 func TestDemoConsole(t *testing.T) {
 	defer noLeaks(t)()
-	quietRedis()
+	logging.Disable()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out printed

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
 // The demo happens, in order, and leaves nothing behind.
 func TestDemo(t *testing.T) {
 	defer noLeaks(t)()
-	quietRedis()
+	logging.Disable() // as the root command keeps go-redis quiet in the real program
 	var out bytes.Buffer
 	began := time.Now()
 	err := playDemo(t.Context(), newPaper(&out), slog.New(slog.DiscardHandler))
@@ -38,7 +38,7 @@ func TestDemo(t *testing.T) {
 // Interrupted, the demo ends soon and leaves nothing behind.
 func TestDemoInterrupted(t *testing.T) {
 	defer noLeaks(t)()
-	quietRedis()
+	logging.Disable() // as the root command keeps go-redis quiet in the real program
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer
@@ -49,9 +49,6 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Errorf("the summary doesn't say what is missing:\n%s", &out)
 	}
 }
-
-// quietRedis is what the root command does for the real program.
-func quietRedis() { redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) }
 
 // noLeaks looks for goroutines that the demo left behind. One of go-redis' is
 // none: it looks once a second whether its pool was closed.

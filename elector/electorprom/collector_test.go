@@ -20,6 +20,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -29,13 +30,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 const lease = 10 * time.Second
 

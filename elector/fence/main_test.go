@@ -1,20 +1,13 @@
 package fence_test
 
 import (
-	"context"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
-
-// silence keeps go-redis, which prints every failed dial to stderr, out of the
-// tests' output.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 )
 
@@ -77,7 +77,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		return fmt.Errorf("--log-level %q: use debug, info, warn or error", a.logLevel)
 	}
 	a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-	redis.SetLogger(quiet{})
+	logging.Disable() // go-redis prints every failed dial; the elector and the loops here report what matters
 	if a.db == "" {
 		a.db = "poller.db"
 	}
@@ -91,12 +91,6 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	}
 	return nil
 }
-
-// quiet keeps go-redis from printing every failed dial: the elector and the loops
-// here report what matters.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 func (a *app) urls() []string {
 	if len(a.redis) > 0 {

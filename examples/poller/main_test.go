@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv(asPoller, "1")
-	redis.SetLogger(quiet{})
+	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
 

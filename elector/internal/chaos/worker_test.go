@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -38,7 +39,7 @@ const (
 const lease = time.Second
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	logging.Disable()
 	switch os.Getenv(roleEnv) {
 	case "worker":
 		os.Exit(workerMain())
@@ -47,10 +48,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // process is what a candidate's process has in common, embedded or not.
 type process struct {

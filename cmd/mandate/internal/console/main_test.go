@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
@@ -23,13 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
-
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 const (
 	token = "a-token-that-is-long-enough"
