@@ -209,7 +209,7 @@ func cutOff(ctx context.Context, s *stage) (string, string, error) {
 		return "", "", err
 	}
 	early, late := end.Sub(stopped.at), next.at.Sub(end)
-	s.note("the old one stopped by its own clock %s before its lease ended,", ms(early))
+	s.note("the old one stopped by its clock %s before its lease ended,", ms(early))
 	s.note("the next one led %s after that", ms(max(0, late)))
 	if early <= 0 {
 		return "", "", errors.New("the old leader worked beyond its lease")
