@@ -71,17 +71,17 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 		} else if c.Role == "leading" {
 			colour = "32"
 		}
-		row := line(printable(c.ID), printable(c.Role), health, fmt.Sprint(c.Priority),
-			c.Running.Truncate(time.Second).String(), printable(c.Version))
+		row := line(c.ID, printable(c.Role), health, fmt.Sprint(c.Priority),
+			c.Running.Truncate(time.Second).String(), c.Version)
 		if colour != "" {
 			row = p.paint(colour, row)
 		}
 		fmt.Fprintln(&b, row)
-		if where := printable(strings.TrimSpace(c.Host + " " + c.Advertise)); where != "" {
+		if where := strings.TrimSpace(c.Host + " " + c.Advertise); where != "" {
 			b.WriteString(wrap(where, "    "))
 		}
 		if c.Detail != "" {
-			b.WriteString(wrap(printable(c.Detail), "    "))
+			b.WriteString(wrap(c.Detail, "    "))
 		}
 	}
 	_, err := io.WriteString(a.stdout, b.String())

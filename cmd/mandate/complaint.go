@@ -21,7 +21,7 @@ const (
 func oneByOne(err error) string {
 	lines := problemsOf(err)
 	for i, line := range lines {
-		lines[i] = cut(printable(withoutPasswords(strings.TrimSpace(line))), longestLine)
+		lines[i] = cut(withoutPasswords(strings.TrimSpace(line)), longestLine)
 	}
 	if more := len(lines) - mostProblems; more > 0 {
 		lines = append(lines[:mostProblems], fmt.Sprintf("and %d more", more))

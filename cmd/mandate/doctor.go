@@ -92,7 +92,7 @@ func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
 			if node == "" {
 				heading = "all together"
 			}
-			b.WriteString(p.bold(heading) + "\n")
+			b.WriteString(p.bold(printable(heading)) + "\n")
 		}
 		found := f.Found
 		if f.Level == elector.Unknown {

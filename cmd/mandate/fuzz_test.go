@@ -105,9 +105,7 @@ func helps(t *testing.T, args []string, code int, said string) {
 	if strings.Contains(said, password) && !slices.ContainsFunc(args, bare) {
 		t.Errorf("the password is printed: %q", said)
 	}
-	if strings.ContainsFunc(said, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || !utf8.ValidString(said) {
-		t.Errorf("it would move the cursor: %q", said)
-	}
+	still(t, said)
 	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
 	if len(lines) > 60 || slices.ContainsFunc(lines, func(l string) bool { return utf8.RuneCountInString(l) > 1100 }) {
 		t.Errorf("%d lines, %d bytes: nobody reads this", len(lines), len(said))
@@ -120,6 +118,14 @@ func helps(t *testing.T, args []string, code int, said string) {
 	}
 	if name := inside.FindString(said); name != "" && !strings.Contains(typed, name) {
 		t.Errorf("%q is no name of a flag: %q", name, said)
+	}
+}
+
+// still checks that a text leaves the terminal alone.
+func still(t *testing.T, text string) {
+	t.Helper()
+	if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || !utf8.ValidString(text) {
+		t.Errorf("it would move the cursor: %q", text)
 	}
 }
 
@@ -239,6 +245,54 @@ func FuzzStopTimes(f *testing.F) {
 		}
 		if enough, err := time.ParseDuration(said[2]); err != nil || enough > 24*time.Hour || !fits(enough, grace, true) {
 			t.Errorf("bad advice: %q", a.problems)
+		}
+	})
+}
+
+// FuzzTerminal shows what the nodes, the leaders and the candidates say: whoever may
+// write to Redis may have said it.
+func FuzzTerminal(f *testing.F) {
+	f.Add("a", "it hangs", int64(time.Second))
+	f.Add("\x1b[2J\x1b]0;x\a", "\u009b31m\r\n\u202ex", int64(-1))
+	f.Add(strings.Repeat("\xff\x00", 300), strings.Repeat("w ", 300), int64(1<<63-1))
+	f.Fuzz(func(t *testing.T, word, words string, n int64) {
+		var out strings.Builder
+		a := &app{stdout: &out, prefix: "mandate"}
+		d, token := time.Duration(n), uint64(n)
+		leader := elector.Leader{Candidate: word, Advertise: words, Token: token, Left: d, Since: time.Unix(n%1e10, 0)}
+		st := elector.Status{
+			Election: word, Leader: &leader, Paused: true, Pause: words, PauseLeft: d,
+			Nodes: []elector.NodeStatus{{Node: word, Error: words}, {Node: word, Reachable: true, Holder: words, Abstains: d}, {Node: word, Reachable: true, Holder: words}},
+		}
+		all := []elector.Candidate{
+			{ID: word, Role: words, Advertise: word, Host: words, Version: word, Detail: words, Running: d}, {ID: words, Role: word, Healthy: true},
+		}
+		v := &liveView{paper: newPaper(&out), election: "e", roll: all}
+		var shown []string
+		for _, kind := range []elector.Kind{elector.Elected, elector.Released, elector.Vacant, elector.Skipped, elector.Stopping, elector.Kind(word)} {
+			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
+			v.heard(ev)
+			shown = append(shown, eventLine(ev, true))
+		}
+		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}
+		v.recall(records)
+		v.asked(answer{st: st}, time.Now())
+		shown = append(shown, v.render(time.Now(), 80, 40)...)
+		for _, err := range []error{
+			printStatus(&out, st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
+			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
+			a.printFindings([]elector.Finding{{Node: word, Check: "c", Level: elector.Fail, Found: words, Advice: words}}, false),
+		} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		still(t, out.String())
+		for _, line := range shown {
+			still(t, line)
+			if strings.Contains(line, "\n") {
+				t.Errorf("two lines: %q", line)
+			}
 		}
 	})
 }

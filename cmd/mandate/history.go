@@ -82,7 +82,7 @@ func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
 	}
 	fmt.Fprintln(b, p.dim(line("TOKEN", "LEADER", "FROM", "FOR", "END", "NEXT AFTER")))
 	for _, t := range terms {
-		end, lasted, gap := string(t.Reason), "-", ""
+		end, lasted, gap := cut(string(t.Reason), 20), "-", ""
 		if t.Lasted != 0 {
 			lasted = brief(t.Lasted)
 		}

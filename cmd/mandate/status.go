@@ -64,7 +64,7 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 	}
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%-12s%s\n", name, printable(fmt.Sprintf(format, args...)))
 	}
 	row("election", "%s", st.Election)
 	if l := st.Leader; l != nil {
@@ -85,7 +85,7 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 		if st.PauseLeft > 0 {
 			left = "for another " + rough(st.PauseLeft)
 		}
-		row("paused", "%s: nobody new is elected (%s)", left, printable(st.Pause))
+		row("paused", "%s: nobody new is elected (%s)", left, st.Pause)
 	}
 	b.WriteByte('\n')
 	nodeTable(&b, st.Nodes)
@@ -144,9 +144,9 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 
 // cut shortens in the middle: both ends of an address or a host name matter.
 func cut(s string, width int) string {
-	r := []rune(s)
+	r := []rune(printable(s))
 	if len(r) <= width {
-		return s
+		return string(r)
 	}
 	tail := (width - 2) / 2
 	return string(r[:width-2-tail]) + ".." + string(r[len(r)-tail:])
@@ -156,7 +156,7 @@ func cut(s string, width int) string {
 func wrap(s, indent string) string {
 	var b strings.Builder
 	col := 0
-	for word := range strings.FieldsSeq(s) {
+	for word := range strings.FieldsSeq(printable(s)) {
 		switch {
 		case col == 0:
 			b.WriteString(indent)

@@ -129,9 +129,9 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 	}
 	gap := ""
 	if h.Gap > 0 {
-		gap = fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, h.From.Candidate)
+		gap = fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, printable(h.From.Candidate))
 	}
-	_, werr := fmt.Fprintf(a.stdout, "%s leads, token %d%s\n", h.To.Candidate, h.To.Token, gap)
+	_, werr := fmt.Fprintf(a.stdout, "%s leads, token %d%s\n", printable(h.To.Candidate), h.To.Token, gap)
 	return werr
 }
 

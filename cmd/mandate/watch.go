@@ -138,7 +138,7 @@ func eventLine(ev elector.Event, first bool) string {
 	default: // of a later version
 		words = strings.TrimSpace(who + " " + ev.Detail)
 	}
-	return fmt.Sprintf("%s  %-9s %s", at, ev.Kind, words)
+	return printable(fmt.Sprintf("%s  %-9s %s", at, ev.Kind, words))
 }
 
 func why(ev elector.Event) string {

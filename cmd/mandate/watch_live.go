@@ -273,7 +273,7 @@ func bar(part, whole time.Duration, width int) string {
 
 // cutEnd shortens to a width.
 func cutEnd(s string, width int) string {
-	r := []rune(strings.ReplaceAll(s, "\n", " "))
+	r := []rune(printable(s))
 	if len(r) <= width {
 		return string(r)
 	}
