@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,20 +13,23 @@ import (
 type ear struct {
 	stop   func()
 	poke   chan struct{}
-	joined chan struct{} // closed when all nodes have taken our subscription
+	joined chan struct{} // closed when all nodes have taken or refused our subscription
 	mu     sync.Mutex
 	heard  []quorum.Signal
-	nodes  map[int]bool
+	nodes  map[int]error // nil: it has taken it; else why it never will
 }
 
 func newEar(nodes *quorum.Nodes, channel string) *ear {
-	e := &ear{poke: make(chan struct{}, 1), joined: make(chan struct{}), nodes: map[int]bool{}}
+	e := &ear{poke: make(chan struct{}, 1), joined: make(chan struct{}), nodes: map[int]error{}}
 	e.stop = nodes.Watch(channel, func(s quorum.Signal) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		switch {
-		case s.Kind == quorum.Subscribed && !e.nodes[s.Node]:
-			e.nodes[s.Node] = true
+		case s.Kind == quorum.Subscribed || s.Kind == quorum.Deaf && quorum.Permanent(s.Err):
+			if _, again := e.nodes[s.Node]; again {
+				return
+			}
+			e.nodes[s.Node] = s.Err
 			if len(e.nodes) == nodes.Len() {
 				close(e.joined)
 			}
@@ -45,15 +49,28 @@ const mostAnswers = 10_000
 
 func (e *ear) close() { e.stop() }
 
-// await waits until all nodes listen to us, at most for the limit.
-func (e *ear) await(ctx context.Context, limit time.Duration) {
+// await waits until we listen to all nodes, at most for the limit. The error says
+// why we never hear anything: every node refuses.
+func (e *ear) await(ctx context.Context, limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-e.joined:
 	case <-timer.C:
+		return nil
 	case <-ctx.Done():
+		return nil
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var refused []error
+	for i := range len(e.nodes) {
+		if e.nodes[i] == nil {
+			return nil
+		}
+		refused = append(refused, e.nodes[i])
+	}
+	return errors.Join(refused...)
 }
 
 func (e *ear) take() []quorum.Signal {

@@ -27,6 +27,30 @@ func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
 	}
 }
 
+// Who may not hear the answers is told so before anybody is asked for anything: a
+// leader would step down, and nobody would know.
+func TestFoundRealNoRightToHearTheAnswersIsSaid(t *testing.T) {
+	s := servertest.Redis(t)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
+	a.elected(5 * realLease)
+	s.Do(t, "ACL", "SETUSER", "operator", "on", ">pw", "~mandate:*", "&mandate:*", "+@all", "-subscribe")
+	q, err := elector.Open("redis://operator:pw@" + s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	all, err := q.Candidates(t.Context(), "", "orders")
+	if !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "lacks a right") {
+		t.Errorf("Candidates: %v, %v", all, err)
+	}
+	if _, err := q.Resign(t.Context(), "", "orders", ""); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "lacks a right") {
+		t.Errorf("Resign: %v", err)
+	}
+	if !a.IsLeader() {
+		t.Error("the leader has stepped down unheard")
+	}
+}
+
 // A refused SET of the hint (next) must not hide who holds the lock.
 func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]

@@ -97,7 +97,7 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 	h := Handover{From: *st.Leader}
 	events := newEar(s.q.nodes, s.keys.Events)
 	defer events.close()
-	events.await(ctx, joinTimeout)
+	_ = events.await(ctx, joinTimeout) // without them the gap is not known
 	var got *answer
 	err = s.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
 		got = &a

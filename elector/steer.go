@@ -33,7 +33,7 @@ var ErrRefused = errors.New("elector: refused")
 // listen have answered, at most 3 s where a node or a candidate hangs (or until
 // ctx ends). A candidate that is
 // hung or cut off is missing. The error is ErrUnreachable when no majority of the
-// nodes could be asked.
+// nodes could be asked, or none of them lets us hear the answers.
 func (q *Quorum) Candidates(ctx context.Context, prefix, election string) ([]Candidate, error) {
 	s, err := q.steering(prefix, election)
 	if err != nil {
@@ -130,7 +130,9 @@ func (s *steering) ask(ctx context.Context, q question, linger time.Duration, en
 	q.Nonce = rand.Text()
 	e := newEar(s.q.nodes, s.keys.Reply(q.Nonce))
 	defer e.close()
-	e.await(ctx, joinTimeout)
+	if err := e.await(ctx, joinTimeout); err != nil { // asked in vain, and perhaps obeyed unheard
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
 	errs := s.tell(ctx, q)
 	failed := len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil }))
 	if len(errs)-failed < s.q.nodes.Majority() {

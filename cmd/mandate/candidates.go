@@ -19,13 +19,13 @@ func (a *app) candidatesCommand() *cobra.Command {
 		Use:   "candidates NAME",
 		Short: "Call the roll: who takes part, in what role and health",
 		Long: `Ask all candidates of the election NAME who they are, and show what they answer:
-the leader first. It waits until all have answered, at most two seconds; one that
+the leader first. It waits until all have answered, at most three seconds; one that
 hangs, or is cut off from Redis, is missing.
 
 Exit codes
   0  somebody takes part
   2  flags or arguments that can't work
-  3  nobody takes part
+  3  nobody answers
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate candidates poller
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
@@ -40,10 +40,14 @@ Exit codes
 			if err := a.printCandidates(all, asJSON); err != nil {
 				return err
 			}
-			if len(all) == 0 {
-				return &exitError{code: exitNoLeader, err: fmt.Errorf("nobody takes part in %s", name)}
+			if len(all) > 0 {
+				return nil
 			}
-			return nil
+			why := fmt.Errorf("nobody takes part in %s", name)
+			if st, err := q.Status(ctx, a.prefix, name); err == nil && st.Leader != nil {
+				why = fmt.Errorf("nobody answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", name, st.Leader.Candidate)
+			}
+			return &exitError{code: exitNoLeader, err: why}
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
