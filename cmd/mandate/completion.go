@@ -55,7 +55,7 @@ func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, 
 	defer cancel()
 	var fit []string
 	for _, word := range ask(ctx, q) {
-		if strings.HasPrefix(word, begin) {
+		if strings.HasPrefix(word, begin) && word == printable(word) {
 			fit = append(fit, word)
 		}
 	}
