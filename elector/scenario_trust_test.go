@@ -234,3 +234,34 @@ func TestWhoHasSeenALeaderDoesNotBootstrap(t *testing.T) {
 		})
 	}
 }
+
+// A renewal waits for its turn behind a request to a hung node, and the machine sleeps:
+// the timers that bound its wait stand still, and so does the probes' age. When the node
+// wakes up the term has ended, and nothing of it may be prolonged or planted there.
+func TestNothingIsSentAfterASuspend(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		w := &lease.Warp{}
+		c.seed()
+		c.nodes[2].set(frozen)
+		c.nodes[0].set(down)
+		began := time.Now()
+		a := lying(t, c, w, "a", nil)
+		time.Sleep(50 * time.Millisecond)
+		c.nodes[0].heal()
+		term := a.elected(3 * shortLease)
+		time.Sleep(5900*time.Millisecond - time.Since(began)) // a renewal waits for the third node
+		w.Wall.Add(int64(time.Hour))
+		w.Boot.Add(int64(time.Hour))
+		if term.Valid() {
+			t.Error("valid after an hour's sleep")
+		}
+		c.nodes[2].took()
+		c.nodes[2].heal()
+		time.Sleep(20 * time.Millisecond)
+		for _, sent := range c.nodes[2].took() {
+			if sent.script == "renew" {
+				t.Error("the renewal went out after the sleep")
+			}
+		}
+	})
+}

@@ -183,7 +183,9 @@ func (s *service) renew() {
 	}
 	s.renewing = true
 	heir := s.e.heir(s.term)
-	fit := func() bool { return s.keeping.Load() && s.e.health() == nil }
+	// Asked again at a node's turn. left has run on the monotonic clock, which stands
+	// still while the machine sleeps: so the clock is asked too.
+	fit := func() bool { return s.keeping.Load() && s.term.grant.Valid() && s.e.health() == nil }
 	go func() { s.renewed <- renewal{sent: sent, tally: s.e.voter.Renew(left, s.term.token, heir, fit)} }()
 }
 

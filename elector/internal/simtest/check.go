@@ -3,6 +3,7 @@ package simtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -228,6 +229,7 @@ func (s *Sim) onCommand(p *proc, c command) {
 		}
 	case renewal:
 		s.renewals++
+		s.timely(p, number(argv[4]))
 		s.fresh(p, "candidate", p.probe)
 		s.fresh(p, "work", p.work)
 	case release:
@@ -235,6 +237,19 @@ func (s *Sim) onCommand(p *proc, c command) {
 		if r := p.running; r != nil && number(argv[1]) >= r.seq {
 			s.violate("%s releases the lock although the work of term %d runs", p.name, r.token)
 		}
+	}
+}
+
+// timely checks that no renewal is sent after the deadline of its term.
+func (s *Sim) timely(p *proc, token uint64) {
+	for _, r := range slices.Backward(s.terms) {
+		if r.proc != p || r.token != token {
+			continue
+		}
+		if late := time.Since(r.term.Deadline()); late > s.slack() {
+			s.violate("%s sends a renewal of term %d %v after its deadline", p.name, token, late)
+		}
+		return
 	}
 }
 

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -53,12 +54,18 @@ func (p *planner) squeeze() {
 	p.later(first+second, func(s *Sim) { s.heal(hit, late) }, "squeeze: healed (reset %v)", late)
 }
 
-// alarm tells the candidates that the lock has been released, as a replayed
-// message would.
+// alarm tells the candidates that the newest leader has released the lock: a forged
+// message that is plausible, so that they claim.
 func alarm(s *Sim) {
+	s.mu.Lock()
+	token := "1"
+	if len(s.terms) > 0 {
+		token = strconv.FormatUint(s.terms[len(s.terms)-1].token, 10)
+	}
+	s.mu.Unlock()
 	for _, n := range s.nodes {
-		n.redis.Publish(s.keys.Wake, "released 9007199254740991 ")
-		n.redis.Publish(s.keys.Events, forged("released", "9007199254740991"))
+		n.redis.Publish(s.keys.Wake, "released "+token+" ")
+		n.redis.Publish(s.keys.Events, forged("released", token))
 	}
 }
 

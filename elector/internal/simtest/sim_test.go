@@ -79,7 +79,10 @@ func TestRegressions(t *testing.T) {
 		{seed: 5005, lease: 10 * time.Second, leases: 12, why: "slow answers, then a cut: failed claims raise counters under a sitting leader"},
 		{seed: 938032528, lease: 5 * time.Second, leases: 12, why: "a renewal waits behind claims to a hung node, and goes out after its term's end"},
 	} {
-		complain(t, Run(t, Options{Seed: c.seed, Lease: c.lease, Leases: c.leases, Mode: modeOf(c.seed)}))
+		// What happens at one instant happens in any order: one run may miss it.
+		for range 8 {
+			complain(t, Run(t, Options{Seed: c.seed, Lease: c.lease, Leases: c.leases, Mode: modeOf(c.seed)}))
+		}
 	}
 }
 
