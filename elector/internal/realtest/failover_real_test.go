@@ -143,7 +143,7 @@ func TestRealClusterSlotMoved(t *testing.T) {
 		to = c.Servers[1]
 	}
 	c.Move(t, slot, owner, to, 20*time.Millisecond)
-	goesOnOrNext(el, term)
+	el.survives(term, 2*el.lease)
 	if n := to.Client(t).Exists(t.Context(), lockKey).Val(); n != 1 {
 		t.Error("the slot's new master does not hold the lock")
 	}
