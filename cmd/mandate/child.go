@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -76,7 +77,34 @@ func (c *child) run(s *starter) error {
 // duration: we may be stopped on the way from the one to the other.
 func (c *child) tellGuard(until time.Time) {
 	c.until = until
-	c.guard.tell(c.pid, max(0, time.Until(until)))
+	now := time.Now()
+	c.guard.tell(order{group: c.pid, left: max(0, until.Sub(now)), said: now})
+}
+
+// killedByGuard tells of the end of the command or of the guard whether it was the
+// guard's doing: then both end, the one right after the other.
+func (c *child) killedByGuard() bool {
+	limit := time.NewTimer(guardEnds)
+	defer limit.Stop()
+	for _, ended := range []<-chan struct{}{c.exited, c.guard.gone} {
+		if c.hasExited() && !killed(c.state) {
+			return false
+		}
+		select {
+		case <-ended:
+		case <-limit.C:
+			return false
+		}
+	}
+	return killed(c.state)
+}
+
+// guardEnds is how long the two may take to end, and to be reaped.
+const guardEnds = 200 * time.Millisecond
+
+func killed(s *os.ProcessState) bool {
+	ws, ok := s.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
 }
 
 func (c *child) dismissGuard() { c.guard.dismiss() }

@@ -36,6 +36,7 @@ func startChild(string, []string, []string, time.Time) (*child, error) { return 
 
 func (c *child) tellGuard(time.Time)                              {}
 func (c *child) dismissGuard()                                    {}
+func (c *child) killedByGuard() bool                              { return false }
 func (c *child) hasExited() bool                                  { return true }
 func (c *child) gone() bool                                       { return true }
 func (c *child) terminate()                                       {}

@@ -63,10 +63,10 @@ func startGuard() (*guardHandle, error) {
 // tell names the group, and how long it may live if nothing more is heard. It
 // never blocks: one attempt to write, which fails only when a guard hasn't read
 // thousands of lines.
-func (g *guardHandle) tell(group int, left time.Duration) {
+func (g *guardHandle) tell(o order) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	writeNow(g.pipe, order{group: group, left: left, said: time.Now()}.line())
+	writeNow(g.pipe, o.line())
 }
 
 // dismiss ends the guard: the group is gone, and its number may soon be another's.

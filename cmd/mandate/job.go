@@ -73,25 +73,31 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 // informed meanwhile. It tells whether the command ended by itself, within a
 // valid term.
 func (j *job) attend(ctx context.Context, term *elector.Term, c *child, log *slog.Logger) (byItself bool) {
-	tick := time.NewTicker(j.lease / 16)
+	tick := time.NewTicker(j.tell())
 	defer tick.Stop()
 	guard := c.guard.gone
 	for {
 		select {
 		case <-c.exited:
-			return term.Valid()
+			return term.Valid() && (guard == nil || !c.killedByGuard())
 		case <-ctx.Done():
 			return false
 		case <-guard:
 			guard = nil
-			if !term.Valid() {
+			switch {
+			case !term.Valid():
 				log.Warn("mandate was stopped beyond its lease: the guard has killed the command meanwhile")
-				continue
+			case c.killedByGuard():
+				log.Warn("the guard has killed the command: it had not heard from mandate in time")
+				return false
+			default:
+				log.Warn("the guard process ended: if mandate is killed now, the command's children may live on")
 			}
-			log.Warn("the guard process ended: if mandate is killed now, the command's children may live on")
 		case <-tick.C:
-			if term.Valid() { // else we were stopped until now, and the guard knows best
-				c.tellGuard(j.until(term))
+			// Valid is asked last: were we stopped after it, until would count from our
+			// return. When it is not, we were stopped until now, and the guard knows best.
+			if until := j.until(term); term.Valid() {
+				c.tellGuard(until)
 			}
 		}
 	}
@@ -104,6 +110,9 @@ func (j *job) until(term *elector.Term) time.Time {
 	now := time.Now()
 	return now.Add(min(max(time.Until(term.Deadline())+j.patience(), j.patience()), j.lease))
 }
+
+// tell is how often the guard is told: often enough for the least that until gives.
+func (j *job) tell() time.Duration { return min(j.lease/16, j.patience()/3) }
 
 // patience is how long the guard waits for our own end of the group.
 func (j *job) patience() time.Duration { return j.grace + j.kill/4 }

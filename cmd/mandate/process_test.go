@@ -106,6 +106,56 @@ func TestGuardKillsOnSilence(t *testing.T) {
 	}
 }
 
+// A command that the guard has killed has not ended by itself, and one that ends or is
+// killed by others has.
+func TestKilledByGuard(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the guard would take a second to end
+	start := func(until time.Duration, argv ...string) *child {
+		path, err := exec.LookPath(argv[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := startChild(path, argv, nil, time.Now().Add(until))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.killGroup(); <-c.exited; c.dismissGuard() })
+		return c
+	}
+	if c := start(50*time.Millisecond, "sleep", "1000"); true {
+		<-c.exited
+		if !c.killedByGuard() {
+			t.Error("killed by the guard: not seen")
+		}
+	}
+	if c := start(time.Hour, "sleep", "1000"); true {
+		c.killGroup()
+		<-c.exited
+		if c.killedByGuard() {
+			t.Error("killed by somebody else: taken for the guard's")
+		}
+	}
+	if c := start(time.Hour, "true"); true {
+		<-c.exited
+		if c.killedByGuard() {
+			t.Error("ended by itself: taken for the guard's")
+		}
+	}
+}
+
+// The guard hears of us often enough for whatever until may give: after a step of the
+// wall clock that is patience, with any grace.
+func TestGuardIsToldInTime(t *testing.T) {
+	for _, lease := range []time.Duration{50 * time.Millisecond, 10 * time.Second, time.Hour} {
+		for _, grace := range []time.Duration{0, lease / 100, lease / 3} {
+			j := &job{lease: lease, grace: grace, kill: killTime(lease)}
+			if j.tell() > j.patience()/2 {
+				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.tell(), j.patience())
+			}
+		}
+	}
+}
+
 // What is heard late is over the sooner: the way from mandate to the guard is part
 // of the time that the command has left. A clock that is set back gives it no more.
 func TestGuardCountsFromWhatWasSaid(t *testing.T) {
