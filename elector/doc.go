@@ -88,7 +88,8 @@
 //   - 3 or 5 independent Redis: a majority of them keeps its data. A minority may
 //     hang, die or restart empty, and costs nothing. A node that comes back empty
 //     grants nothing for one lease. A node's clock may be stepped while a majority
-//     of the others has the lock, as it has when all are up.
+//     of the others has taken the leader's newest renewal, as they have when all
+//     are up and the leader reaches them.
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
 //
@@ -97,15 +98,17 @@
 // renewal has copied the token to the others (a node that forgot abstains for a
 // lease, so that no attempt from before can be granted there); beyond that a hint
 // of the wall clock keeps them growing, as long as the new candidate's clock is
-// not behind the old one's by more than the time since that election.
+// not behind the fastest one that a candidate (or a single node) has shown by more
+// than the time since.
 //
 // # What is not promised
 //
 //   - Valid is no guarantee for the next instruction. Only the token is.
 //   - A step forward of a Redis node's wall clock frees its lock early (nodes count
-//     their TTLs by it). When less than a majority of the others has the lock just
-//     then (a single node always; one of three while another is down), another
-//     candidate can win before the leader's next renewal tells it.
+//     their TTLs by it). When less than a majority of the others has the leader's
+//     newest renewal just then (a single node always; one of three while another is
+//     down or cut off), another candidate can win before the leader's next renewal
+//     tells it.
 //   - Partial loss of data on a majority (the last second of "appendfsync everysec",
 //     an RDB snapshot) can't be noticed by a node that kept its counter.
 //   - The work is told to stop, it is not killed: that is up to the work
