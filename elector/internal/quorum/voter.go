@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -40,6 +41,7 @@ type Voter struct {
 	pools []rsredis.Pool
 
 	seq   uint64
+	alive atomic.Uint64  // the attempt that runs or serves its term; 0: none
 	value string         // of the newest attempt; with its token once that is agreed on
 	mutex *redsync.Mutex // of the newest attempt
 
@@ -71,6 +73,7 @@ func (v *Voter) Settle(d time.Duration) { v.background.wait(d) }
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
 	v.seq++
 	seq := v.seq
+	v.alive.Store(seq)
 	ballot := Ballot{
 		Candidate: v.seat.Candidate, Incarnation: v.seat.Incarnation, Seq: seq,
 		Nodes: v.nodes.Len(), Lease: v.seat.Lease, Advertise: v.seat.Advertise,
@@ -87,8 +90,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			marker = markers[node]
 		}
 		k := v.seat.Keys
-		return v.call(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next},
-			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow)
+		return v.callLate(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next}, v.whileAlive(seq,
+			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow))
 	}
 	r.claim = true
 	for i, l := range v.lanes {
@@ -145,7 +148,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
 			return Answer{Status: Raised, Fence: token}
 		}
-		return v.call(ctx, node, raiseScript, []string{k.Lock, k.Fence}, v.seat.Incarnation, seq, token)
+		return v.callLate(ctx, node, raiseScript, []string{k.Lock, k.Fence}, v.whileAlive(seq, v.seat.Incarnation, seq, token))
 	})
 	return token, v.all(r).Majority(Raised)
 }
@@ -197,6 +200,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 // majority, and a little for the others, whose turn may come later. It depends
 // on no context: a dead one must not leave a lock behind.
 func (v *Voter) Release(token uint64, heir Heir) Tally {
+	v.alive.Store(0)
 	k, seq, value := v.seat.Keys, v.seq, v.value
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
@@ -212,6 +216,7 @@ func (v *Voter) Release(token uint64, heir Heir) Tally {
 // Abandon gives back, in the background and without a report, whatever the last
 // attempt was granted.
 func (v *Voter) Abandon() {
+	v.alive.Store(0)
 	for i := range v.lanes {
 		v.release(i, v.seq)
 	}
@@ -220,6 +225,7 @@ func (v *Voter) Abandon() {
 // giveBack is Abandon for the nodes of a failed claim that granted it, or may
 // have: a definite loss left nothing behind, and costs no request.
 func (v *Voter) giveBack(t Tally) {
+	v.alive.Store(0)
 	for i, a := range t.Answers {
 		if a.Status == Won || a.Status == Unknown {
 			v.release(i, v.seq)
@@ -252,6 +258,18 @@ func (v *Voter) release(node int, seq uint64) {
 // call runs a script on one node, in that node's order.
 func (v *Voter) call(ctx context.Context, node int, s *redis.Script, keys []string, args ...any) Answer {
 	return v.callLate(ctx, node, s, keys, func() []any { return args })
+}
+
+// whileAlive are the arguments of a request that is not sent any more once its attempt
+// is over: behind a hung node they would pile up, and be sent one after the other, each
+// for a whole call time-out, when nobody wants them any more.
+func (v *Voter) whileAlive(seq uint64, args ...any) func() []any {
+	return func() []any {
+		if v.alive.Load() != seq {
+			return nil
+		}
+		return args
+	}
 }
 
 // callLate is call with arguments made when the node's turn comes; nil means that

@@ -368,6 +368,29 @@ func TestQueuedRenewalAsksAgain(t *testing.T) {
 	})
 }
 
+// Attempts that are over when their turn at a hung node comes are not made there any
+// more: each would hold up the newest, and what follows it, for a call time-out.
+func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		b.wins(1)
+		var claims atomic.Int32
+		p.onScript(2, claimScript, func() {
+			claims.Add(1)
+			time.Sleep(time.Minute)
+		})
+		for range 20 {
+			a.loses()
+			time.Sleep(testLease / 100)
+		}
+		time.Sleep(30 * time.Second)
+		if n := claims.Load(); n > 2 {
+			t.Errorf("the hung node got %d claims of 20, all but the first long after their attempt", n)
+		}
+	})
+}
+
 // The clean-up after a lost claim follows the claim, also where that is slow: the
 // other way round the claim would leave a lock behind, for a lease.
 func TestReleaseNeverOvertakesAClaim(t *testing.T) {

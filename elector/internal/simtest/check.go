@@ -223,7 +223,7 @@ func (s *Sim) onCommand(p *proc, c command) {
 		value := string(argv[0])
 		who, _, _ := strings.Cut(value, " ")
 		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
-		p.claimSent, p.claimSeq = time.Now(), number(argv[2])
+		p.claimSent, p.claimSeq = time.Now(), max(p.claimSeq, number(argv[2]))
 		if s.o.Mode == WallHints {
 			bendHint(argv[claimHint], time.Duration(p.warp.Wall.Load()))
 		}
@@ -235,7 +235,7 @@ func (s *Sim) onCommand(p *proc, c command) {
 	case release:
 		// The release of an earlier term may have waited for its turn on a slow way.
 		if r := p.running; r != nil && number(argv[1]) >= r.seq {
-			s.violate("%s releases the lock although the work of term %d runs", p.name, r.token)
+			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[1]), r.token, r.seq)
 		}
 	}
 }
