@@ -121,9 +121,9 @@ func (d *diagnosis) all() {
 	n := len(d.facts)
 	switch {
 	case up < d.majority:
-		d.add("", "majority", Fail, "bring Redis back: nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+		d.add("", "majority", Fail, d.back("bring Redis back")+": nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case up < n:
-		d.add("", "majority", Warn, "bring the other ones back before another one fails", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+		d.add("", "majority", Warn, d.back("bring the other ones back")+" before another one fails", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case n == 1:
 		d.add("", "majority", OK, "", "one node, and it answers; while it is away nobody leads")
 	default:
@@ -142,6 +142,17 @@ func (d *diagnosis) all() {
 		d.add("", "clocks", Warn, "run NTP on the nodes: a clock that is set frees locks early or late",
 			"the clocks of %s and %s differ by %v", first.Node, last.Node, short(last.Skew-first.Skew))
 	}
+}
+
+// back is how to get the nodes that don't answer: one that refuses us is up, and
+// needs no restart.
+func (d *diagnosis) back(down string) string {
+	for _, f := range d.facts {
+		if advice := quorum.Advice(f.Ping); advice != "" {
+			return advice
+		}
+	}
+	return down
 }
 
 // election looks at the one that was named.

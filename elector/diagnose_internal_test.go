@@ -33,6 +33,11 @@ func diagnose(facts ...quorum.Facts) []Finding {
 	return d.findings
 }
 
+// lockedOut is a node that is up, and lets nobody in.
+func lockedOut() quorum.Facts {
+	return quorum.Facts{Node: "x", Ping: &quorum.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
+}
+
 func find(findings []Finding, check string) Finding {
 	for _, f := range findings {
 		if f.Check == check {
@@ -125,6 +130,9 @@ func TestDiagnoseTogether(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", name, got, c.level)
 		}
 	}
+	if got := find(diagnose(lockedOut()), "reach"); got.Advice != "check user and password" || strings.Contains(got.Found, got.Advice) {
+		t.Errorf("a wrong password: %+v", got)
+	}
 	for refusal, want := range map[string]string{
 		"SET: READONLY You can't write": "failover", "MOVED 1 a:1": "failover", "SET: OOM command not allowed": "memory",
 		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "rights",
@@ -133,6 +141,12 @@ func TestDiagnoseTogether(t *testing.T) {
 		f.Refused = []string{refusal}
 		if got := find(diagnose(f), "rights"); !strings.Contains(got.Advice, want) {
 			t.Errorf("%s: %+v", refusal, got)
+		}
+	}
+	for _, facts := range [][]quorum.Facts{{lockedOut()}, {goodFacts("a"), goodFacts("b"), lockedOut()}} {
+		majority := find(diagnose(facts...), "majority")
+		if !strings.HasPrefix(majority.Advice, "check user and password") || strings.Contains(majority.Advice, "back") {
+			t.Errorf("a wrong password: %+v", majority)
 		}
 	}
 	if !Fail.Worse(Warn) || !Warn.Worse(Unknown) || !Unknown.Worse(OK) || OK.Worse(OK) {

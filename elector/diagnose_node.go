@@ -17,7 +17,11 @@ func (d *diagnosis) node(f *quorum.Facts) {
 		if len(d.facts) == 1 {
 			level = Fail
 		}
-		d.add(f.Node, "reach", level, "", "%s", strings.TrimPrefix(f.Ping.Error(), f.Node+": "))
+		found, advice := strings.TrimPrefix(f.Ping.Error(), f.Node+": "), quorum.Advice(f.Ping)
+		if advice != "" {
+			found = words(f.Ping) // the advice gets a line of its own
+		}
+		d.add(f.Node, "reach", level, advice, "%s", found)
 		return
 	}
 	d.reach(f)

@@ -54,7 +54,8 @@ var userinfo = regexp.MustCompile(`(?s)://.*@`)
 // given in the wrong place is quoted like any other wrong word.
 func withoutPasswords(s string) string {
 	return userinfo.ReplaceAllStringFunc(s, func(found string) string {
-		if found == "://[user:password@" { // of our own advice
+		switch found {
+		case "://user:password@", "://[user:password@": // of our own advice
 			return found
 		}
 		return "://***@"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,11 +36,18 @@ Exit codes
 			a.checkReason(reason)
 			return a.observer(cmd, args)
 		},
-		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-			done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
-			return a.told(q.Pause(ctx, a.prefix, name, d, reason), done, asJSON)
-		}),
 	}
+	cmd.RunE = a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+		done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
+		err := q.Pause(ctx, a.prefix, name, d, reason)
+		if st, serr := q.Status(ctx, a.prefix, name); serr == nil {
+			a.hintTrace(cmd, st)
+			if st.Leader != nil {
+				done.leader = st.Leader.Candidate
+			}
+		}
+		return a.told(err, done, asJSON)
+	})
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause by itself after this time (default: until resume)")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -53,17 +61,26 @@ type pauseJSON struct {
 	For      time.Duration `json:"for_ns,omitempty"` // 0: until it is resumed
 	Reason   string        `json:"reason,omitempty"`
 	Error    string        `json:"error,omitempty"` // where it could not be told
+
+	leader string // who leads on in spite of the pause
+	idle   bool   // there was no pause to end
 }
 
 func (p pauseJSON) String() string {
 	switch {
+	case p.idle:
+		return p.Election + " was not paused"
 	case !p.Paused:
 		return p.Election + " goes on"
-	case p.For == 0:
-		return p.Election + " is paused: nobody new is elected until it is resumed"
-	default:
-		return fmt.Sprintf("%s is paused: nobody new is elected for %v", p.Election, p.For)
 	}
+	until, on := "until it is resumed", ""
+	if p.For != 0 {
+		until = "for " + p.For.String()
+	}
+	if p.leader != "" {
+		on = "; " + printable(p.leader) + " leads on"
+	}
+	return p.Election + " is paused: nobody new is elected " + until + on
 }
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -78,12 +95,30 @@ Exit codes are those of pause.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE:           a.observer,
-		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-			return a.told(q.Resume(ctx, a.prefix, name), pauseJSON{Election: name}, asJSON)
-		}),
 	}
+	cmd.RunE = a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+		done := pauseJSON{Election: name}
+		if st, serr := q.Status(ctx, a.prefix, name); serr == nil {
+			a.hintTrace(cmd, st)
+			done.idle = !st.Paused && heardAll(st)
+		}
+		return a.told(q.Resume(ctx, a.prefix, name), done, asJSON)
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// hintTrace says that nothing was ever heard of this election. It is no failure:
+// somebody may want a pause before the first start.
+func (a *app) hintTrace(cmd *cobra.Command, st elector.Status) {
+	if traceless(st) {
+		fmt.Fprintf(a.stderr, "%s: %s: %s\n", cmd.CommandPath(), st.Election, noTrace)
+	}
+}
+
+// heardAll tells whether no node is left that may know more.
+func heardAll(st elector.Status) bool {
+	return !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
 }
 
 // told prints what has been done, unless no majority took part.

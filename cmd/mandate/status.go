@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,25 +94,35 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 	return err
 }
 
+const noTrace = "no trace of it on these nodes: is the name right?"
+
 // nobody says as much as is known about an election without a leader.
 func nobody(st elector.Status) string {
-	reachable, traces := 0, 0
+	switch {
+	case !answered(st):
+		return "unknown"
+	case traceless(st):
+		return "nobody; " + noTrace
+	default:
+		return "nobody"
+	}
+}
+
+// answered tells whether a majority of the nodes did.
+func answered(st elector.Status) bool {
+	reachable := 0
 	for _, n := range st.Nodes {
 		if n.Reachable {
 			reachable++
 		}
-		if n.Fence > 0 || n.Holder != "" {
-			traces++
-		}
 	}
-	switch {
-	case 2*reachable <= len(st.Nodes):
-		return "unknown"
-	case traces == 0:
-		return "nobody; no trace of it on these nodes: is the name right?"
-	default:
-		return "nobody"
-	}
+	return 2*reachable > len(st.Nodes)
+}
+
+// traceless tells that a majority answered, and none knows of any leader, now or
+// before: it is likely that the name is wrong.
+func traceless(st elector.Status) bool {
+	return answered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" })
 }
 
 // Widths of the columns; 80 with the spaces between them.

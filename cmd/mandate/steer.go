@@ -102,15 +102,24 @@ type handoverJSON struct {
 
 // steer makes the RunE of a command that moves the leadership.
 func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Quorum, string) (elector.Handover, error)) func(*cobra.Command, []string) error {
-	return a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-		ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	return a.onElection(func(parent context.Context, q *elector.Quorum, name string) error {
+		ctx, cancel := context.WithTimeout(parent, o.timeout)
 		defer cancel()
 		h, err := do(ctx, q, name)
 		if perr := a.printHandover(h, err, o.asJSON); perr != nil {
 			return perr
 		}
+		if errors.Is(err, elector.ErrNoLeader) && a.unknown(parent, q, name) {
+			err = fmt.Errorf("%w; %s", err, noTrace)
+		}
 		return steerError(err)
 	})
+}
+
+// unknown tells whether nothing was ever heard of this election.
+func (a *app) unknown(ctx context.Context, q *elector.Quorum, name string) bool {
+	st, err := q.Status(ctx, a.prefix, name)
+	return err == nil && traceless(st)
 }
 
 func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {

@@ -20,7 +20,7 @@ func (e *NodeError) Error() string {
 	if errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() {
 		msg = "no answer in time"
 	}
-	if a := advice(e.Err); a != "" {
+	if a := Advice(e.Err); a != "" {
 		msg += " (" + a + ")"
 	}
 	return e.Node + ": " + msg
@@ -52,9 +52,10 @@ var remedies = []struct{ prefix, advice string }{
 
 // Permanent tells whether waiting will not cure err: somebody has to mend the
 // configuration.
-func Permanent(err error) bool { return advice(err) != "" || errors.Is(err, ErrSameServer) }
+func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
-func advice(err error) string {
+// Advice is what to do about err; empty when it is not known.
+func Advice(err error) string {
 	if err == nil {
 		return ""
 	}
