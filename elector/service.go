@@ -124,6 +124,9 @@ func (s *service) hold() {
 	for s.term.ctx.Err() == nil {
 		sick := s.sick() // first the channel, then the question: no change falls in between
 		if err := s.e.health(); err != nil {
+			if !s.term.grant.Valid() { // we were stopped: the probes' silence is our own
+				s.term.end(ReasonExpired, errExpired)
+			}
 			s.term.end(ReasonUnhealthy, err)
 			return
 		}
@@ -241,8 +244,10 @@ func (s *service) returned(out outcome) {
 func (s *service) drain() {
 	stopKeeping := time.NewTimer(s.e.cfg.DrainTimeout)
 	defer stopKeeping.Stop()
+	// Who was stopped until after the lease's end has had no time to stop the work, nor
+	// to see that somebody else did.
 	_, toEnd := s.term.grant.Left()
-	lapse := time.NewTimer(toEnd)
+	lapse := time.NewTimer(max(toEnd, s.e.timing.RetryEvery()))
 	defer lapse.Stop()
 	s.keeping.Store(s.ended().Reason.voluntary())
 	for s.result == nil {

@@ -129,14 +129,16 @@ func (j *job) end(c *child, log *slog.Logger) {
 	}
 	grace := time.NewTimer(max(0, left-j.kill/4))
 	defer grace.Stop()
-	if !c.hasExited() {
+	if left > 0 && !c.hasExited() {
 		log.Info("stopping the command", "grace", max(0, left-j.kill/4).Round(time.Millisecond))
 	}
 	c.terminate()
 	if c.awaitGone(grace.C, j.hurry) {
 		return
 	}
-	log.Warn("command did not stop: killing its process group")
+	if left > 0 {
+		log.Warn("command did not stop: killing its process group")
+	}
 	c.killGroup()
 	giveUp := time.NewTimer(j.lease)
 	defer giveUp.Stop()

@@ -109,6 +109,9 @@ func (s *Sim) told(r *record) {
 		r.reason = ended.Reason
 		s.ends[string(ended.Reason)]++
 	}
+	if late := time.Since(r.term.Deadline()); r.reason == elector.ReasonUnhealthy && late > s.slack() {
+		s.violate("%s: term %d ended as unhealthy %v after its deadline: it had expired", r.proc.name, r.token, late)
+	}
 	if r.proc.counts() && r.proc.e.Term() == r.term {
 		s.violate("%s: term %d is valid although its context has ended", r.proc.name, r.token)
 	}
