@@ -57,7 +57,11 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 		return nil
 	}
 	code := exitCode(c)
-	log.Info("command ended by itself", "status", c.state.String(), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
+	level := slog.LevelInfo
+	if code != 0 {
+		level = slog.LevelWarn // a command that fails again and again must not look like one that is done
+	}
+	log.Log(ctx, level, "command ended by itself", "status", c.state.String(), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
 		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; then the program may
