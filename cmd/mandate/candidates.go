@@ -63,9 +63,10 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 	}
 	var b strings.Builder
 	p := newPaper(a.stdout)
+	ids := p.column(30, each(all, func(c elector.Candidate) string { return c.ID }))
 	line := func(id, role, health, priority, running, version string) string {
-		return strings.TrimRight(fmt.Sprintf("%-30s %-10s %-8s %8s %10s  %s",
-			cut(id, 30), role, health, priority, running, cut(version, 9)), " ")
+		return strings.TrimRight(fmt.Sprintf("%s %-10s %-8s %8s %10s  %s",
+			ids(id), role, health, priority, running, cut(version, 9)), " ")
 	}
 	fmt.Fprintln(&b, p.dim(line("CANDIDATE", "ROLE", "HEALTH", "PRIORITY", "RUNNING", "VERSION")))
 	for _, c := range all {

@@ -7,20 +7,35 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// paper is what the demo writes on: with colours on a terminal, plain elsewhere.
+// paper is what tables and the demo are written on: with colours on a terminal, plain elsewhere.
 type paper struct {
-	mu     sync.Mutex
-	w      io.Writer
-	colour bool
+	mu       sync.Mutex
+	w        io.Writer
+	terminal bool
+	colour   bool
 }
 
 func newPaper(w io.Writer) *paper {
 	f, ok := w.(*os.File)
-	return &paper{w: w, colour: ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	terminal := ok && term.IsTerminal(int(f.Fd()))
+	return &paper{w: w, terminal: terminal, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// column makes a column of names. On a terminal what is too long for it is cut;
+// elsewhere the column widens instead: a script needs names that exist.
+func (p *paper) column(width int, names []string) func(name string) string {
+	if p.terminal {
+		return func(name string) string { return fmt.Sprintf("%-*s", width, cut(name, width)) }
+	}
+	for _, name := range names {
+		width = max(width, utf8.RuneCountInString(printable(name)))
+	}
+	return func(name string) string { return fmt.Sprintf("%-*s", width, printable(name)) }
 }
 
 func (p *paper) paint(code, s string) string {
@@ -37,6 +52,15 @@ func (p *paper) line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// each is what a column is made of.
+func each[T any](rows []T, name func(T) string) []string {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = name(r)
+	}
+	return names
 }
 
 // row is a step in the summary.

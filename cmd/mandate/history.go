@@ -76,9 +76,10 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, 
 var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
 
 func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
-	const format = "%-15s %-19s %-14s %-7s %-9s %-s"
+	const format = "%-15s %s %-14s %-7s %-9s %-s"
+	leaders := p.column(19, each(terms, func(t elector.TermRecord) string { return t.Candidate }))
 	line := func(token, leader, from, lasted, end, gap string) string {
-		return strings.TrimRight(fmt.Sprintf(format, token, cut(leader, 19), from, lasted, end, gap), " ")
+		return strings.TrimRight(fmt.Sprintf(format, token, leaders(leader), from, lasted, end, gap), " ")
 	}
 	fmt.Fprintln(b, p.dim(line("TOKEN", "LEADER", "FROM", "FOR", "END", "NEXT AFTER")))
 	for _, t := range terms {

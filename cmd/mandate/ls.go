@@ -89,8 +89,10 @@ func (a *app) printElections(all []elector.Status, asJSON bool) error {
 	}
 	var b strings.Builder
 	p := newPaper(a.stdout)
+	elections := p.column(22, each(all, func(st elector.Status) string { return st.Election }))
+	leaders := p.column(28, each(all, leads))
 	line := func(election, leader, since, left, note string) string {
-		return strings.TrimRight(fmt.Sprintf("%-22s %-28s %-11s %-7s %s", cut(election, 22), cut(leader, 28), since, left, note), " ")
+		return strings.TrimRight(fmt.Sprintf("%s %s %-11s %-7s %s", elections(election), leaders(leader), since, left, note), " ")
 	}
 	if len(all) == 0 {
 		fmt.Fprintf(&b, "no elections under the prefix %s\n", a.prefix)
@@ -103,15 +105,24 @@ func (a *app) printElections(all []elector.Status, asJSON bool) error {
 			note = "paused"
 		}
 		if st.Leader == nil {
-			fmt.Fprintln(&b, p.paint("33", line(st.Election, nobody(st), "-", "-", note)))
+			fmt.Fprintln(&b, p.paint("33", line(st.Election, leads(st), "-", "-", note)))
 			continue
 		}
 		since := "?"
 		if !st.Leader.Since.IsZero() {
 			since = strings.TrimSuffix(ago(st.Leader.Since), " ago")
 		}
-		fmt.Fprintln(&b, line(st.Election, st.Leader.Candidate, cut(since, 11), brief(st.Leader.Left), note))
+		fmt.Fprintln(&b, line(st.Election, leads(st), cut(since, 11), brief(st.Leader.Left), note))
 	}
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
+}
+
+// leads is one word about who leads.
+func leads(st elector.Status) string {
+	if st.Leader != nil {
+		return st.Leader.Candidate
+	}
+	word, _, _ := strings.Cut(nobody(st), ";")
+	return word
 }

@@ -9,8 +9,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// setupSeen gives each script a small Redis in this process, $SEEN, with two
-// elections that took place: "seen", whose leader still leads, and "gone".
+const (
+	longElection = "an-election-with-a-name-of-more-than-22-characters"
+	longID       = "a-candidate-with-an-id-of-more-than-28-characters"
+)
+
+// setupSeen gives each script a small Redis in this process, $SEEN, with three
+// elections that took place: "seen", whose leader still leads, "gone", and one
+// with long names.
 func setupSeen(env *testscript.Env) error {
 	m := miniredis.NewMiniRedis()
 	if err := m.Start(); err != nil {
@@ -31,6 +37,9 @@ func setupSeen(env *testscript.Env) error {
 		tell("seen", "elected", "forger", 99, 50, ""),
 		m.Set("mandate:{seen}:fence", "30"),
 		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 token=30"),
+		tell(longElection, "elected", longID, 5, 0, ""),
+		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
+		m.Set("mandate:{"+longElection+"}:fence", "5"),
 		m.Set("mandate:{gone}:fence", "7"),
 		m.Set("other:{elsewhere}:fence", "7"),
 	} {
