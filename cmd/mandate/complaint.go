@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // Bounds of what is said about a command line: what somebody has pasted by
@@ -19,32 +21,67 @@ const (
 // what was typed, by libraries that quote it as it is: so it is made fit for a
 // terminal here, and holds no password.
 func oneByOne(err error) string {
-	lines := problemsOf(err)
+	what, lines := problemsOf(err)
 	for i, line := range lines {
 		lines[i] = cut(withoutPasswords(strings.TrimSpace(line)), longestLine)
 	}
-	if more := len(lines) - mostProblems; more > 0 {
+	n := len(lines)
+	if more := n - mostProblems; more > 0 {
 		lines = append(lines[:mostProblems], fmt.Sprintf("and %d more", more))
 	}
-	if len(lines) == 1 {
+	switch {
+	case n == 1 && what == "":
 		return lines[0]
+	case n == 1:
+		return what + ": " + lines[0]
+	case what == "":
+		what = fmt.Sprintf("%d problems", len(lines))
 	}
-	return fmt.Sprintf("%d problems:\n  - %s", len(lines), strings.Join(lines, "\n  - "))
+	return what + ":\n  - " + strings.Join(lines, "\n  - ")
 }
 
-// problemsOf takes joined errors apart.
-func problemsOf(err error) []string {
+// problemsOf takes joined errors apart. What they have in common is empty when
+// each stands for itself.
+func problemsOf(err error) (what string, lines []string) {
 	var usage *usageError
 	var exit *exitError
+	var nodes *nodesError
 	switch {
+	case errors.As(err, &nodes):
+		return nodes.what, slices.Clone(nodes.said)
 	case errors.As(err, &usage):
-		return slices.Clone(usage.problems)
+		return "", slices.Clone(usage.problems)
 	case errors.As(err, &exit):
-		return strings.Split(strings.TrimSpace(err.Error()), "\n")
+		return "", strings.Split(strings.TrimSpace(err.Error()), "\n")
 	default: // of the flags: a new line in there is one that was typed
-		return []string{err.Error()}
+		return "", []string{err.Error()}
 	}
 }
+
+// nodesError is one problem, with what each node said about it.
+type nodesError struct {
+	what string
+	said []string
+}
+
+func (e *nodesError) Error() string { return e.what + ": " + strings.Join(e.said, "\n") }
+
+// aboutNodes is an error of the library without the name of its package, and with
+// what the nodes said kept apart.
+func aboutNodes(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := withoutPackage(err)
+	for _, what := range []string{withoutPackage(elector.ErrUnreachable), "not on all nodes, but on a majority", "the list may be incomplete"} {
+		if said, ok := strings.CutPrefix(text, what+": "); ok {
+			return &nodesError{what, strings.Split(said, "\n")}
+		}
+	}
+	return errors.New(text)
+}
+
+func withoutPackage(err error) string { return strings.TrimPrefix(err.Error(), "elector: ") }
 
 // userinfo is where a URL holds its password. A password may hold anything, also
 // a space, and also an @.

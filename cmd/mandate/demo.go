@@ -38,7 +38,12 @@ Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 			return cobra.NoArgs(cmd, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(*cobra.Command, []string) error { return a.usage() },
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if onPage {
+				a.checkAddress(cmd.Context(), "--console", append(args, defaultConsole)[0])
+			}
+			return a.usage()
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			log := slog.New(slog.DiscardHandler)
 			if a.logLevel == "debug" {

@@ -24,8 +24,22 @@ func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 
-// token reads the file.
-func (a *app) token(o httpFlags) string {
+// checkAddress refuses what no machine can listen on; whether this one can is
+// known when it does.
+func (a *app) checkAddress(ctx context.Context, flag, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		a.problem("%s is %q, which is no address: give host:port, such as 127.0.0.1:8080", flag, addr)
+	} else if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
+		a.problem("%s is %q: the port must be a number from 0 to 65535", flag, addr)
+	}
+}
+
+// token checks the address, and reads the file.
+func (a *app) token(ctx context.Context, o httpFlags) string {
+	if o.addr != "" {
+		a.checkAddress(ctx, "--http", o.addr)
+	}
 	if o.tokenFile == "" {
 		return ""
 	}

@@ -42,7 +42,14 @@ Exit codes
 			if perr := a.printElections(all, asJSON); perr != nil {
 				return perr
 			}
-			return errors.Join(err, serr)
+			switch {
+			case errors.Is(serr, elector.ErrUnreachable):
+				return unreachable(serr)
+			case serr != nil:
+				return serr
+			default:
+				return aboutNodes(err)
+			}
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of what status prints")
@@ -66,7 +73,7 @@ func statuses(ctx context.Context, q *elector.Quorum, prefix string, names []str
 			for i := range next {
 				var err error
 				if all[i], err = q.Status(ctx, prefix, names[i]); err != nil {
-					cancel(fmt.Errorf("%s: %w", names[i], err)) // the others would run into the same
+					cancel(err) // the others would run into the same
 				}
 				all[i].Election = names[i]
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,7 +126,7 @@ func (a *app) told(err error, done pauseJSON, asJSON bool) error {
 		return err
 	}
 	if err != nil {
-		err = errors.New(strings.TrimPrefix(err.Error(), "elector: "))
+		err = aboutNodes(err)
 		done.Error = err.Error()
 	}
 	if !asJSON {

@@ -99,10 +99,8 @@ func (a *app) onElection(do func(ctx context.Context, q *elector.Quorum, name st
 	}
 }
 
-// unreachable says without the name of the package what every node said.
-func unreachable(err error) error {
-	return &exitError{code: exitUnreachable, err: errors.New(strings.TrimPrefix(err.Error(), "elector: "))}
-}
+// unreachable says what every node said.
+func unreachable(err error) error { return &exitError{code: exitUnreachable, err: aboutNodes(err)} }
 
 // addProblems takes the lines of an error of the library, and calls things by
 // the names of our flags.

@@ -207,7 +207,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	}
 	a.succeed(&o.succession, &cfg)
 	a.probes(f, o, &cfg)
-	token := a.token(o.http)
+	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg, flagNames); err != nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	} else if len(o.healthURL) == 0 {
 		a.problem("--health-url is missing: a program that hangs would lead for ever; give a URL that answers 2xx while it is well")
 	}
-	token := a.token(o.http)
+	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg, flagNames); err != nil {
 		return nil, err
 	}

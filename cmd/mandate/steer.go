@@ -129,7 +129,7 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 			out.To = &h.To
 		}
 		if err != nil {
-			out.Error = strings.TrimPrefix(err.Error(), "elector: ")
+			out.Error = withoutPackage(err)
 		}
 		return printJSON(a.stdout, out)
 	}
@@ -148,7 +148,7 @@ func steerError(err error) error {
 	if err == nil {
 		return nil
 	}
-	short := errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "elector: "), "refused: "))
+	short := errors.New(strings.TrimPrefix(withoutPackage(err), "refused: "))
 	switch {
 	case errors.Is(err, elector.ErrNoLeader):
 		return &exitError{code: exitNoLeader, err: short}
