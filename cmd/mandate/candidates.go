@@ -19,8 +19,8 @@ func (a *app) candidatesCommand() *cobra.Command {
 		Use:   "candidates NAME",
 		Short: "Call the roll: who takes part, in what role and health",
 		Long: `Ask all candidates of the election NAME who they are, and show what they answer:
-the leader first. It waits until all have answered, at most three seconds; one that
-hangs, or is cut off from Redis, is missing.
+the leader first. It waits until all have answered, at most three seconds; one
+that hangs, or is cut off from Redis, is missing.
 
 Exit codes
   0  somebody takes part

@@ -19,7 +19,7 @@ func (a *app) demoCommand() *cobra.Command {
 	var onPage bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch an election, with everything that can go wrong: no Redis needed",
+		Short: "Watch an election, and all that can go wrong: no Redis needed",
 		Long: `Three small Redis nodes and three candidates run inside this one process, and
 live through an election, a hand-over, a leader that hangs, a Redis that hangs,
 a leader that is cut off, and a late write of an old leader. All times are
@@ -35,7 +35,7 @@ Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 			if onPage {
 				return cobra.MaximumNArgs(1)(cmd, args)
 			}
-			return cobra.NoArgs(cmd, args)
+			return noNames(": it has its own election")(cmd, args)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ Exit codes
   5  there are warnings: it works, with less than it could have
   6  there are failures: no election, or none that is safe`,
 		Example: `  mandate doctor
-  mandate doctor poller --json | jq -r '.[] | select(.level == "fail") | .advice'`,
+  mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -21,10 +21,11 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history NAME",
 		Short: "Show the last terms: who led, how long, and why it ended",
 		Long: `Show the last terms of the election NAME, the newest first: who led, from when
-until when, why it ended, and how long it took until the next one led. It is what
-the leaders reported to Redis, by their own clocks: one that was paused reports
-its end when it wakes up, maybe after the next one was elected, and NEXT AFTER is
-below zero then. "vanished" is a leader that was never heard of again. It writes nothing, and answers within 4 s.
+until when, why it ended, and how long it took until the next one led. It is
+what the leaders reported to Redis, by their own clocks: one that was paused
+reports its end when it wakes up, maybe after the next one was elected, and NEXT
+AFTER is below zero then. "vanished" is a leader that was never heard of again.
+It writes nothing, and answers within 4 s.
 
 Exit codes
   0  there is a history
@@ -32,7 +33,7 @@ Exit codes
   2  flags or arguments that can't work
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
-  mandate history poller -n 100 --json | jq -r '.[] | select(.reason == "unhealthy")'`,
+  mandate history poller -n 100 --json | jq '.[] | select(.reason == "lost")'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

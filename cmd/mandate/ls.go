@@ -30,7 +30,7 @@ Exit codes
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate ls
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
-		Args:              cobra.NoArgs,
+		Args:              noNames(": it lists all elections; mandate status NAME shows one"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           a.observerOfAll,
 		RunE: func(cmd *cobra.Command, _ []string) error {

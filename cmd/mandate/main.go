@@ -72,7 +72,13 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
+		err = a.unhelped
+	}
+	if err == nil {
 		return 0
+	}
+	if cmd.Name() == "help" { // what it was asked about is no command; its own help is of no help
+		cmd = root
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {

@@ -29,6 +29,7 @@ type app struct {
 
 	log      *slog.Logger
 	problems []string // found while flags were read
+	unhelped error    // help was asked for on what doesn't exist
 
 	// What the command line asks to work on; reading it makes them.
 	quorum  *elector.Quorum
@@ -55,18 +56,24 @@ func (a *app) command() *cobra.Command {
 		Long: `Leader election for workers, on the Redis they already run. Of all candidates of
 an election exactly one leads, and it keeps its lease only while a health probe
 passes.`,
-		Example: `  mandate demo                                  watch an election, no Redis needed
-  mandate run --election poller -- ./poller     run ./poller on the leader only
-  mandate status poller                         who leads?`,
+		Example: `  mandate demo                               watch an election, no Redis needed
+  mandate run --election poller -- ./poller  run ./poller on the leader only
+  mandate status poller                      who leads?`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          unknownCommand,
+		Version:       versionLine(),
+
+		SuggestionsMinimumDistance: 2,
+
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	a.help(root)
 	f := root.PersistentFlags()
-	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones\n"+
+	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", "))

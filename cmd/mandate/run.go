@@ -45,8 +45,9 @@ What mandate run can't protect against:
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 
-With --http ADDR anybody who may reach that port can ask who leads: load balancers
-(GET /leader: 200 on the leader), dashboards, COMMAND itself. See docs/http.md.
+With --http ADDR anybody who may reach that port can ask who leads: load
+balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See
+docs/http.md.
 
 COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
 

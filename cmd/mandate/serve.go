@@ -19,7 +19,7 @@ const serveHelp = `Campaign for a program that runs beside mandate, in any langu
 over HTTP whether it leads. Run one mandate serve beside each replica. It leads
 only while all --health-url answer 2xx.
 
-  GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for how
+  GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: how
                 long that holds unless the lease is renewed
   GET /events   every change, as server-sent events
   GET /candidates, /status, /history, /live, /ready, /metrics
@@ -53,7 +53,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
   curl -i http://127.0.0.1:7480/leader`,
-		Args:              cobra.NoArgs,
+		Args:              noNames(": the election is given with --election"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()

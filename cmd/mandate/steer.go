@@ -17,8 +17,8 @@ const steerCodes = `
 Exit codes
   0  another one leads
   2  flags or arguments that can't work
-  3  nobody leads, or nobody does so yet when --timeout is over; nor will anybody
-     while the election is paused
+  3  nobody leads, or nobody does so yet when --timeout is over; nor will
+     anybody while the election is paused
   4  no majority of the Redis nodes answered
   7  refused; stderr says why`
 
@@ -28,8 +28,8 @@ func (a *app) resignCommand() *cobra.Command {
 		Use:   "resign NAME",
 		Short: "Ask the leader to step down, and wait for the next one",
 		Long: `Ask the leader of the election NAME to step down. It stops its work, then gives
-the lock back, and runs again after its cool-down. Waits until another one leads,
-and tells how long nobody did.` + steerCodes,
+the lock back, and runs again after its cool-down. Waits until another one
+leads, and tells how long nobody did.` + steerCodes,
 		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,

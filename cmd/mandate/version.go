@@ -15,21 +15,26 @@ func (a *app) versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  mandate version\n  mandate version --json",
-		Args:    cobra.NoArgs,
+		Args:    noNames(""),
 		PreRunE: func(*cobra.Command, []string) error { return a.usage() },
 		RunE: func(*cobra.Command, []string) error {
-			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if !asJSON {
-				_, err := fmt.Fprintf(a.stdout, "mandate %s (%s, %s)\n", buildVersion(), runtime.Version(), platform)
+				_, err := fmt.Fprintln(a.stdout, versionLine())
 				return err
 			}
 			return json.NewEncoder(a.stdout).Encode(map[string]string{
-				"version": buildVersion(), "go": runtime.Version(), "platform": platform,
+				"version": buildVersion(), "go": runtime.Version(), "platform": platform(),
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+func versionLine() string {
+	return fmt.Sprintf("mandate %s (%s, %s)", buildVersion(), runtime.Version(), platform())
 }
 
 // buildVersion is what the Makefile set, else what `go install` knows.

@@ -28,9 +28,9 @@ func (a *app) watchCommand() *cobra.Command {
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
 		Long: `Show who leads the election NAME, then every change as it happens, until SIGINT
-or SIGTERM. On a terminal it is a view that is redrawn: the leader, its lease, the
-nodes, the last events; elsewhere, or with --lines, one line for each change.
-When Redis can't be reached, that is said (on stderr), and it goes on.
+or SIGTERM. On a terminal it is a view that is redrawn: the leader, its lease,
+the nodes, the last events; elsewhere, or with --lines, one line for each
+change. When Redis can't be reached, that is said (on stderr), and it goes on.
 
 Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		Example: `  mandate watch poller

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A line that the terminal breaks is hard to read in a table of flags.
+func TestHelpFitsTheScreen(t *testing.T) {
+	commands := []string{""}
+	for _, cmd := range (&app{}).command().Commands() {
+		commands = append(commands, cmd.Name())
+	}
+	if len(commands) < 16 {
+		t.Fatalf("only %d commands: %q", len(commands), commands)
+	}
+	for _, name := range commands {
+		var out, complaints strings.Builder
+		if code := execute(t.Context(), append(strings.Fields(name), "--help"), &out, &complaints); code != 0 || out.Len() == 0 {
+			t.Errorf("%s: code %d: %s", name, code, complaints.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+				t.Errorf("mandate %s --help: %d columns: %s", name, n, line)
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// helpWidth is the terminal that nobody has less of.
+const helpWidth = 80
+
+// help makes help fit the screen, and fail for a command that doesn't exist: a
+// script that asks whether there is one goes by the exit code.
+func (a *app) help(root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root && root.Flags().NArg() > 0 { // --help is answered before any argument is looked at
+			a.unhelped = unknownCommand(root, root.Flags().Args())
+			return
+		}
+		show(cmd, args)
+	})
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		Args:  cobra.ArbitraryArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			for _, cmd := range root.Commands() {
+				if len(args) == 0 && cmd.IsAvailableCommand() {
+					names = append(names, cmd.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, _, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if cmd == root {
+				if err := unknownCommand(root, args); err != nil {
+					return err
+				}
+			}
+			cmd.InitDefaultHelpFlag()
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
+		},
+	})
+}
+
+// unknownCommand is the Args of the root: what reaches it is no command.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 && args[0] != "" {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(similar, " or "))
+	}
+	return err
+}
+
+// noNames is the Args of a command that works on no single thing.
+func noNames(instead string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("%q given, but %s takes no names%s", args[0], cmd.Name(), instead)
+	}
+}
