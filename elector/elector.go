@@ -40,6 +40,7 @@ type Elector struct {
 
 	running atomic.Bool
 	deaf    atomic.Bool          // said that releases are not heard
+	unknown atomic.Bool          // Stats.LeaderUnknown
 	term    atomic.Pointer[Term] // the newest term, also an ended one
 	known   known                // of the campaigning goroutine only
 

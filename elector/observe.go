@@ -47,6 +47,8 @@ type observer struct {
 	missed            bool   // the leader was gone when last asked, without a word
 	first             bool   // the snapshot was given
 	idle              bool   // nothing was reported since the last question
+
+	leased time.Time // until when the leader leads that was seen last; zero: there was none
 }
 
 func (o *observer) hear(s quorum.Signal) {
@@ -67,35 +69,6 @@ func (o *observer) hear(s quorum.Signal) {
 	case o.poke <- struct{}{}:
 	default:
 	}
-}
-
-// truth is the answer to a question about who leads, and what had been told
-// before it was asked.
-type truth struct {
-	Status
-
-	err     error
-	told    []Event
-	skipped int
-}
-
-// question asks Redis, on a goroutine of its own: a node that hangs must not
-// hold back what this candidate does meanwhile.
-func (o *observer) question(ctx context.Context) <-chan truth {
-	answer, known := make(chan truth, 1), o.elected
-	var t truth
-	o.mu.Lock()
-	t.told, t.skipped = o.told, o.skipped
-	o.told, o.skipped = nil, 0
-	o.mu.Unlock()
-	go func() {
-		t.Status, t.err = o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
-		if t.err == nil && t.Leader != nil && t.Leader.Token > known {
-			t.Leader.Since = o.e.quorum.since(ctx, o.e.keys, t.Leader.Token)
-		}
-		answer <- t
-	}()
-	return answer
 }
 
 func (o *observer) run(ctx context.Context) {
@@ -180,8 +153,10 @@ func (o *observer) learn(ctx context.Context, t truth) time.Duration {
 		o.told = append(told, o.told...)
 		o.skipped += t.skipped
 		o.mu.Unlock()
+		o.doubt(ctx)
 		return o.e.timing.RenewEvery
 	}
+	o.trust(st.Leader)
 	if !o.skip(ctx, t.skipped) {
 		return 0
 	}

@@ -164,7 +164,10 @@ type NodeStatus struct {
 const statusTimeout = 1500 * time.Millisecond
 
 // Status asks every node about an election, and waits for each at most 1.5 s
-// (or until ctx ends). An empty prefix means "mandate". The error is
+// (or until ctx ends). Once a majority agrees, it waits for the others only for
+// four times as long as that took, at least 250 ms: a node that hangs is then
+// reported as unreachable. When the term began is looked up after that, for at
+// most 0.5 s. An empty prefix means "mandate". The error is
 // ErrUnreachable, with each node's trouble, when no majority answered; the
 // Status is then as complete as it can be.
 func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, error) {
@@ -174,7 +177,9 @@ func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, e
 	}
 	st, err := q.look(ctx, s.keys, election)
 	if err == nil && st.Leader != nil {
+		asked := time.Now()
 		st.Leader.Since = q.since(ctx, s.keys, st.Leader.Token)
+		st.Leader.Left = max(0, st.Leader.Left-time.Since(asked))
 	}
 	return st, err
 }
@@ -193,13 +198,16 @@ func (q *Quorum) look(ctx context.Context, keys quorum.Keys, election string) (S
 func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
 	defer cancel()
-	entries, _ := q.nodes.History(ctx, keys, 10) // best effort: the history may be trimmed, or not be permitted
-	for _, s := range entries {
-		if ev, err := ParseEvent(s); err == nil && ev.Kind == Elected && ev.Token == token {
-			return ev.Time
+	var begun time.Time // best effort: the history may be trimmed, or not be permitted
+	q.nodes.Find(ctx, keys, 10, func(entry string) bool {
+		ev, err := ParseEvent(entry)
+		if err != nil || ev.Kind != Elected || ev.Token != token {
+			return false
 		}
-	}
-	return time.Time{}
+		begun = ev.Time
+		return true
+	})
+	return begun
 }
 
 func summarize(election string, views []quorum.View, majority int) (Status, []error) {

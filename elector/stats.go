@@ -13,6 +13,10 @@ type Stats struct {
 	// Probe and WorkProbe tell of Config.Probe and Config.WorkProbe; nil where there
 	// is none.
 	Probe, WorkProbe *ProbeStats
+	// LeaderUnknown: the lease of the leader that Observe told last has run out, and
+	// Redis could not be asked since: no majority answers. It is noticed within 1.5 s
+	// after that lease, and over with the next answer. Of use while Observe is.
+	LeaderUnknown bool
 }
 
 // RenewalStats counts renewals by their outcome.
@@ -41,7 +45,7 @@ type ProbeStats struct {
 // Stats tells what happened so far. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
 	e.mu.Lock()
-	st := Stats{Renewals: e.renewed, Nodes: make([]NodeStats, len(e.nodes))}
+	st := Stats{Renewals: e.renewed, Nodes: make([]NodeStats, len(e.nodes)), LeaderUnknown: e.unknown.Load()}
 	for i, n := range e.nodes {
 		st.Nodes[i] = n.NodeStats
 	}

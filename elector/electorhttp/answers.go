@@ -33,13 +33,13 @@ func (h *Handler) leader(w http.ResponseWriter, _ *http.Request) {
 }
 
 // leadership describes this candidate's term, or else who leads elsewhere as far
-// as was heard.
+// as was heard, and as long as that can still be true.
 func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
 		l.ValidFor = max(0, time.Until(term.Deadline()).Milliseconds())
-	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate {
+	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate && !h.elector.Stats().LeaderUnknown {
 		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
 	}
 	return l

@@ -94,6 +94,36 @@ func TestLeaderNeverBeyondTheDeadline(t *testing.T) {
 	})
 }
 
+// A follower that can ask nobody names its last leader no longer than that one
+// can have led, up to the time-out of the question.
+func TestLeaderIsForgottenWithItsLease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, _ := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		_, h := s.start("b", electorhttp.Config{})
+		for range 50 { // a healthy leader is never forgotten
+			time.Sleep(lease / 10)
+			if _, l := leadership(t, h); l.Leader != "a" {
+				t.Fatalf("while a leads: %+v", l)
+			}
+		}
+		heal := s.redis.CutOff("b")
+		until(t, "b forgets a", lease+1600*time.Millisecond, func() bool {
+			_, l := leadership(t, h)
+			return l.Leader == "" && l.Address == "" && l.Token == 0
+		})
+		time.Sleep(3 * lease)
+		if _, l := leadership(t, h); l.Leader != "" {
+			t.Errorf("cut off for three leases: %+v", l)
+		}
+		heal()
+		until(t, "b knows a again", lease, func() bool {
+			_, l := leadership(t, h)
+			return l.Leader == "a" && l.Token == a.Term().Token()
+		})
+	})
+}
+
 func TestQuestions(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })})

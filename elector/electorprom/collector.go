@@ -70,7 +70,7 @@ func New(e *elector.Elector) *Collector {
 		left:        desc("lease_left_seconds", "Time until this candidate's work must stop unless the lease is renewed, 0 while it does not lead."),
 		lease:       desc("lease_seconds", "Lease that this candidate uses."),
 		able:        desc("able", "1 while this candidate is able to take part: running, healthy, Redis in reach."),
-		leaderKnown: desc("leader_known", "1 while somebody leads, as far as this candidate has heard."),
+		leaderKnown: desc("leader_known", "1 while somebody leads, as far as this candidate has heard; 0 when Redis has not confirmed it for a lease."),
 		leaderless:  desc("leaderless_seconds_total", "Time without a leader, as far as this candidate has heard."),
 		renewals:    desc("renewals_total", "Renewals of this candidate's leases, by result: confirmed, unconfirmed (tried again), refused (the term ended).", "result"),
 		requests:    desc("requests_total", "Claims, renewals and releases sent to a Redis node, by result.", "node", "result"),
@@ -118,9 +118,10 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.lease, c.elector.Lease().Seconds())
 	gauge(c.able, flag(c.elector.Check() == nil))
 	known, without := c.vacancy()
-	gauge(c.leaderKnown, flag(known))
+	stats := c.elector.Stats()
+	gauge(c.leaderKnown, flag(known && (leads == 1 || !stats.LeaderUnknown)))
 	ch <- prometheus.MustNewConstMetric(c.leaderless, prometheus.CounterValue, without.Seconds())
-	c.collectStats(ch, c.elector.Stats())
+	c.collectStats(ch, stats)
 	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
 		m.Collect(ch)
 	}

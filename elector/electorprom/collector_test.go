@@ -188,6 +188,14 @@ func TestCollector(t *testing.T) {
 		want("b leads", map[string]float64{
 			"mandate_is_leader": 0, "mandate_leader_known": 1, "mandate_elections_won_total": 1, "mandate_leader_changes_total": 2,
 		})
+
+		// Redis is gone: b leads no more, and nobody can tell who does.
+		m.SetError("LOADING gone")
+		time.Sleep(lease + 2*time.Second)
+		want("Redis is gone", map[string]float64{"mandate_leader_known": 0})
+		m.SetError("")
+		time.Sleep(2 * lease)
+		want("Redis is back", map[string]float64{"mandate_leader_known": 1})
 	})
 }
 

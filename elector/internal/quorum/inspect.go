@@ -69,7 +69,7 @@ func (ns *Nodes) Inspect(ctx context.Context, k Keys, limit time.Duration) []Fac
 		})
 	}
 	wg.Wait()
-	for i, v := range ns.Read(ctx, k, limit) {
+	for i, v := range ns.read(ctx, k, limit, limit) { // of each node, however slow
 		all[i].View = v
 	}
 	return all

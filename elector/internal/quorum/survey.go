@@ -21,17 +21,48 @@ func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Dur
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
 		wg.Go(func() {
-			entries, err := n.rdb.XRevRangeN(ctx, k.History, "+", "-", count).Result()
-			for _, e := range entries {
-				if s, ok := e.Values["event"].(string); ok {
-					found[i] = append(found[i], s)
-				}
-			}
+			var err error
+			found[i], err = n.newest(ctx, k, count)
 			errs[i] = ns.nodeError(i, err)
 		})
 	}
 	wg.Wait()
 	return found, errs
+}
+
+// Find looks for an entry among the newest of the history streams. It asks all
+// nodes at once, so that a hung one does not hide what another one knows, and
+// waits until one has it, all have answered, or ctx ends.
+func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
+	answers := make(chan []string, len(ns.list)) // a late one finds room, and nobody
+	for _, n := range ns.list {
+		go func() {
+			entries, _ := n.newest(ctx, k, count) // another node may tell
+			answers <- entries
+		}()
+	}
+	for range ns.list {
+		select {
+		case entries := <-answers:
+			if i := slices.IndexFunc(entries, wanted); i >= 0 {
+				return entries[i], true
+			}
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+	return "", false
+}
+
+func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]string, error) {
+	found, err := n.rdb.XRevRangeN(ctx, k.History, "+", "-", count).Result()
+	var entries []string
+	for _, e := range found {
+		if s, ok := e.Values["event"].(string); ok {
+			entries = append(entries, s)
+		}
+	}
+	return entries, err
 }
 
 // scanCount is how many keys Redis looks at per request: enough to get through

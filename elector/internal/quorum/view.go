@@ -1,0 +1,138 @@
+package quorum
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// View is what one node knows of an election.
+type View struct {
+	Node      string
+	Err       error // set: nothing below is known
+	Holder    string
+	Left      time.Duration // of the lock
+	Fence     uint64
+	Known     bool          // the node has a counter
+	Newcomer  time.Duration // for this long the node will not vote
+	Paused    bool
+	Pause     string        // the note of the pause
+	PauseLeft time.Duration // 0: it has no end
+	Next      string        // incarnation that goes first after a release
+	RTT       time.Duration
+}
+
+// readPatience is what the others get at least once a majority agrees: enough for
+// a node that is merely far away, little enough that what was read is not old.
+const readPatience = 250 * time.Millisecond
+
+// Read asks all nodes what they know, and waits for each of them at most for
+// the limit. Once a majority agrees on holder and pause, so that no other answer
+// can change who leads, the others get a short patience only: one hung node would
+// make the answer old. What is left of anything is as of the return. It writes
+// nothing and stands in no lane.
+func (ns *Nodes) Read(ctx context.Context, k Keys, limit time.Duration) []View {
+	return ns.read(ctx, k, limit, readPatience)
+}
+
+// sighting is a node's View and when it came.
+type sighting struct {
+	View
+
+	node int
+	at   time.Time
+}
+
+func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration) []View {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := time.Now()
+	answers := make(chan sighting, len(ns.list)) // a late one finds room, and nobody
+	seen := make([]sighting, len(ns.list))
+	for i, n := range ns.list {
+		seen[i] = sighting{View: View{Node: n.Name, Err: ns.nodeError(i, context.DeadlineExceeded)}, node: i}
+		go func() {
+			v, err := readScript.Run(ctx, n.rdb, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next}).Slice()
+			s := sighting{View: parseView(v, err), node: i, at: time.Now()}
+			s.Node, s.RTT, s.Err = n.Name, time.Since(sent), ns.nodeError(i, s.Err)
+			answers <- s
+		}()
+	}
+	gather(seen, answers, func() <-chan time.Time {
+		if !agree(seen, ns.Majority()) {
+			return nil
+		}
+		return time.After(max(atLeast, patience*time.Since(sent)))
+	})
+	views := make([]View, len(seen))
+	for i, s := range seen {
+		views[i] = s.now(sent)
+	}
+	return views
+}
+
+// gather notes the answers until all are there, or until enough are.
+func gather(seen []sighting, answers <-chan sighting, enough func() <-chan time.Time) {
+	var over <-chan time.Time
+	for range seen {
+		select {
+		case s := <-answers:
+			if seen[s.node] = s; over == nil {
+				over = enough()
+			}
+		case <-over:
+			return
+		}
+	}
+}
+
+// agree tells whether a majority says the same of who holds the lock, and of a pause.
+func agree(seen []sighting, majority int) bool {
+	type opinion struct {
+		attempt string
+		paused  bool
+	}
+	count := map[opinion]int{}
+	for _, s := range seen {
+		if s.Err != nil {
+			continue
+		}
+		_, attempt := attemptOf(s.Holder)
+		o := opinion{attempt, s.Paused}
+		if count[o]++; count[o] >= majority {
+			return true
+		}
+	}
+	return false
+}
+
+// now takes the time that has passed since the answer off what was left then.
+func (s sighting) now(sent time.Time) View {
+	v := s.View
+	if s.at.IsZero() {
+		v.RTT = time.Since(sent)
+		return v
+	}
+	age := time.Since(s.at)
+	v.Left, v.Newcomer = max(0, v.Left-age), max(0, v.Newcomer-age)
+	if v.PauseLeft > 0 { // 0 would say that it has no end
+		v.PauseLeft = max(time.Millisecond, v.PauseLeft-age)
+	}
+	return v
+}
+
+func parseView(v []any, err error) View {
+	if err != nil {
+		return View{Err: err}
+	}
+	if len(v) < 7 {
+		return View{Err: unexpected(v)}
+	}
+	str := func(i int) string { s, _ := v[i].(string); return s }
+	ms := func(i int) time.Duration { return max(0, millis(v[i])) }
+	view := View{Holder: str(0), Left: ms(1), Newcomer: ms(3), Paused: str(4) != "", Pause: str(4), PauseLeft: ms(5), Next: str(6)}
+	if f, err := strconv.ParseUint(str(2), 10, 64); err == nil {
+		view.Fence, view.Known = f, true
+	}
+	return view
+}
