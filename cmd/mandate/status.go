@@ -82,11 +82,7 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 		row("leader", "%s", nobody(st))
 	}
 	if st.Paused {
-		left := "until it is resumed"
-		if st.PauseLeft > 0 {
-			left = "for another " + rough(st.PauseLeft)
-		}
-		row("paused", "%s: nobody new is elected (%s)", left, st.Pause)
+		row("paused", "%s: nobody new is elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
 	}
 	b.WriteByte('\n')
 	nodeTable(&b, st.Nodes)
@@ -95,6 +91,14 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 }
 
 const noTrace = "no trace of it on these nodes: is the name right?"
+
+// pausedFor is how long a pause still lasts, some time after that much was left.
+func pausedFor(left, after time.Duration, words func(time.Duration) string) string {
+	if left <= 0 {
+		return "until it is resumed"
+	}
+	return "for another " + words(max(0, left-after))
+}
 
 // nobody says as much as is known about an election without a leader.
 func nobody(st elector.Status) string {

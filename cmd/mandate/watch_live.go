@@ -50,6 +50,15 @@ type liveView struct {
 	roll   []elector.Candidate // the last one that was called
 }
 
+// askIn is when to ask again: a short lease would run out on the screen before
+// its renewal is seen.
+func askIn(st elector.Status) time.Duration {
+	if st.Leader == nil {
+		return askEvery
+	}
+	return min(askEvery, max(drawEvery, st.Leader.Left/3))
+}
+
 type answer struct {
 	st  elector.Status
 	err error
@@ -76,10 +85,10 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 			case answers <- answer{st, err}:
 			case <-ctx.Done():
 			}
-			pauseFor(ctx, askEvery)
+			pauseFor(ctx, askIn(st))
 		}
 	}()
-	rolls := make(chan []elector.Candidate)
+	rolls, changed := make(chan []elector.Candidate), make(chan struct{}, 1)
 	go func() {
 		defer close(rolls)
 		for ctx.Err() == nil {
@@ -88,7 +97,11 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 			case rolls <- all:
 			case <-ctx.Done():
 			}
-			pauseFor(ctx, callEvery)
+			select {
+			case <-time.After(callEvery):
+			case <-changed:
+			case <-ctx.Done():
+			}
 		}
 	}()
 	defer func() {
@@ -112,7 +125,12 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 			if !ok {
 				return nil
 			}
-			v.asked(got, time.Now())
+			if v.asked(got, time.Now()) { // the roll is about the time before
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
+			}
 		case all, ok := <-rolls:
 			if !ok {
 				return nil
@@ -164,14 +182,17 @@ func (v *liveView) heard(ev elector.Event) {
 	}
 }
 
-func (v *liveView) asked(got answer, now time.Time) {
+// asked takes how things stand; it tells whether another one leads than before.
+func (v *liveView) asked(got answer, now time.Time) (changed bool) {
 	v.st, v.err, v.at = got.st, got.err, now
 	if l := got.st.Leader; l != nil {
+		changed = l.Token != v.token
 		if l.Token != v.token {
 			v.token, v.lease = l.Token, 0
 		}
 		v.lease = max(v.lease, l.Left)
 	}
+	return changed
 }
 
 // render draws lines of at most the width.
@@ -209,7 +230,7 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 		add(nil, "lease     %s %s", bar(left, v.lease, min(40, max(4, width-22))), brief(left))
 	}
 	if v.st.Paused {
-		add(red, "paused    no new leader is elected")
+		add(red, "paused    %s: nobody new is elected (%s)", pausedFor(v.st.PauseLeft, now.Sub(v.at), brief), v.st.Pause)
 	}
 	for _, n := range v.st.Nodes {
 		switch {
@@ -235,29 +256,6 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 		lines = lines[:max(0, height-footer)]
 	}
 	add(p.dim, "Ctrl-C ends")
-	return lines
-}
-
-// mostCandidates leaves room for the events.
-const mostCandidates = 8
-
-// candidates are those beside the leader.
-func (v *liveView) candidates(width int) []string {
-	var lines []string
-	for _, c := range v.roll {
-		if v.st.Leader != nil && c.ID == v.st.Leader.Candidate {
-			continue
-		}
-		if len(lines) == mostCandidates {
-			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll), v.election), width)))
-			break
-		}
-		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), c.Role), width)
-		if !c.Healthy {
-			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), c.Role, c.Detail), width))
-		}
-		lines = append(lines, s)
-	}
 	return lines
 }
 

@@ -87,6 +87,33 @@ func TestLiveViewTells(t *testing.T) {
 		t.Errorf("an election is listed twice: %+v", fresh.events)
 	}
 	shows(&liveView{paper: newPaper(&bytes.Buffer{})}, 0, "asking Redis")
+	v.asked(answer{st: elector.Status{Paused: true, Pause: "by ann: migration", PauseLeft: time.Minute}}, liveNow)
+	shows(v, 15*time.Second, "paused    for another 45.0s: nobody new is elected (by ann: migration)")
+	v.asked(answer{st: elector.Status{Paused: true, Pause: "by ann"}}, liveNow)
+	shows(v, 0, "paused    until it is resumed: nobody new is elected (by ann)")
+}
+
+// A roll is older than what Redis says: who led then is not shown as leading,
+// and a new leader has the roll called anew.
+func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
+	v := &liveView{paper: newPaper(&bytes.Buffer{}), election: "orders"}
+	leads := func(who string, token uint64) answer {
+		return answer{st: elector.Status{Leader: &elector.Leader{Candidate: who, Token: token, Left: time.Second}}}
+	}
+	v.asked(leads("a", 1), liveNow)
+	v.roll = []elector.Candidate{{ID: "a", Role: "leading", Token: 1, Healthy: true}, {ID: "b", Role: "following", Healthy: true}}
+	if v.asked(leads("a", 1), liveNow) || !v.asked(leads("b", 2), liveNow) {
+		t.Error("the roll must be called when another one leads, and only then")
+	}
+	all := strings.Join(v.render(liveNow, 80, 24), "\n")
+	if strings.Contains(all, "leading") || !strings.Contains(all, "a                        led when it last answered") {
+		t.Errorf("the leader of before is shown as one:\n%s", all)
+	}
+	for left, want := range map[time.Duration]time.Duration{time.Minute: askEvery, 1500 * time.Millisecond: 500 * time.Millisecond, 0: drawEvery} {
+		if got := askIn(elector.Status{Leader: &elector.Leader{Left: left}}); got != want {
+			t.Errorf("with %v left, Redis is asked in %v, want %v", left, got, want)
+		}
+	}
 }
 
 // In a pipe watch writes lines, and no terminal's codes.

@@ -1,0 +1,29 @@
+package main
+
+import "fmt"
+
+// mostCandidates leaves room for the events.
+const mostCandidates = 8
+
+// candidates are those beside the leader.
+func (v *liveView) candidates(width int) []string {
+	var lines []string
+	for _, c := range v.roll {
+		if v.st.Leader != nil && c.ID == v.st.Leader.Candidate {
+			continue
+		}
+		if len(lines) == mostCandidates {
+			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll), v.election), width)))
+			break
+		}
+		if c.Role == "leading" { // when the roll was called; now another one does, or nobody
+			c.Role = "led when it last answered"
+		}
+		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), c.Role), width)
+		if !c.Healthy {
+			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), c.Role, c.Detail), width))
+		}
+		lines = append(lines, s)
+	}
+	return lines
+}
