@@ -27,6 +27,9 @@ func HTTP(rawURL string) (Probe, error) {
 		return nil, errors.New("health: HTTP probe: not a URL: write http://[user:password@]host[:port]/path, " +
 			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}
+	if err != nil && !strings.Contains(rawURL, "://") { // host:port, which the parser complains of in its own terms
+		return nil, fmt.Errorf("health: HTTP probe: %q must start with http:// or https://", rawURL)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("health: HTTP probe: %w", err)
 	}

@@ -36,6 +36,8 @@ func (a *app) succeed(o *successionFlags, cfg *elector.Config) {
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
+	case o.priority != 0 && o.kind != string(elector.ByPriority):
+		a.problem("--priority %d does nothing with --succession %s: use --succession priority for all candidates, or leave --priority out", o.priority, o.kind)
 	case o.kind != race:
 		cfg.Succession = elector.Succession(o.kind)
 	}

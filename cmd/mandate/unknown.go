@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,11 +57,14 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("unknown command %q", args[0])
-	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 && args[0] != "" {
-		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(similar, " or "))
+	typed := args[0]
+	similar := slices.DeleteFunc(root.SuggestionsFor(typed), func(name string) bool {
+		return !strings.ContainsAny(typed, name) // two changes make "ls" of anything short
+	})
+	if len(similar) == 0 {
+		return fmt.Errorf("unknown command %q", typed)
 	}
-	return err
+	return fmt.Errorf("unknown command %q: did you mean %s?", typed, strings.Join(similar, " or "))
 }
 
 // noNames is the Args of a command that works on no single thing.

@@ -46,8 +46,8 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	if n := len(clients); n == 0 {
 		problems = append(problems, errors.New("no Redis given: name 1, 3 or 5 independent deployments"))
 	} else if n%2 == 0 {
-		problems = append(problems, fmt.Errorf("%d Redis deployments given: an even number tolerates no more failures than %d, "+
-			"and splits votes: use %d or %d", n, n-1, n-1, n+1))
+		problems = append(problems, fmt.Errorf("%d Redis deployments given, an even number: they tolerate no more failures than %d would, "+
+			"and can split the vote: use %d or %d", n, n-1, n-1, n+1))
 	}
 	ns := &Nodes{}
 	seen := map[string]bool{}
