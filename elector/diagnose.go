@@ -121,7 +121,7 @@ func (d *diagnosis) all() {
 	n := len(d.facts)
 	switch {
 	case up < d.majority:
-		d.add("", "majority", Fail, d.back("bring Redis back")+": nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+		d.add("", "majority", Fail, d.back("bring Redis back")+"; until then nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case up < n:
 		d.add("", "majority", Warn, d.back("bring the other ones back")+" before another one fails", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case n == 1:

@@ -44,7 +44,11 @@ Exit codes
 				return nil
 			}
 			why := fmt.Errorf("nobody takes part in %s", name)
-			if st, err := q.Status(ctx, a.prefix, name); err == nil && st.Leader != nil {
+			switch st, err := q.Status(ctx, a.prefix, name); {
+			case err != nil:
+			case traceless(st):
+				why = fmt.Errorf("%w; %s", why, noTrace)
+			case st.Leader != nil:
 				why = fmt.Errorf("nobody answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", name, st.Leader.Candidate)
 			}
 			return &exitError{code: exitNoLeader, err: why}

@@ -141,7 +141,7 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job) error {
 func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error {
 	err := e.Run(ctx, work)
 	if errors.Is(err, elector.ErrPermanent) {
-		return &exitError{code: exitPermanent, err: err}
+		return &exitError{code: exitPermanent, err: aboutNodes(err)}
 	}
 	return err
 }

@@ -109,7 +109,7 @@ func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Quorum, str
 		if perr := a.printHandover(h, err, o.asJSON); perr != nil {
 			return perr
 		}
-		if errors.Is(err, elector.ErrNoLeader) && a.unknown(parent, q, name) {
+		if (errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused)) && a.unknown(parent, q, name) {
 			err = fmt.Errorf("%w; %s", err, noTrace)
 		}
 		return steerError(err)
