@@ -3,6 +3,10 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mandate-dev/mandate/elector"
 )
 
 // A script needs names that exist; a person, a table that fits the screen.
@@ -15,6 +19,21 @@ func TestColumnsAreCutOnATerminalOnly(t *testing.T) {
 		}
 		if got := column("a"); len(got) != len(want) {
 			t.Errorf("terminal %v: the column is not aligned: %q", terminal, got)
+		}
+	}
+}
+
+func TestHistoryFitsATerminal(t *testing.T) {
+	var b strings.Builder
+	historyTable(&paper{terminal: true}, &b, []elector.TermRecord{
+		{Token: 1795264213744, Candidate: strings.Repeat("x", 40), Reason: elector.ReasonUnhealthy, From: time.Unix(1e9, 0), Lasted: time.Hour, Gap: time.Hour},
+	})
+	if !strings.Contains(b.String(), "x..x") {
+		t.Errorf("the name is not cut:\n%s", &b)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }
