@@ -25,10 +25,12 @@ func leadership(t *testing.T, h http.Handler) (int, electorhttp.Leadership) {
 
 func TestLeaderEndpoint(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
+		heal := s.redis.CutOff("a") // no election yet
 		a, ha := s.start("a", electorhttp.Config{})
 		if code, l := leadership(t, ha); code != http.StatusServiceUnavailable || l.Leading || l.Leader != "" || l.Candidate != "a" || l.Election != "e" {
 			t.Errorf("before the election: %d, %+v", code, l)
 		}
+		heal()
 		until(t, "a leads", 2*lease, a.IsLeader)
 		_, hb := s.start("b", electorhttp.Config{})
 		time.Sleep(lease)
@@ -154,10 +156,11 @@ func TestResign(t *testing.T) {
 	const token = "a long and random secret"
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{Token: token})
-		if w := ask(h, http.MethodPost, "/resign", "Authorization", "Bearer "+token); w.Code != http.StatusConflict {
+		until(t, "a leads", 2*lease, e.IsLeader)
+		_, follower := s.start("b", electorhttp.Config{Token: token})
+		if w := ask(follower, http.MethodPost, "/resign", "Authorization", "Bearer "+token); w.Code != http.StatusConflict {
 			t.Errorf("a follower: %d %s", w.Code, w.Body)
 		}
-		until(t, "a leads", 2*lease, e.IsLeader)
 		for _, auth := range []string{"", token, "Bearer", "Bearer ", "Bearer " + token + "x", "Bearer " + token[1:], "Basic " + token} {
 			if w := ask(h, http.MethodPost, "/resign", "Authorization", auth); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("with %q: %d", auth, w.Code)
