@@ -65,6 +65,10 @@ func (o *observer) hear(s quorum.Signal) {
 		}
 		o.mu.Unlock()
 	}
+	o.nudge()
+}
+
+func (o *observer) nudge() {
 	select {
 	case o.poke <- struct{}{}:
 	default:
@@ -130,16 +134,33 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
+// patience is how long an observer waits for the word of a term's end when it knows of
+// the next one already; on a busy machine it takes that long.
+const patience = 8 * settle
+
 // lastWords reports, before this candidate's own election, how the term before
 // it ended: that message takes a little longer to arrive.
 func (o *observer) lastWords(ctx context.Context) {
-	pause(ctx, settle)
-	o.mu.Lock()
-	told := slices.Clone(o.told)
-	o.mu.Unlock()
-	for _, ev := range told {
-		if ev.Kind == Released && ev.Token == o.elected {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	defer o.nudge() // what else was heard is still to be looked at
+	for {
+		o.mu.Lock()
+		i := slices.IndexFunc(o.told, func(ev Event) bool { return ev.Kind == Released && ev.Token == o.elected })
+		var ev Event
+		if i >= 0 {
+			ev = o.told[i]
+		}
+		o.mu.Unlock()
+		if i >= 0 {
 			o.report(ctx, ev)
+			return
+		}
+		select {
+		case <-o.poke:
+		case <-limit.C:
+			return
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -164,7 +185,7 @@ func (o *observer) learn(ctx context.Context, t truth) time.Duration {
 		o.mu.Lock()
 		o.told = append(told, o.told...)
 		o.mu.Unlock()
-		return 8 * settle
+		return patience
 	}
 	for _, ev := range o.confirmed(told, st) {
 		if !o.report(ctx, ev) {
