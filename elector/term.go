@@ -61,6 +61,18 @@ func (t *Term) Valid() bool { return !t.ended.Load() && t.grant.Valid() }
 // the work: decisions use Valid or the context.
 func (t *Term) Deadline() time.Time { return t.grant.Deadline() }
 
+// Left is how much of the lease the work may still use unless the lease is
+// renewed before: zero from the deadline on, and once the term has ended. It
+// reads the clock that Valid reads, so a step of the wall clock does not change
+// it. No I/O, no allocation.
+func (t *Term) Left() time.Duration {
+	if t.ended.Load() {
+		return 0
+	}
+	left, _ := t.grant.Left()
+	return left
+}
+
 // Since is when the term began.
 func (t *Term) Since() time.Time { return t.since }
 
