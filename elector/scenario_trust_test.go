@@ -40,6 +40,74 @@ func TestIsLeaderReadsTheClockAtEveryCall(t *testing.T) {
 	})
 }
 
+// The rest of the lease counts on the clock that IsLeader reads: a step of the wall
+// clock gives nothing away, and takes nothing.
+func TestDeadlineIgnoresTheWallClock(t *testing.T) {
+	for name, step := range map[string]time.Duration{"an hour back": -time.Hour, "an hour ahead": time.Hour, "none": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				w := &lease.Warp{}
+				a := lying(t, c, w, "a", nil)
+				term := a.elected(3 * shortLease)
+				time.Sleep(shortLease / 8)
+				left := term.Left()
+				w.Wall.Add(int64(step))
+				if got := term.Left(); got != left || !term.Valid() {
+					t.Errorf("Left is %v (valid: %v), and was %v before the step", got, term.Valid(), left)
+				}
+				if got := time.Until(term.Deadline()); got != left {
+					t.Errorf("the deadline is in %v, want %v", got, left)
+				}
+				if at := term.Deadline(); !at.Equal(term.Deadline()) {
+					t.Errorf("the deadline moves without a renewal: %v, %v", at, term.Deadline())
+				}
+				c.nodes[0].set(down)
+				time.Sleep(left)
+				if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 || term.Valid() {
+					t.Errorf("at the deadline: %v and %v left, valid: %v", left, until, term.Valid())
+				}
+				end := term.Deadline()
+				time.Sleep(shortLease)
+				if at := term.Deadline(); !at.Equal(end) {
+					t.Errorf("the deadline of an ended term moved by %v", at.Sub(end))
+				}
+			})
+		})
+	}
+}
+
+// When no clock can tell how much time has passed, nothing is left.
+func TestDeadlineWithoutAClockIsNow(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &lease.Warp{}
+		w.NoBoot.Store(true)
+		term := lying(t, c, w, "a", nil).elected(3 * shortLease)
+		w.Wall.Add(-int64(time.Hour))
+		if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 {
+			t.Errorf("%v and %v left", left, until)
+		}
+	})
+}
+
+// A term that was ended early is over, whatever its lease still covers.
+func TestDeadlineOfAnEndedTerm(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			time.Sleep(shortLease / 2)
+			return nil
+		})
+		term := a.elected(3 * shortLease)
+		go a.Resign(context.Background())
+		<-term.Done()
+		end := time.Now()
+		time.Sleep(time.Second)
+		if left, at := term.Left(), term.Deadline(); left != 0 || !at.Equal(end) {
+			t.Errorf("%v left, and its deadline is %v after its end", left, at.Sub(end))
+		}
+	})
+}
+
 // An answer that was long under way gives nothing away.
 func TestDeadlineCountsFromTheRequest(t *testing.T) {
 	for _, n := range []int{1, 3} {

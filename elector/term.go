@@ -19,6 +19,7 @@ type Term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  atomic.Bool
+	at     time.Time // when it ended; set before ended
 	once   sync.Once
 	watch  *time.Timer
 
@@ -56,10 +57,17 @@ func (t *Term) Token() uint64 { return t.token }
 // does no I/O, allocates nothing and takes some 50 ns.
 func (t *Term) Valid() bool { return !t.ended.Load() && t.grant.Valid() }
 
-// Deadline is when the work must stop unless the lease is renewed before; it
-// moves with every renewal. A wall time, for people and for sizing a step of
-// the work: decisions use Valid or the context.
-func (t *Term) Deadline() time.Time { return t.grant.Deadline() }
+// Deadline is when the work must stop unless the lease is renewed before: now
+// plus Left. It moves with every renewal, and never again once the term has
+// ended. For people and for sizing a step of the work: decisions use Valid or
+// the context. time.Until(t.Deadline()) counts as Valid does, whatever happens
+// to the wall clock.
+func (t *Term) Deadline() time.Time {
+	if t.ended.Load() {
+		return t.at
+	}
+	return t.grant.Deadline()
+}
 
 // Left is how much of the lease the work may still use unless the lease is
 // renewed before: zero from the deadline on, and once the term has ended. It
@@ -143,6 +151,10 @@ func (t *Term) request() (Reason, error) {
 // false, whatever the clock says.
 func (t *Term) end(reason Reason, err error) {
 	t.once.Do(func() {
+		t.at = time.Now()
+		if d := t.grant.Deadline(); d.Before(t.at) {
+			t.at = d
+		}
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})

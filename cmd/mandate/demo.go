@@ -179,15 +179,13 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	unhang := s.hang(2)
 	defer unhang()
 	s.note("node 3 accepts connections and answers nothing, for %v", during)
-	renewals, deadline := 0, term.Deadline()
+	before, renewals := lead.who.elector.Stats().Renewals.Confirmed, uint64(0)
 	for end := time.Now().Add(during); time.Now().Before(end) && ctx.Err() == nil; pauseFor(ctx, 5*time.Millisecond) {
 		if !term.Valid() {
 			<-term.Done() // the reason comes by a timer
 			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
 		}
-		if d := term.Deadline(); d.After(deadline) {
-			renewals, deadline = renewals+1, d
-		}
+		renewals = lead.who.elector.Stats().Renewals.Confirmed - before
 	}
 	if renewals < 2 {
 		return "", "", fmt.Errorf("only %d renewals in %v", renewals, during)

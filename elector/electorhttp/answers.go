@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -38,7 +37,7 @@ func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
-		l.ValidFor = max(0, time.Until(term.Deadline()).Milliseconds())
+		l.ValidFor = term.Left().Milliseconds()
 	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate && !h.elector.Stats().LeaderUnknown {
 		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
 	}

@@ -110,7 +110,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	var leads, token, left float64 // of one moment
 	if t := c.elector.Term(); t != nil {
-		leads, token, left = 1, float64(t.Token()), max(0, time.Until(t.Deadline()).Seconds())
+		leads, token, left = 1, float64(t.Token()), t.Left().Seconds()
 	}
 	gauge(c.isLeader, leads)
 	gauge(c.token, token)

@@ -19,11 +19,13 @@ func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 
 // Warp lets a simulation bend the clocks of one candidate. Safe for concurrent
 // use. Gate, if set, is called before every reading: a gate that blocks pauses
-// everything that looks at the clock, as SIGSTOP does.
+// everything that looks at the clock, as SIGSTOP does. Granted, if set, gets each
+// lease that is counted by this clock, for a checker that knows the true time.
 type Warp struct {
 	Mono, Wall, Boot atomic.Int64 // nanoseconds added to each clock
 	NoBoot           atomic.Bool  // as on systems without CLOCK_BOOTTIME
 	Gate             func()
+	Granted          func(*Grant)
 }
 
 // Stamp is one reading of all clocks: the anchor that a lease counts from.

@@ -19,6 +19,9 @@ type Grant struct {
 func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 	g := &Grant{clock: c, timing: t}
 	g.anchor.Store(&sent)
+	if c.warp != nil && c.warp.Granted != nil {
+		c.warp.Granted(g)
+	}
 	return g
 }
 
@@ -57,8 +60,28 @@ func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
 }
 
-// Deadline and End as wall times, for people and logs; decisions use Valid.
-func (g *Grant) Deadline() time.Time { return g.anchor.Load().Time().Add(g.timing.Deadline()) }
+// Deadline is the time of the deadline for the work by the clock that Valid
+// reads: a step of the wall clock moves it along, and does not shorten or extend
+// what is left. Between two renewals it is one and the same time unless a clock
+// stepped. When the clocks can't tell, the lease counts as lost: it is now then.
+func (g *Grant) Deadline() time.Time {
+	sent := *g.anchor.Load()
+	elapsed, ok := g.clock.Since(sent)
+	now := time.Now()
+	if !ok {
+		return now
+	}
+	counted, anchored := now.Add(g.timing.Deadline()-elapsed), sent.t.Add(g.timing.Deadline())
+	if near(counted.Sub(anchored)) && near(counted.Round(0).Sub(anchored.Round(0))) {
+		return anchored
+	}
+	return counted
+}
 
-// End is the wall time at which the lease ends; see Deadline.
-func (g *Grant) End() time.Time { return g.anchor.Load().Time().Add(g.timing.End()) }
+// near tells whether two clocks agree, and the time between two readings aside.
+func near(d time.Duration) bool { return d <= 2*agreement && d >= -2*agreement }
+
+// TrueDeadline is the deadline on the machine's own clock, whatever a Warp makes
+// the candidate believe: for a simulation's checker, which is to notice that a
+// candidate's clocks stand still.
+func (g *Grant) TrueDeadline() time.Time { return g.anchor.Load().Time().Add(g.timing.Deadline()) }

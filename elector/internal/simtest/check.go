@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 // record is a term as the checker knows it. Its fields are under Sim.mu.
 type record struct {
 	proc      *proc
 	term      *elector.Term
+	grant     *lease.Grant // its lease
 	token     uint64
 	seq       uint64 // of the attempt that won it
 	mode      atomic.Int32
@@ -46,7 +48,7 @@ func (s *Sim) begin(p *proc, term *elector.Term) *record {
 		return nil
 	}
 	p.work.passed() // the start counts as the first success
-	r := &record{proc: p, term: term, token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
+	r := &record{proc: p, term: term, grant: p.granted.Load(), token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
 	if !s.quiet {
 		r.mode.Store(p.mode.Load())
 	}
@@ -109,7 +111,7 @@ func (s *Sim) told(r *record) {
 		r.reason = ended.Reason
 		s.ends[string(ended.Reason)]++
 	}
-	if late := time.Since(r.term.Deadline()); r.reason == elector.ReasonUnhealthy && late > s.slack() {
+	if late := time.Since(r.grant.TrueDeadline()); r.reason == elector.ReasonUnhealthy && late > s.slack() {
 		s.violate("%s: term %d ended as unhealthy %v after its deadline: it had expired", r.proc.name, r.token, late)
 	}
 	if r.proc.counts() && r.proc.e.Term() == r.term {
@@ -180,7 +182,7 @@ func (s *Sim) look() {
 			continue
 		}
 		open++
-		if late := now.Sub(r.term.Deadline()); late > s.slack() {
+		if late := now.Sub(r.grant.TrueDeadline()); late > s.slack() {
 			s.violate("%s: the work of term %d was not told to stop %v after its deadline", p.name, r.token, late)
 		}
 		if s.o.Mode != TokensOnly && p.e.IsLeader() {
@@ -249,7 +251,7 @@ func (s *Sim) timely(p *proc, token uint64) {
 		if r.proc != p || r.token != token {
 			continue
 		}
-		if late := time.Since(r.term.Deadline()); late > s.slack() {
+		if late := time.Since(r.grant.TrueDeadline()); late > s.slack() {
 			s.violate("%s sends a renewal of term %d %v after its deadline", p.name, token, late)
 		}
 		return

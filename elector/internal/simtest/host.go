@@ -35,18 +35,19 @@ func (s *Sim) newHost(id int, rate float64) *host {
 
 // proc is one life of a candidate: one process.
 type proc struct {
-	sim    *Sim
-	host   *host
-	name   string
-	e      *elector.Elector
-	warp   *lease.Warp
-	paused atomic.Pointer[chan struct{}] // set and cleared under Sim.mu
-	dead   atomic.Bool                   // its connections are cut for ever; it no longer counts
-	probe  *probe
-	work   *probe // the work's
-	mode   atomic.Int32
-	stop   context.CancelFunc
-	done   chan struct{} // closed when Run has returned for good
+	sim     *Sim
+	host    *host
+	name    string
+	e       *elector.Elector
+	warp    *lease.Warp
+	granted atomic.Pointer[lease.Grant]   // the newest lease: that of the running term
+	paused  atomic.Pointer[chan struct{}] // set and cleared under Sim.mu
+	dead    atomic.Bool                   // its connections are cut for ever; it no longer counts
+	probe   *probe
+	work    *probe // the work's
+	mode    atomic.Int32
+	stop    context.CancelFunc
+	done    chan struct{} // closed when Run has returned for good
 
 	// under Sim.mu
 	prefix    string // of its lock values
@@ -65,7 +66,7 @@ func (h *host) boot(name string) *proc {
 		name = fmt.Sprintf("c%d-%d", h.id, h.boots)
 	}
 	p := &proc{sim: s, host: h, name: name, done: make(chan struct{})}
-	p.warp = &lease.Warp{Gate: p.gate}
+	p.warp = &lease.Warp{Gate: p.gate, Granted: func(g *lease.Grant) { p.granted.Store(g) }}
 	if s.o.Mode == WallHints {
 		p.warp.Wall.Store(int64(s.share(110*time.Minute) - 55*time.Minute))
 	}
@@ -174,8 +175,8 @@ func (p *proc) resume(slept time.Duration) {
 		p.paused.Store(nil)
 		close(*ch)
 		p.resumed = time.Now()
-		if p.e.IsLeader() && p.running != nil && time.Now().After(p.running.term.Deadline().Add(s.slack())) {
-			s.violate("%s: IsLeader is true at once after a pause, %v after its deadline", p.name, time.Since(p.running.term.Deadline()))
+		if p.e.IsLeader() && p.running != nil && time.Now().After(p.running.grant.TrueDeadline().Add(s.slack())) {
+			s.violate("%s: IsLeader is true at once after a pause, %v after its deadline", p.name, time.Since(p.running.grant.TrueDeadline()))
 		}
 		s.overlap("resume of " + p.name)
 	}
