@@ -22,7 +22,7 @@ var luaFiles embed.FS
 var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	head, _ := luaFiles.ReadFile("internal/quorum/head.lua")
-	for _, name := range []string{"claim", "renew", "raise", "release", "read", "announce"} {
+	for _, name := range []string{"claim", "renew", "raise", "release", "announce"} {
 		body, err := luaFiles.ReadFile("internal/quorum/" + name + ".lua")
 		if err != nil {
 			panic(err)
@@ -52,12 +52,23 @@ func (c call) from(id string) bool {
 func (n *node) before(p *server.Peer, cmd string, args ...string) bool {
 	n.mu.Lock()
 	answer, hook, nested := n.answer, n.hook, n.own == p
-	switch cmd { // what our scripts, and only they, use
-	case "GET", "SET", "DEL", "PTTL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD":
+	var c call
+	switch cmd {
+	case "HELLO": // first on a connection; a script has none
+		if n.clients == nil {
+			n.clients = map[*server.Peer]bool{}
+		}
+		n.clients[p] = true
+		n.asked++
+	case "PTTL": // of the lock: once in the pipeline that reads an election
+		if n.clients[p] && strings.HasSuffix(args[0], ":lock") {
+			n.asked++
+			n.calls = append(n.calls, call{script: "read", at: time.Now()})
+		}
+	case "GET", "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // what else only our scripts use
 	default:
 		n.asked++
 	}
-	var c call
 	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
 		c = call{script: scriptNames()[args[0]], args: args[1:], at: time.Now()}
 		if answer == "" {

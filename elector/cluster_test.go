@@ -61,7 +61,8 @@ type node struct {
 	asked   int    // requests of any kind, without what scripts do
 	answer  string // an error that stands for every answer
 	hook    func(call, *server.Peer) (handled bool)
-	own     *server.Peer // of a call that runs behind a hook's back
+	own     *server.Peer          // of a call that runs behind a hook's back
+	clients map[*server.Peer]bool // connections, which scripts are not
 }
 
 // bubble runs f on n nodes in a bubble of its own.

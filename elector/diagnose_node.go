@@ -88,6 +88,9 @@ const grant = "grant the rights that docs/redis.md lists"
 
 func (d *diagnosis) rights(f *quorum.Facts) {
 	switch {
+	case f.LooksOnly:
+		d.add(f.Node, "rights", Unknown, "for the rights of the candidates run it as their Redis user",
+			"this Redis user may look at elections, and can't take part in one")
 	case f.EvalErr != nil:
 		d.add(f.Node, "rights", Fail, remedy(words(f.EvalErr)), "scripts can't be run: %s", words(f.EvalErr))
 	case len(f.Refused) > 0:
@@ -122,6 +125,8 @@ func remedy(refusal string) string {
 
 func (d *diagnosis) messages(f *quorum.Facts) {
 	switch {
+	case f.LooksOnly && quorum.Denied(f.HearErr):
+		d.add(f.Node, "messages", Unknown, "", "this Redis user may not publish, or not subscribe")
 	case f.HearErr != nil:
 		d.add(f.Node, "messages", Warn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
 			"nothing is heard on the channels: %s", words(f.HearErr))

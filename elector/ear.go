@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -49,9 +48,9 @@ const mostAnswers = 10_000
 
 func (e *ear) close() { e.stop() }
 
-// await waits until we listen to all nodes, at most for the limit. The error says
-// why we never hear anything: every node refuses.
-func (e *ear) await(ctx context.Context, limit time.Duration) error {
+// await waits until we listen to all nodes, at most for the limit. The errors, by
+// node, say why we never hear anything: every node refuses.
+func (e *ear) await(ctx context.Context, limit time.Duration) []error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -70,7 +69,7 @@ func (e *ear) await(ctx context.Context, limit time.Duration) error {
 		}
 		refused = append(refused, e.nodes[i])
 	}
-	return errors.Join(refused...)
+	return refused
 }
 
 func (e *ear) take() []quorum.Signal {

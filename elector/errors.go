@@ -17,7 +17,15 @@ var (
 	ErrNoLeader = errors.New("elector: no leader")
 	// ErrUnreachable: no majority of the Redis nodes answered.
 	ErrUnreachable = errors.New("elector: no majority of the Redis nodes answered")
+	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
+	// No majority gave an answer that counts, so it is ErrUnreachable too.
+	ErrDenied = errors.New("elector: the Redis user lacks a right")
 )
+
+type deniedError struct{ err error }
+
+func (e *deniedError) Error() string   { return ErrDenied.Error() + ": " + e.err.Error() }
+func (e *deniedError) Unwrap() []error { return []error{ErrDenied, ErrUnreachable, e.err} }
 
 // Reason is why a term ended.
 type Reason string

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // ReasonVanished is how the history calls the end of a term that nobody
@@ -22,7 +20,7 @@ type TermRecord struct {
 	Candidate string    `json:"candidate"`
 	Advertise string    `json:"advertise,omitempty"`
 	From      time.Time `json:"from,omitzero"`  // zero: trimmed from the history
-	Until     time.Time `json:"until,omitzero"` // zero: it still leads, or it vanished
+	Until     time.Time `json:"until,omitzero"` // zero: it still leads, it vanished, or that is not known
 	Current   bool      `json:"current"`        // it still leads
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
@@ -41,18 +39,23 @@ const mostRecords = 500
 // History tells the last n terms of an election (at most 500), newest first,
 // merged from all nodes; it waits for each of them at most 1.5 s (or until ctx
 // ends). An empty prefix means "mandate". The error is ErrUnreachable, with each
-// node's trouble, when no majority told its history; what the others told is
-// returned with it.
+// node's trouble, when no majority told its history, or who leads; what the others
+// told is returned with it. While it is not known who leads, the newest term of
+// which no end was reported is neither Current nor vanished: it has no Reason.
 func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([]TermRecord, error) {
 	n = min(max(n, 1), mostRecords)
-	st, err := q.Status(ctx, prefix, election)
-	if err != nil && !errors.Is(err, ErrUnreachable) {
+	s, err := q.steering(prefix, election)
+	if err != nil {
 		return nil, err
 	}
+	st, lookErr := q.look(ctx, s.keys, election)
 	// One term more than asked for, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
-	told, errs := q.nodes.Recall(ctx, quorum.KeysOf(cmp.Or(prefix, defaultPrefix), election), int64(2*n+2), statusTimeout)
+	told, errs := q.nodes.Recall(ctx, s.keys, int64(2*n+2), statusTimeout)
 	records := recordsOf(eventsOf(told, st), st.Leader, time.Now())
+	if lookErr != nil && len(records) > 0 && records[0].Reason == ReasonVanished {
+		records[0].Reason = "" // it may be the sitting leader's
+	}
 	if len(records) > n {
 		records = records[:n]
 	}
@@ -63,9 +66,9 @@ func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([
 		}
 	}
 	if answers < q.nodes.Majority() {
-		return records, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+		return records, q.noMajority(errs)
 	}
-	return records, nil
+	return records, lookErr
 }
 
 const defaultPrefix = "mandate"
@@ -165,7 +168,7 @@ func (q *Quorum) Elections(ctx context.Context, prefix string) ([]string, error)
 		}
 	}
 	if answers < q.nodes.Majority() && len(names) == 0 {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, q.noMajority(errs)
 	}
 	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
 }

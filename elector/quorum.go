@@ -151,7 +151,8 @@ type Leader struct {
 // NodeStatus is what one node says.
 type NodeStatus struct {
 	Node      string        `json:"node"`
-	Reachable bool          `json:"reachable"`
+	Reachable bool          `json:"reachable"`        // it told what it knows
+	Denied    bool          `json:"denied,omitempty"` // it refused to, for want of a right
 	Error     string        `json:"error,omitempty"`
 	Holder    string        `json:"holder,omitempty"` // the candidate that holds this node's lock
 	Left      time.Duration `json:"lease_left_ns,omitempty"`
@@ -168,8 +169,9 @@ const statusTimeout = 1500 * time.Millisecond
 // four times as long as that took, at least 250 ms: a node that hangs is then
 // reported as unreachable. When the term began is looked up after that, for at
 // most 0.5 s. An empty prefix means "mandate". The error is
-// ErrUnreachable, with each node's trouble, when no majority answered; the
-// Status is then as complete as it can be.
+// ErrUnreachable, with each node's trouble, when no majority answered (and
+// ErrDenied, when what they lack is a right); the Status is then as complete as it
+// can be. The rights to read suffice.
 func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, error) {
 	s, err := q.steering(prefix, election)
 	if err != nil {
@@ -189,9 +191,25 @@ func (q *Quorum) look(ctx context.Context, keys quorum.Keys, election string) (S
 	views := q.nodes.Read(ctx, keys, statusTimeout)
 	st, troubles := summarize(election, views, q.nodes.Majority())
 	if len(views)-len(troubles) < q.nodes.Majority() {
-		return st, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(troubles...))
+		return st, q.noMajority(troubles)
 	}
 	return st, nil
+}
+
+// noMajority is the error of a request that no majority of the nodes has met: what
+// those that failed said. Nodes that refuse it for want of a right are not away, and
+// no restart helps.
+func (q *Quorum) noMajority(errs []error) error {
+	denied := 0
+	for _, err := range errs {
+		if quorum.Denied(err) {
+			denied++
+		}
+	}
+	if len(errs) == 0 || q.nodes.Len()-denied >= q.nodes.Majority() {
+		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+	}
+	return &deniedError{errors.Join(errs...)}
 }
 
 // since looks the term's begin up in the history.
@@ -218,7 +236,7 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, Left: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
-			n.Error = v.Err.Error()
+			n.Error, n.Denied = v.Err.Error(), quorum.Denied(v.Err)
 			troubles = append(troubles, v.Err)
 		}
 		if v.Holder != "" {

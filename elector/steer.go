@@ -113,7 +113,7 @@ func (s *steering) enough(errs []error) error {
 	case failed == 0:
 		return nil
 	case len(errs)-failed < s.q.nodes.Majority():
-		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+		return s.q.noMajority(errs)
 	default:
 		return fmt.Errorf("elector: not on all nodes, but on a majority: %w", errors.Join(errs...))
 	}
@@ -130,13 +130,13 @@ func (s *steering) ask(ctx context.Context, q question, linger time.Duration, en
 	q.Nonce = rand.Text()
 	e := newEar(s.q.nodes, s.keys.Reply(q.Nonce))
 	defer e.close()
-	if err := e.await(ctx, joinTimeout); err != nil { // asked in vain, and perhaps obeyed unheard
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	if refused := e.await(ctx, joinTimeout); refused != nil { // asked in vain, and perhaps obeyed unheard
+		return s.q.noMajority(refused)
 	}
 	errs := s.tell(ctx, q)
 	failed := len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil }))
 	if len(errs)-failed < s.q.nodes.Majority() {
-		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+		return s.q.noMajority(errs)
 	}
 	timeout := time.NewTimer(askTimeout)
 	defer timeout.Stop()

@@ -20,7 +20,9 @@ func (a *app) candidatesCommand() *cobra.Command {
 		Short: "Call the roll: who takes part, in what role and health",
 		Long: `Ask all candidates of the election NAME who they are, and show what they answer:
 the leader first. It waits until all have answered, at most three seconds; one
-that hangs, or is cut off from Redis, is missing.
+that hangs, or is cut off from Redis, is missing. To ask, the Redis user needs
+the right to publish, as the operator of docs/redis.md has it: its reader can't
+call the roll.
 
 Exit codes
   0  somebody takes part

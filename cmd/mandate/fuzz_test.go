@@ -267,7 +267,7 @@ func FuzzTerminal(f *testing.F) {
 		all := []elector.Candidate{
 			{ID: word, Role: words, Advertise: word, Host: words, Version: word, Detail: words, Running: d}, {ID: words, Role: word, Healthy: true},
 		}
-		v := &liveView{paper: newPaper(&out), election: "e", roll: all}
+		v := &liveView{paper: newPaper(&out), election: "e", roll: rollCall{all: all}}
 		var shown []string
 		for _, kind := range []elector.Kind{elector.Elected, elector.Released, elector.Vacant, elector.Skipped, elector.Stopping, elector.Kind(word)} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}

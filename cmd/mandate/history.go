@@ -24,8 +24,9 @@ func (a *app) historyCommand() *cobra.Command {
 until when, why it ended, and how long it took until the next one led. It is
 what the leaders reported to Redis, by their own clocks: one that was paused
 reports its end when it wakes up, maybe after the next one was elected, and NEXT
-AFTER is below zero then. "vanished" is a leader that was never heard of again.
-It writes nothing, and answers within 4 s.
+AFTER is below zero then. "vanished" is a leader that was never heard of again;
+"?" may lead still: Redis did not tell who does. It writes nothing, and answers
+within 4 s.
 
 Exit codes
   0  there is a history
@@ -95,8 +96,11 @@ func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
 		if !t.From.IsZero() {
 			from = t.From.Local().Format("01-02 15:04:05")
 		}
-		if t.Current {
+		switch {
+		case t.Current:
 			end = "leads"
+		case end == "":
+			end = "?"
 		}
 		l := line(fmt.Sprint(t.Token), t.Candidate, from, lasted, end, gap)
 		switch {

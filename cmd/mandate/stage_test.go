@@ -69,6 +69,11 @@ func setupStage(env *testscript.Env) error {
 	env.Setenv("PORT", strconv.Itoa(v.port))
 	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+strconv.Itoa(v.port))
 	env.Setenv("LEADER", "")
+	acl, err := filepath.Abs("../../docs/redis.acl")
+	if err != nil {
+		return err
+	}
+	env.Setenv("ACL", acl)
 	env.Defer(func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()

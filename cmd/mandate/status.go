@@ -44,6 +44,9 @@ Exit codes
 				return perr
 			}
 			switch {
+			case errors.Is(err, elector.ErrDenied):
+				return &exitError{code: exitUnreachable, err: errors.New(
+					"the Redis user lacks the rights to look, so it can't be told who leads (docs/redis.md: mandate-reader)")}
 			case errors.Is(err, elector.ErrUnreachable):
 				return &exitError{code: exitUnreachable, err: fmt.Errorf(
 					"no majority of the Redis nodes answered, so nobody can tell who leads (%d needed)", len(st.Nodes)/2+1)}
@@ -146,7 +149,7 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 	for _, n := range nodes {
 		switch {
 		case !n.Reachable:
-			line(n.Node, "down", "", "", "")
+			line(n.Node, nodeState(n), "", "", "")
 			b.WriteString(wrap(strings.TrimPrefix(n.Error, n.Node+": "), "    "))
 		case n.Abstains > 0:
 			line(n.Node, "abstains", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
@@ -155,6 +158,14 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 			line(n.Node, "ok", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
 		}
 	}
+}
+
+// nodeState is one word about a node that did not tell anything.
+func nodeState(n elector.NodeStatus) string {
+	if n.Denied {
+		return "denied"
+	}
+	return "down"
 }
 
 // cut shortens in the middle: both ends of an address or a host name matter.

@@ -96,6 +96,9 @@ func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 			return
 		}
 		switch {
+		case errors.Is(err, elector.ErrDenied) && was == "":
+			a.log.Warn("changes can't be seen: the redis user lacks the right to read", "error", err)
+			was = "denied"
 		case errors.Is(err, elector.ErrUnreachable) && was == "":
 			a.log.Warn("changes can't be seen: no majority of the redis nodes answers", "error", err)
 			was = "unreachable"

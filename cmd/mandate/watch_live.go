@@ -47,7 +47,7 @@ type liveView struct {
 	lease  time.Duration // the longest that was seen left of this leader's: the whole bar
 	token  uint64        // of that leader
 	events []elector.Event
-	roll   []elector.Candidate // the last one that was called
+	roll   rollCall // the last one
 }
 
 // askIn is when to ask again: a short lease would run out on the screen before
@@ -57,6 +57,12 @@ func askIn(st elector.Status) time.Duration {
 		return askEvery
 	}
 	return min(askEvery, max(drawEvery, st.Leader.Left/3))
+}
+
+// rollCall is who answered; denied: this Redis user may not ask.
+type rollCall struct {
+	all    []elector.Candidate
+	denied bool
 }
 
 type answer struct {
@@ -88,14 +94,18 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 			pauseFor(ctx, askIn(st))
 		}
 	}()
-	rolls, changed := make(chan []elector.Candidate), make(chan struct{}, 1)
+	rolls, changed := make(chan rollCall), make(chan struct{}, 1)
 	go func() {
 		defer close(rolls)
 		for ctx.Err() == nil {
-			all, _ := e.Candidates(ctx) // what is wrong with Redis is shown already
+			all, err := e.Candidates(ctx) // what is wrong with Redis is shown already
+			called := rollCall{all, errors.Is(err, elector.ErrDenied)}
 			select {
-			case rolls <- all:
+			case rolls <- called:
 			case <-ctx.Done():
+			}
+			if called.denied { // each refusal disturbs the subscription to the events
+				<-ctx.Done()
 			}
 			select {
 			case <-time.After(callEvery):
@@ -131,11 +141,11 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 				default:
 				}
 			}
-		case all, ok := <-rolls:
+		case called, ok := <-rolls:
 			if !ok {
 				return nil
 			}
-			v.roll = all
+			v.roll = called
 		case <-tick.C:
 		}
 		width, height, err := term.GetSize(int(f.Fd()))
@@ -213,6 +223,8 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 	switch {
 	case v.at.IsZero():
 		add(p.dim, "leader    asking Redis")
+	case errors.Is(v.err, elector.ErrDenied):
+		add(red, "leader    unknown: the Redis user lacks the right to read")
 	case errors.Is(v.err, elector.ErrUnreachable):
 		add(red, "leader    unknown: no majority of the Redis nodes answers")
 	case l == nil:
@@ -235,7 +247,7 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 	for _, n := range v.st.Nodes {
 		switch {
 		case !n.Reachable:
-			add(red, "node      %-24s down: %s", cut(n.Node, nodeWidth), strings.TrimPrefix(n.Error, n.Node+": "))
+			add(red, "node      %-24s %s: %s", cut(n.Node, nodeWidth), nodeState(n), strings.TrimPrefix(n.Error, n.Node+": "))
 		case n.Abstains > 0:
 			add(nil, "node      %-24s does not vote for another %s", cut(n.Node, nodeWidth), brief(n.Abstains))
 		default:

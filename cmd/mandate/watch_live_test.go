@@ -30,7 +30,7 @@ func busyView() *liveView {
 		v.heard(elector.Event{Kind: elector.Unhealthy, Candidate: fmt.Sprint("c", i), Detail: strings.Repeat("x", 200), Time: liveNow})
 	}
 	for i := range 12 {
-		v.roll = append(v.roll, elector.Candidate{ID: fmt.Sprint("follower", i), Role: "following", Healthy: i > 0, Detail: strings.Repeat("why\n", 40)})
+		v.roll.all = append(v.roll.all, elector.Candidate{ID: fmt.Sprint("follower", i), Role: "following", Healthy: i > 0, Detail: strings.Repeat("why\n", 40)})
 	}
 	v.asked(answer{st: elector.Status{
 		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, Left: 10 * time.Second},
@@ -101,7 +101,7 @@ func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
 		return answer{st: elector.Status{Leader: &elector.Leader{Candidate: who, Token: token, Left: time.Second}}}
 	}
 	v.asked(leads("a", 1), liveNow)
-	v.roll = []elector.Candidate{{ID: "a", Role: "leading", Token: 1, Healthy: true}, {ID: "b", Role: "following", Healthy: true}}
+	v.roll.all = []elector.Candidate{{ID: "a", Role: "leading", Token: 1, Healthy: true}, {ID: "b", Role: "following", Healthy: true}}
 	if v.asked(leads("a", 1), liveNow) || !v.asked(leads("b", 2), liveNow) {
 		t.Error("the roll must be called when another one leads, and only then")
 	}

@@ -7,13 +7,16 @@ const mostCandidates = 8
 
 // candidates are those beside the leader.
 func (v *liveView) candidates(width int) []string {
+	if v.roll.denied {
+		return []string{v.paper.dim(cutEnd("candidate not shown: the Redis user may not call the roll (docs/redis.md)", width))}
+	}
 	var lines []string
-	for _, c := range v.roll {
+	for _, c := range v.roll.all {
 		if v.st.Leader != nil && c.ID == v.st.Leader.Candidate {
 			continue
 		}
 		if len(lines) == mostCandidates {
-			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll), v.election), width)))
+			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll.all), v.election), width)))
 			break
 		}
 		if c.Role == "leading" { // when the roll was called; now another one does, or nobody

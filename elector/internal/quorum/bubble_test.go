@@ -92,14 +92,14 @@ type booth struct {
 }
 
 // voter comes with connections of its own.
-func (p *polls) voter(id string) *booth {
+func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 	p.t.Helper()
 	b := &booth{t: p.t}
 	var clients []redis.UniversalClient
 	for i, m := range p.redis {
 		l := &line{}
 		b.lines = append(b.lines, l)
-		clients = append(clients, redis.NewClient(&redis.Options{
+		o := &redis.Options{
 			Addr: fmt.Sprintf("127.0.0.1:%d", 7001+i),
 			Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				select {
@@ -113,7 +113,11 @@ func (p *polls) voter(id string) *booth {
 				c, err := m.Dial()
 				return lineConn{c, l}, err
 			},
-		}))
+		}
+		for _, f := range change {
+			f(o)
+		}
+		clients = append(clients, redis.NewClient(o))
 	}
 	ns, err := Open(clients)
 	if err != nil {

@@ -235,6 +235,7 @@ func (h *hub) lost(err error) {
 	}
 	h.mu.Unlock()
 	for ch, ears := range all {
+		err := needs(err, "+subscribe &"+ch)
 		for _, l := range ears {
 			l.hear(Signal{Kind: Deaf, Channel: ch, Err: err})
 		}

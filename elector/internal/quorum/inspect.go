@@ -36,8 +36,9 @@ type Facts struct {
 	Conf    map[string]string // the settings that matter here
 	ConfErr error
 
-	Refused []string // commands, each with why
-	EvalErr error
+	Refused   []string // commands, each with why
+	EvalErr   error
+	LooksOnly bool // the user may read elections, and neither run scripts nor write
 
 	Heard   time.Duration // from publishing to hearing it
 	HearErr error
@@ -96,6 +97,10 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 	f.Conf, f.ConfErr = conf(ctx, one)
 	check := strings.TrimSuffix(k.Lock, "lock") + "check" // in the slot of the election, and within its rights
 	f.Refused, f.EvalErr = rightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
+	if Denied(f.EvalErr) {
+		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check, "0", time.Second).Err()
+		f.LooksOnly = errors.Is(read, redis.Nil) && Denied(write)
+	}
 	f.hear(ctx, rdb, check)
 }
 
@@ -105,7 +110,8 @@ func (f *Facts) measure(ctx context.Context, c redis.UniversalClient) {
 	var took []time.Duration
 	for range pings {
 		sent := time.Now()
-		if f.Ping = ping(ctx, c); f.Ping != nil {
+		if err := ping(ctx, c); err != nil && !Denied(err) { // a refusal comes as fast as a pong
+			f.Ping = err
 			return
 		}
 		took = append(took, time.Since(sent))

@@ -17,8 +17,6 @@ var (
 	raiseLua string
 	//go:embed release.lua
 	releaseLua string
-	//go:embed read.lua
-	readLua string
 	//go:embed announce.lua
 	announceLua string
 
@@ -26,6 +24,5 @@ var (
 	renewScript    = redis.NewScript(headLua + renewLua)
 	raiseScript    = redis.NewScript(headLua + raiseLua)
 	releaseScript  = redis.NewScript(headLua + releaseLua)
-	readScript     = redis.NewScript(headLua + readLua)
 	announceScript = redis.NewScript(announceLua)
 )

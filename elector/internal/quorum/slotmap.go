@@ -20,17 +20,28 @@ type slotMap struct{ c *redis.ClusterClient }
 func (m slotMap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		var answer redis.Error
-		if err != nil && (!errors.As(err, &answer) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
-			m.c.ReloadState(ctx)
+		m.learn(ctx, err)
+		return err
+	}
+}
+
+// ProcessPipelineHook does the same for a pipeline.
+func (m slotMap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		m.learn(ctx, err) // that no connection could be made is no command's error
+		for _, cmd := range cmds {
+			m.learn(ctx, cmd.Err())
 		}
 		return err
 	}
 }
 
-// ProcessPipelineHook changes nothing: an election sends no pipelines.
-func (slotMap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (m slotMap) learn(ctx context.Context, err error) {
+	var answer redis.Error
+	if err != nil && (!errors.As(err, &answer) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)) {
+		m.c.ReloadState(ctx)
+	}
 }
 
 // DialHook changes nothing.

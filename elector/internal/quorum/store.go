@@ -28,7 +28,7 @@ func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ct
 // Publish tells a channel of every node, and waits for each at most for the limit.
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return c.Publish(ctx, channel, payload).Err()
+		return needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
 	})
 }
 
@@ -36,20 +36,20 @@ func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, li
 func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return ns.nodeError(node, ns.list[node].rdb.Publish(ctx, channel, payload).Err())
+	return ns.nodeError(node, needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
 }
 
 // Pause makes every node refuse claims, for d, or until Resume when d is 0.
 func (ns *Nodes) Pause(ctx context.Context, k Keys, note string, d, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return c.Set(ctx, k.Pause, note, d).Err()
+		return needs(c.Set(ctx, k.Pause, note, d).Err(), "+set ~"+k.Pause)
 	})
 }
 
 // Resume ends a pause.
 func (ns *Nodes) Resume(ctx context.Context, k Keys, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return c.Del(ctx, k.Pause).Err()
+		return needs(c.Del(ctx, k.Pause).Err(), "+del ~"+k.Pause)
 	})
 }
 

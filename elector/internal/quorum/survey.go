@@ -62,7 +62,7 @@ func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]string, error
 			entries = append(entries, s)
 		}
 	}
-	return entries, err
+	return entries, needs(err, "+xrevrange %R~"+k.History)
 }
 
 // scanCount is how many keys Redis looks at per request: enough to get through
@@ -110,11 +110,8 @@ func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
 	var cursor uint64
 	for {
 		keys, next, err := c.Scan(ctx, cursor, match, scanCount).Result()
-		if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
-			return fmt.Errorf("listing elections needs +scan: %w", err)
-		}
 		if err != nil {
-			return err
+			return needs(err, "+scan")
 		}
 		if full := s.note(keys); full {
 			return fmt.Errorf("there are more than %d elections", s.most)

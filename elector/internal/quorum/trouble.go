@@ -54,6 +54,18 @@ var remedies = []struct{ prefix, advice string }{
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
+// Denied tells whether a Redis refused a request for want of a right.
+func Denied(err error) bool { return Advice(err) == lacksRight }
+
+// needs names the right that a request lacked, in the words of an ACL: the server
+// names the command at most.
+func needs(err error, rights string) error {
+	if !Denied(err) {
+		return err
+	}
+	return fmt.Errorf("needs %s: %w", rights, err)
+}
+
 // Advice is what to do about err; empty when it is not known.
 func Advice(err error) string {
 	if err == nil {

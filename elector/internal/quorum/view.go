@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"strconv"
 	"time"
 )
 
@@ -30,7 +29,7 @@ const readPatience = 250 * time.Millisecond
 // the limit. Once a majority agrees on holder and pause, so that no other answer
 // can change who leads, the others get a short patience only: one hung node would
 // make the answer old. What is left of anything is as of the return. It writes
-// nothing and stands in no lane.
+// nothing, needs no right to, and stands in no lane.
 func (ns *Nodes) Read(ctx context.Context, k Keys, limit time.Duration) []View {
 	return ns.read(ctx, k, limit, readPatience)
 }
@@ -52,9 +51,9 @@ func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration)
 	for i, n := range ns.list {
 		seen[i] = sighting{View: View{Node: n.Name, Err: ns.nodeError(i, context.DeadlineExceeded)}, node: i}
 		go func() {
-			v, err := readScript.Run(ctx, n.rdb, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next}).Slice()
-			s := sighting{View: parseView(v, err), node: i, at: time.Now()}
-			s.Node, s.RTT, s.Err = n.Name, time.Since(sent), ns.nodeError(i, s.Err)
+			v, err := n.snapshot(ctx, k)
+			s := sighting{View: v, node: i, at: time.Now()}
+			s.Node, s.RTT, s.Err = n.Name, time.Since(sent), ns.nodeError(i, err)
 			answers <- s
 		}()
 	}
@@ -119,20 +118,4 @@ func (s sighting) now(sent time.Time) View {
 		v.PauseLeft = max(time.Millisecond, v.PauseLeft-age)
 	}
 	return v
-}
-
-func parseView(v []any, err error) View {
-	if err != nil {
-		return View{Err: err}
-	}
-	if len(v) < 7 {
-		return View{Err: unexpected(v)}
-	}
-	str := func(i int) string { s, _ := v[i].(string); return s }
-	ms := func(i int) time.Duration { return max(0, millis(v[i])) }
-	view := View{Holder: str(0), Left: ms(1), Newcomer: ms(3), Paused: str(4) != "", Pause: str(4), PauseLeft: ms(5), Next: str(6)}
-	if f, err := strconv.ParseUint(str(2), 10, 64); err == nil {
-		view.Fence, view.Known = f, true
-	}
-	return view
 }

@@ -21,29 +21,51 @@ import (
 // shippedACL is the file that docs/redis.md tells users to take.
 const shippedACL = "../../../docs/redis.acl"
 
-// rights are what the shipped file gives, as words.
-func rights(t *testing.T) []string {
+// The users of the shipped file.
+const (
+	candidates = "mandate"
+	operator   = "mandate-operator"
+	reader     = "mandate-reader"
+)
+
+// shipped are the rights that the shipped file gives to a user, as words.
+func shipped(t *testing.T, user string) []string {
 	t.Helper()
 	b, err := os.ReadFile(shippedACL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Fields(string(b))
-	if len(words) < 5 || strings.Join(words[:4], " ") != "user mandate on >change-me" {
-		t.Fatalf("%s does not start as the documentation says: %q", shippedACL, b)
+	for line := range strings.Lines(string(b)) {
+		if rights, ok := strings.CutPrefix(line, "user "+user+" on >change-me "); ok {
+			return strings.Fields(rights)
+		}
 	}
-	return words[4:]
+	t.Fatalf("%s has no line for %s as the documentation says: %q", shippedACL, user, b)
+	return nil
 }
 
-// guarded runs a server whose user "mandate" has the given rights.
-func guarded(t *testing.T, rights []string) *servertest.Server {
+// guarded runs a server with the shipped users, one of which has other rights.
+func guarded(t *testing.T, user string, rights []string) *servertest.Server {
 	t.Helper()
+	var lines strings.Builder
+	for _, u := range []string{candidates, operator, reader} {
+		has := shipped(t, u)
+		if u == user {
+			has = rights
+		}
+		lines.WriteString("user " + u + " on >change-me " + strings.Join(has, " ") + "\n")
+	}
 	file := filepath.Join(t.TempDir(), "redis.acl")
-	line := "user mandate on >change-me " + strings.Join(rights, " ") + "\n"
-	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return servertest.Redis(t, "--aclfile", file)
+}
+
+// as is a quorum of that server, for a user.
+func as(t *testing.T, user string, s *servertest.Server) *elector.Quorum {
+	t.Helper()
+	return open(t, "redis://"+user+":change-me@"+s.Addr())
 }
 
 // season is all that an election does with Redis: a first election, a follower,
@@ -52,16 +74,15 @@ func guarded(t *testing.T, rights []string) *servertest.Server {
 func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	t.Helper()
 	complain := func(what string) { complaints = append(complaints, what) }
-	url := "redis://mandate:change-me@" + s.Addr()
 	el := newElectorate(t)
-	a := el.join("a", open(t, url))
+	a := el.join("a", as(t, candidates, s))
 	if err := a.leadsOrEnds(el.lease + slack); err != nil {
 		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "docs/redis.md") {
 			complain("no advice: " + err.Error())
 		}
 		return append(complaints, "no election")
 	}
-	b := el.join("b", open(t, url))
+	b := el.join("b", as(t, candidates, s))
 	seen := make(chan elector.Event, 100)
 	events := b.Observe(t.Context())
 	go func() {
@@ -121,16 +142,16 @@ func hears(ch <-chan elector.Event, within time.Duration, is func(elector.Event)
 	}
 }
 
-// denied is what the server refused to the user, by its own log: commands, keys
+// denied is what the server refused to a user, by its own log: commands, keys
 // and channels.
-func denied(t *testing.T, s *servertest.Server) (objects []string) {
+func denied(t *testing.T, s *servertest.Server, user string) (objects []string) {
 	t.Helper()
 	log, err := s.Client(t).ACLLog(context.Background(), 100).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range log {
-		if e.Username == "mandate" {
+		if e.Username == user {
 			objects = append(objects, e.Object)
 		}
 	}
@@ -140,24 +161,27 @@ func denied(t *testing.T, s *servertest.Server) (objects []string) {
 // What the documentation shows is what is shipped.
 func TestRealACLIsTheDocumentedOne(t *testing.T) {
 	t.Parallel()
-	line := strings.Join(append([]string{"user mandate on >change-me"}, rights(t)...), " ")
+	file, err := os.ReadFile(shippedACL)
+	if err != nil {
+		t.Fatal(err)
+	}
 	doc, err := os.ReadFile(filepath.Join(filepath.Dir(shippedACL), "redis.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(doc), "\n"+line+"\n") {
-		t.Errorf("docs/redis.md does not show the line of docs/redis.acl:\n%s", line)
+	if !strings.Contains(string(doc), "\n```\n"+string(file)+"```\n") {
+		t.Errorf("docs/redis.md does not show docs/redis.acl:\n%s", file)
 	}
 }
 
 // The shipped file is enough: nothing fails, nothing is refused.
 func TestRealACLIsEnough(t *testing.T) {
 	t.Parallel()
-	s := guarded(t, rights(t))
+	s := guarded(t, candidates, shipped(t, candidates))
 	if all := season(t, s); len(all) > 0 {
 		t.Errorf("with the shipped rights: %q", all)
 	}
-	if all := denied(t, s); len(all) > 0 {
+	if all := denied(t, s, candidates); len(all) > 0 {
 		t.Errorf("the server refused %q", all)
 	}
 }
@@ -178,17 +202,17 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 		"+unsubscribe":   nil, // the refusal costs the connection, and maybe a message
 		"+ping":          nil, // the sign of life after half a minute of silence, as +unsubscribe
 	}
-	all := rights(t)
+	all := shipped(t, candidates)
 	for i, right := range all {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			s := guarded(t, slices.Concat(all[:i], all[i+1:]))
+			s := guarded(t, candidates, slices.Concat(all[:i], all[i+1:]))
 			got := season(t, s)
 			switch right {
 			case "+unsubscribe":
 				got = slices.DeleteFunc(got, func(s string) bool { return s == "no word of the end" })
 			case "+ping": // half a minute is too long for a test
-				signOfLife(t, s)
+				signOfLife(t, s, candidates)
 			}
 			want, works := worse[right]
 			if !works {
@@ -197,7 +221,7 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("without %s: %q, want %q", right, got, want)
 			}
-			if refused := denied(t, s); len(refused) == 0 {
+			if refused := denied(t, s, candidates); len(refused) == 0 {
 				t.Errorf("nothing was refused without %s: it is not needed", right)
 			}
 		})
@@ -205,9 +229,9 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 }
 
 // signOfLife sends on a subscription what a silent one is sent.
-func signOfLife(t *testing.T, s *servertest.Server) {
+func signOfLife(t *testing.T, s *servertest.Server, user string) {
 	t.Helper()
-	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "mandate", "change-me" })
+	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "change-me" })
 	ps := c.Subscribe(t.Context(), "mandate:{orders}:events")
 	defer ps.Close()
 	if err := ps.Ping(t.Context()); err != nil {

@@ -95,7 +95,7 @@ func clustered(t *testing.T) (c *servertest.Cluster, el *electorate, term *elect
 	el = newElectorate(t)
 	el.forgives = true // not across a failover: see README
 	user := []any{"ACL", "SETUSER", "mandate", "on", ">change-me", "+cluster|slots", "+command"}
-	for _, right := range rights(t) {
+	for _, right := range shipped(t, candidates) {
 		user = append(user, right)
 	}
 	for _, s := range c.Servers {
@@ -104,7 +104,7 @@ func clustered(t *testing.T) (c *servertest.Cluster, el *electorate, term *elect
 	t.Cleanup(func() {
 		for _, s := range c.Servers {
 			if s.Up() {
-				if all := denied(t, s); len(all) > 0 {
+				if all := denied(t, s, candidates); len(all) > 0 {
 					t.Errorf("%s refused %q", s.Addr(), all)
 				}
 			}

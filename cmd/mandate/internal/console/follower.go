@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ const (
 	lookPause  = 100 * time.Millisecond // at least, however much happens
 	rollEvery  = 10 * time.Second
 	rollSoon   = 400 * time.Millisecond // after a change
+	rollDenied = time.Minute            // where the Redis user may not: each refusal disturbs the subscription
 	rollWithin = 2 * time.Second
 	// The terms are asked for at a change, and for some looks after it: the words
 	// about it follow the change itself.
@@ -165,11 +167,14 @@ func (f *follower) compare(st elector.Status, err error) (changed bool) {
 // callRolls calls the roll now and then, and soon after each change.
 func (f *follower) callRolls(ctx context.Context, changes <-chan struct{}) {
 	for {
-		f.callRoll(ctx)
-		timer := time.NewTimer(rollEvery)
+		again, soon := rollEvery, changes
+		if denied := f.callRoll(ctx); denied {
+			again, soon = rollDenied, nil
+		}
+		timer := time.NewTimer(again)
 		select {
 		case <-timer.C:
-		case <-changes:
+		case <-soon:
 			pause(ctx, rollSoon) // who stepped down rests by now
 		case <-ctx.Done():
 		}
@@ -180,13 +185,15 @@ func (f *follower) callRolls(ctx context.Context, changes <-chan struct{}) {
 	}
 }
 
-func (f *follower) callRoll(ctx context.Context) {
+func (f *follower) callRoll(ctx context.Context) (denied bool) {
 	ask(ctx, f.limits.rolls, rollWithin, func(asking context.Context) {
 		all, err := f.c.cfg.Quorum.Candidates(asking, f.c.cfg.Prefix, f.election)
 		if ctx.Err() == nil {
 			f.c.board.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
 		}
+		denied = errors.Is(err, elector.ErrDenied)
 	})
+	return denied
 }
 
 // rollOf is who answered, and who did so until a moment ago: one that hangs or is

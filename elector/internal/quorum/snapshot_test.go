@@ -1,0 +1,120 @@
+package quorum
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// onCommand calls f before a node runs a command.
+func (p *polls) onCommand(node int, f func(cmd string, args []string)) {
+	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
+		f(strings.ToUpper(cmd), args)
+		return false
+	})
+}
+
+// Reading needs no command that could write, and tells all that there is.
+func TestReadNeedsNoRightToWrite(t *testing.T) {
+	t.Parallel()
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		m, k := p.redis[0], p.keys
+		_ = m.Set(k.Lock, "a/A/1 n=1 lease=10000 token=7")
+		m.SetTTL(k.Lock, 9*time.Second)
+		_ = m.Set(k.Fence, "7")
+		_ = m.Set(k.New, "marker")
+		m.SetTTL(k.New, 4*time.Second)
+		_ = m.Set(k.Pause, "kernel update")
+		_ = m.Set(k.Next, "!B")
+		b := p.voter("b")
+		p.onCommand(0, func(cmd string, _ []string) {
+			if !slices.Contains([]string{"HELLO", "GET", "PTTL"}, cmd) {
+				t.Errorf("reading sent %s", cmd)
+			}
+		})
+		v := b.nodes.Read(t.Context(), k, time.Second)[0]
+		want := View{
+			Node: v.Node, RTT: v.RTT, Holder: "a/A/1 n=1 lease=10000 token=7", Left: 9 * time.Second, Fence: 7, Known: true,
+			Newcomer: 4 * time.Second, Paused: true, Pause: "kernel update", Next: "!B",
+		}
+		if v != want {
+			t.Errorf("read %+v, want %+v", v, want)
+		}
+	})
+}
+
+// The commands of a pipeline are not one step: what is left of one leader's lease
+// must not be reported as another's.
+func TestReadWhileTheLockChangesHands(t *testing.T) {
+	t.Parallel()
+	for changes, want := range map[int]string{1: "b/B/1 n=1 lease=10000 token=8", 100: ""} {
+		atThePolls(t, 1, func(t *testing.T, p *polls) {
+			m, k := p.redis[0], p.keys
+			hold := func(value string, left time.Duration) {
+				_ = m.Set(k.Lock, value)
+				m.SetTTL(k.Lock, left)
+			}
+			hold("a/A/1 n=1 lease=10000 token=7", time.Second)
+			b := p.voter("b")
+			left := changes
+			p.onCommand(0, func(cmd string, args []string) {
+				if cmd != "PTTL" || args[0] != k.Lock || left == 0 {
+					return
+				}
+				if left--; left%2 == 0 {
+					hold("b/B/1 n=1 lease=10000 token=8", 10*time.Second)
+				} else {
+					hold("c/C/1 n=1 lease=10000 token=9", 10*time.Second)
+				}
+			})
+			v := b.nodes.Read(t.Context(), k, time.Second)[0]
+			if v.Holder != want || (v.Err == nil) != (want != "") || want != "" && v.Left != 10*time.Second {
+				t.Errorf("%d changes: read %+v, want the holder %q", changes, v, want)
+			}
+		})
+	}
+}
+
+// What is no key of an election is named, as the scripts do it.
+func TestReadNamesAForeignKey(t *testing.T) {
+	t.Parallel()
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		m, k := p.redis[0], p.keys
+		b := p.voter("b")
+		for _, tc := range []struct {
+			spoil func()
+			says  string
+		}{
+			{func() { _, _ = m.Push(k.Lock, "x") }, "MANDATE key " + k.Lock + " holds another type than a string"},
+			{func() { _, _ = m.Push(k.Next, "x") }, "MANDATE key " + k.Next + " holds another type than a string"},
+			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
+		} {
+			m.FlushAll()
+			tc.spoil()
+			v := b.nodes.Read(t.Context(), k, time.Second)[0]
+			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !Permanent(v.Err) {
+				t.Errorf("says %v, want %q", v.Err, tc.says)
+			}
+		}
+	})
+}
+
+// A connection that can't be made is no command's error, and no empty election.
+func TestReadWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		b := p.voter("b")
+		p.redis[0].RequireAuth("secret")
+		if v := b.nodes.Read(t.Context(), p.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "give the password") {
+			t.Errorf("read %+v", v)
+		}
+		b = p.voter("c", func(o *redis.Options) { o.Password = "wrong" })
+		if v := b.nodes.Read(t.Context(), p.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "check user and password") {
+			t.Errorf("read %+v", v)
+		}
+	})
+}
