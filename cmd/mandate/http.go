@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/spf13/pflag"
@@ -75,13 +77,14 @@ type web struct {
 }
 
 // listen opens the port, so that a port that is taken is said before anything
-// campaigns. nil without --http.
-func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.Elector) (*web, error) {
+// campaigns. nil without --http. What /leader promises holds for at most so long;
+// 0: it promises nothing.
+func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.Elector, promise time.Duration) (*web, error) {
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // no HTTP was asked for; beside takes it as such
 	}
 	metrics := electorprom.New(e)
-	h, err := electorhttp.New(e, electorhttp.Config{Token: token, Metrics: metrics.Handler()})
+	h, err := electorhttp.New(e, electorhttp.Config{Token: token, Metrics: metrics.Handler(), Promise: cmp.Or(promise, -1)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +112,15 @@ func (w *web) url() string {
 		return ""
 	}
 	return "http://" + w.listener.Addr().String()
+}
+
+// keeping is work whose lock is not released before what /leader promised has
+// lapsed.
+func (w *web) keeping(work elector.Work) elector.Work {
+	if w == nil {
+		return work
+	}
+	return w.handler.Work(work)
 }
 
 // beside serves while main runs, also while it stops: who asks is told that

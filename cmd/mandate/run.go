@@ -118,23 +118,23 @@ func (a *app) runCommand() *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, j.httpToken, a.elector)
+		w, err := a.listen(cmd.Context(), o.http, j.httpToken, a.elector, j.grace)
 		if err != nil {
 			return err
 		}
 		j.http = w.url()
-		return w.beside(func() error { return a.runJob(cmd.Context(), a.elector, j) })
+		return w.beside(func() error { return a.runJob(cmd.Context(), a.elector, j, w.keeping(j.work)) })
 	}
 	return cmd
 }
 
 // runJob takes part until a signal, or the command with --once, ends it.
-func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job) error {
+func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elector.Work) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
 	defer a.onSignals(stop, j)()
-	return takePart(ctx, e, j.work)
+	return takePart(ctx, e, work)
 }
 
 // takePart is Run, with the exit code of what waiting can't mend.

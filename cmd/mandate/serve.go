@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -19,16 +20,19 @@ const serveHelp = `Campaign for a program that runs beside mandate, in any langu
 over HTTP whether it leads. Run one mandate serve beside each replica. It leads
 only while all --health-url answer 2xx.
 
-  GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: how
-                long that holds unless the lease is renewed
+  GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for
+                how long the program may work, counted from before it asked
   GET /events   every change, as server-sent events
   GET /candidates, /status, /history, /live, /ready, /metrics
+  POST /stopped?worker=NAME&token=N   the program has stopped
   POST /resign, /transfer?to=ID   with --http-token-file
 
 The program works only while /leader says 200, asks again before valid_for_ms is
-over, and stops when mandate does not answer. After the end of a term it has
---grace to stop; then the lock is released. mandate can't stop it by force: that
-is what mandate run is for. docs/http.md has examples in curl and Python.
+over, and stops when mandate does not answer. valid_for_ms is at most --grace:
+what was promised lapses within --grace after the end of a term, and then the
+lock is released; at once when the program reports that it has stopped (POST
+/stopped). mandate can't stop it by force: that is what mandate run is for.
+docs/http.md has the rules, and examples in curl and Python.
 
 Exit codes
   0   ended by a signal, after the lock was released
@@ -63,7 +67,7 @@ func (a *app) serveCommand() *cobra.Command {
 	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
-	a.duration(f, &o.grace, "grace", 0, 0, "what the program gets to stop before the lock is released (default a fifth of the lease)")
+	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "what the program gets to stop before the lock is released, and the most that valid_for_ms is (default a fifth of the lease)")
 	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` in words of your own)")
@@ -77,10 +81,11 @@ func (a *app) serveCommand() *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, s.httpToken, a.elector)
+		w, err := a.listen(cmd.Context(), o.http, s.httpToken, a.elector, s.grace)
 		if err != nil {
 			return err
 		}
+		s.promises = w.handler
 		signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 		if !signal.Ignored(syscall.SIGHUP) { // nohup means it
 			signals = append(signals, syscall.SIGHUP)
@@ -147,16 +152,23 @@ var flagNames = strings.NewReplacer("Election is", "--election is", "ID is", "--
 
 // sidecar stands in for the work of a program that it can't see.
 type sidecar struct {
+	promises  *electorhttp.Handler
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
 }
 
-// work returns when the program has had its time to stop: it was told by
-// /leader and /events the moment the term ended.
+// work returns when the program may no longer work: every promise of /leader has
+// lapsed, and the grace is over; or the program has reported that it has stopped.
+// The lease is held until then.
 func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
+	s.promises.Promise(term)
 	<-ctx.Done()
-	s.log.Info("the program is told to stop", "token", term.Token(), "grace", s.grace, "reason", context.Cause(ctx).Error())
-	time.Sleep(s.grace)
+	log := s.log.With("token", term.Token())
+	log.Info("program must stop", "grace", s.grace, "reason", context.Cause(ctx).Error())
+	began := time.Now()
+	if stopped := s.promises.Lapse(term, s.grace); stopped {
+		log.Info("program has stopped", "after", time.Since(began).Round(time.Millisecond))
+	}
 	return nil
 }

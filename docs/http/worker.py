@@ -10,13 +10,23 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 args = argparse.ArgumentParser()
 args.add_argument("--mandate", default="http://127.0.0.1:7480")
 args.add_argument("--port", type=int, default=8000)
 args = args.parse_args()
 
+STEP = 0.2  # seconds that a step of the work takes at most
+name = uuid.uuid4().hex  # known to mandate and to us only
 progress = time.monotonic()  # of the work, or of waiting for it
+
+
+def now():
+    """Seconds, on a clock that nobody sets, and that runs while the machine sleeps."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class Health(http.server.BaseHTTPRequestHandler):
@@ -30,29 +40,45 @@ class Health(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def leadership():
-    """The token, and until when it may be used; (None, 0) when we don't lead."""
-    asked = time.monotonic()  # before the question: the answer may take its time
+def request(path, method="GET"):
+    """The answer to a request; None when it is not 200, or when there is none."""
     try:
-        with urllib.request.urlopen(args.mandate + "/leader", timeout=1) as answer:
-            told = json.load(answer)
-    except (urllib.error.URLError, OSError, ValueError):  # 503, or no answer: we don't lead
+        with urllib.request.urlopen(urllib.request.Request(args.mandate + path, method=method), timeout=1) as answer:
+            return json.load(answer)
+    except (urllib.error.URLError, OSError, ValueError):
+        return None
+
+
+def leadership():
+    """The token, and until when we may work; (None, 0) when we don't lead."""
+    asked = now()  # before the request: the answer may take its time
+    answer = request("/leader?worker=" + name)
+    if answer is None:
         return None, 0
-    return told["token"], asked + told["valid_for_ms"] / 1000
+    return answer["token"], asked + answer["valid_for_ms"] / 1000
 
 
 def work(token):
     """One small step. Send the token along with every write."""
     print(f"working with token {token}", flush=True)
-    time.sleep(0.2)
+    time.sleep(STEP * 0.9)
+
+
+def stopped(token):
+    """Lets the next leader start at once, instead of when our time is over."""
+    request(f"/stopped?worker={name}&token={token}", "POST")
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", args.port), Health)
 threading.Thread(target=server.serve_forever, daemon=True).start()
+served = None  # the token that we worked with
 while True:
     token, until = leadership()
     progress = time.monotonic()
-    if token and time.monotonic() < until:
+    if served and token != served:
+        stopped(served)
+    served = token
+    if token and now() + STEP <= until:
         work(token)
     else:
         time.sleep(0.2)

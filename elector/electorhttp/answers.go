@@ -17,16 +17,27 @@ type Leadership struct {
 	Leader    string `json:"leader"`    // empty: nobody, or not known
 	Address   string `json:"address,omitempty"`
 	Token     uint64 `json:"token,omitempty"`
-	ValidFor  int64  `json:"valid_for_ms,omitempty"` // the leader only: until the work must stop, unless the lease is renewed
+	// ValidFor is for how long after the request was sent a worker may work; the
+	// lock is not released before. 0: not at all (see Handler.Work).
+	ValidFor int64 `json:"valid_for_ms"`
 }
 
 // leader never waits for anything: load balancers ask it every second.
-func (h *Handler) leader(w http.ResponseWriter, _ *http.Request) {
-	l := h.leadership(h.elector.Term())
-	// The last question before the answer goes out.
-	if term := h.elector.Term(); l.Leading && term != nil && term.Token() == l.Token {
-		answerLeader(w, http.StatusOK, l)
+func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
+	worker, most, err := h.wanted(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
 		return
+	}
+	if term := h.elector.Term(); term != nil {
+		l := h.leadership(term)
+		valid, ok := h.promise(term, worker, most)
+		l.ValidFor = valid.Milliseconds()
+		// The last question before the answer goes out.
+		if now := h.elector.Term(); ok && now != nil && now.Token() == l.Token {
+			answerLeader(w, http.StatusOK, l)
+			return
+		}
 	}
 	answerLeader(w, http.StatusServiceUnavailable, h.leadership(nil))
 }
@@ -37,7 +48,6 @@ func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
-		l.ValidFor = term.Left().Milliseconds()
 	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate && !h.elector.Stats().LeaderUnknown {
 		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
 	}

@@ -64,10 +64,10 @@ func (s *stage) startIn(ctx context.Context, who string, cfg electorhttp.Config)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+		_ = e.Run(ctx, h.Work(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			return nil
-		})
+		}))
 	})
 	wg.Go(func() { _ = h.Run(ctx) })
 	s.t.Cleanup(func() { cancel(); wg.Wait() })

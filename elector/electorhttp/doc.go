@@ -6,6 +6,7 @@
 //	err = h.Serve(ctx, listener) // until ctx ends; or mount h, and call h.Run
 //
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
+//	POST /stopped  a worker reports that it has stopped (?worker=, &token=)
 //	GET  /status   what every Redis node says
 //	GET  /history  the last terms (?n=, 20 by default)
 //	GET  /candidates  who takes part (asks all of them)
@@ -22,10 +23,29 @@
 //
 // It is 200 only while the term holds, by the clock, at the moment of answering:
 // a leader that is cut off answers 503 from its deadline on, whatever its other
-// goroutines do. The body says for how long the term holds unless it is renewed
-// (valid_for_ms). Between the answer and what is done with it time passes, as
+// goroutines do. Between the answer and what is done with it time passes, as
 // ever; give the token to whatever is written to, and have it refuse smaller
 // ones.
+//
+// # Workers beside
+//
+// A program that works beside this one, by what /leader answers, may work for
+// valid_for_ms, counted from before it sent the request. That is a promise, and
+// the work of the term keeps it:
+//
+//	err = e.Run(ctx, h.Work(work))
+//
+// The lock is then not released before all that was promised has lapsed, however
+// the term ends: at most Config.Promise later, and sooner when the workers give
+// their promises back (GET /leader?worker=NAME, POST /stopped). With Campaign,
+// call Promise when the term begins, and Lapse before Term.Resign. Without any of
+// them nothing is promised, and valid_for_ms is 0. A promise never reaches beyond
+// the term's deadline, so it also holds when this process is killed. HEAD, and
+// GET with valid_for_ms=0, ask for no promise: for load balancers. Serve until
+// Run has returned, so that workers are answered 503, and can give back, while
+// the term ends.
+//
+// docs/http.md has the rules for the worker.
 //
 // # Events
 //
@@ -35,5 +55,6 @@
 // 256 events, or "skipped" with how many were too many. Comments are sent in
 // quiet times, so that a client can tell quiet from cut off.
 //
-// The stopping event of this candidate is sent the moment its term ends.
+// The stopping event of this candidate is sent the moment its term ends. Events
+// are news: none of them permits anybody to work.
 package electorhttp

@@ -18,6 +18,11 @@ type Config struct {
 	// Token enables POST /resign and /transfer for whoever sends it as a bearer
 	// token. At least 16 bytes. Default: both are refused.
 	Token string
+	// Promise is the longest time for which an answer of /leader may be relied on,
+	// and so the longest that a worker beside can hold up a planned change of the
+	// leader. Default a fifth of the lease; less when less is left of the lease;
+	// negative: nothing is promised. Needs Work, which keeps it.
+	Promise time.Duration
 	// Health serves /live and /ready; healthhttp.Handler does. Default: /live is
 	// always 200, and /ready asks Elector.Check.
 	Health http.Handler
@@ -54,6 +59,8 @@ type Handler struct {
 	running atomic.Bool
 	streams chan struct{}
 	asking  chan struct{}
+
+	promised atomic.Pointer[promises] // of the newest term that has any
 }
 
 // New makes a Handler. It does no I/O.
@@ -73,6 +80,7 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	}
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, min(e.Lease()/4, 10*time.Second))
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 64)
+	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
 	h := &Handler{
 		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
 		streams: make(chan struct{}, cfg.MaxStreams), asking: make(chan struct{}, maxAsking),
@@ -82,6 +90,7 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("GET /history", h.history)
 	h.mux.HandleFunc("GET /candidates", h.candidates)
 	h.mux.HandleFunc("GET /events", h.events)
+	h.mux.HandleFunc("POST /stopped", h.stopped)
 	h.mux.HandleFunc("POST /resign", h.guarded(h.resign))
 	h.mux.HandleFunc("POST /transfer", h.guarded(h.transfer))
 	if cfg.Health != nil {

@@ -1,0 +1,229 @@
+package electorhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Bounds of a worker's name. It is also what keeps others from reporting that
+// the worker has stopped, so it must not be easy to guess.
+const (
+	minWorker  = 8
+	maxWorker  = 64
+	maxWorkers = 64 // with a name, in one term; the promises to others can only lapse
+)
+
+// promises are what /leader has promised about one term: that its lock is not
+// released before a worker's permission to work has lapsed, or the worker has
+// reported that it has stopped. Times are of the monotonic clock, which the
+// worker's clock does not outlast: it shares the machine, or at least its rate.
+type promises struct {
+	token uint64
+
+	mu      sync.Mutex
+	closed  bool                 // no more promises: the term has ended, or its work has
+	nobody  time.Time            // when the last promise to a request without a name lapses
+	workers map[string]time.Time // when each worker's does; zero: it has stopped
+	stopped bool                 // one has, at least
+	changed chan struct{}        // closed when all that were waited for have stopped
+}
+
+// Promise lets /leader promise for how long its 200 may be relied on
+// (valid_for_ms), while the term holds. Who calls it calls Lapse before the lock
+// is released. Work does both; this is for terms of Campaign.
+func (h *Handler) Promise(term *elector.Term) {
+	h.promised.Store(&promises{token: term.Token(), workers: map[string]time.Time{}, changed: make(chan struct{})})
+}
+
+// Work returns work whose lock is not released before everything that /leader
+// promised about the term has lapsed, or was given back (POST /stopped): at most
+// Config.Promise after work has returned, or after the term's end if that is
+// earlier. Without it /leader promises nothing: valid_for_ms is 0.
+func (h *Handler) Work(work elector.Work) elector.Work {
+	return func(ctx context.Context, term *elector.Term) error {
+		h.Promise(term)
+		defer h.Lapse(term, 0) // also when the work panics
+		return work(ctx, term)
+	}
+}
+
+// Lapse ends the promising about a term: from now on /leader answers 503 for it.
+// It returns when every promise has lapsed and grace is over, or as soon as no
+// promise is left and a worker has reported that it has stopped; then stopped is
+// true. It blocks for at most Config.Promise or grace, whichever is longer.
+func (h *Handler) Lapse(term *elector.Term, grace time.Duration) (stopped bool) {
+	over := time.Now().Add(grace)
+	p := h.promised.Load()
+	if p == nil || p.token != term.Token() {
+		time.Sleep(grace)
+		return false
+	}
+	for {
+		until, stopped, changed := p.close()
+		if !stopped && until.Before(over) {
+			until = over
+		}
+		left := time.Until(until)
+		if left <= 0 {
+			return stopped
+		}
+		lapsed := time.NewTimer(left)
+		select {
+		case <-lapsed.C:
+		case <-changed:
+			lapsed.Stop()
+		}
+	}
+}
+
+// close ends the promising, and tells when the last promise lapses.
+func (p *promises) close() (until time.Time, stopped bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	until = p.nobody
+	for _, t := range p.workers {
+		if t.After(until) {
+			until = t
+		}
+	}
+	return until, p.stopped, p.changed
+}
+
+// give makes a promise, of at most so much, and records it before anybody can
+// learn of it. Promising and closing exclude one another: a promise is either
+// waited for, or not made. ok is false when the term, or its work, has ended.
+func (p *promises) give(term *elector.Term, worker string, most time.Duration) (valid time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || !term.Valid() {
+		return 0, false
+	}
+	// Whole milliseconds, as they are sent: what is cut off is never promised.
+	valid = min(term.Left(), most).Truncate(time.Millisecond)
+	if valid <= 0 {
+		return 0, true
+	}
+	// The worker counts from before its request, so its permission ends no later.
+	until := time.Now().Add(valid)
+	_, known := p.workers[worker]
+	switch {
+	case worker == "" || !known && len(p.workers) >= maxWorkers:
+		if until.After(p.nobody) {
+			p.nobody = until
+		}
+	case until.After(p.workers[worker]):
+		p.workers[worker] = until
+	}
+	return valid, true
+}
+
+// promise is what this answer of /leader promises about the term. ok is false
+// when the term's work has ended.
+func (h *Handler) promise(term *elector.Term, worker string, most time.Duration) (valid time.Duration, ok bool) {
+	p := h.promised.Load()
+	if p == nil || p.token != term.Token() {
+		return 0, true // nobody would keep it
+	}
+	return p.give(term, worker, most)
+}
+
+// wanted reads from a request who asks, and for how long a promise.
+func (h *Handler) wanted(r *http.Request) (worker string, most time.Duration, err error) {
+	most = h.cfg.Promise
+	if r.Method == http.MethodHead { // its answer can't name a time
+		return "", 0, nil
+	}
+	if r.URL.RawQuery == "" {
+		return "", most, nil
+	}
+	q := r.URL.Query()
+	if s := q.Get("valid_for_ms"); s != "" {
+		ms, err := strconv.ParseUint(s, 10, 31)
+		if err != nil {
+			return "", 0, errors.New("valid_for_ms must be a number of milliseconds: how long the answer should be good for, at most")
+		}
+		most = min(most, time.Duration(ms)*time.Millisecond)
+	}
+	if q.Has("worker") {
+		worker, err = workerName(q.Get("worker"))
+	}
+	return worker, most, err
+}
+
+func workerName(name string) (string, error) {
+	if len(name) < minWorker || len(name) > maxWorker {
+		return "", fmt.Errorf("worker must be %d to %d bytes long: a random name that this worker made up when it started", minWorker, maxWorker)
+	}
+	for _, r := range name {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) {
+			return "", errors.New("worker must consist of printable ASCII characters")
+		}
+	}
+	return name, nil
+}
+
+// stopped is POST /stopped: a worker reports, after the term's end, that it has
+// stopped, and gives back what it was promised. It can't while the term holds: a
+// request that was long under way would give back a newer promise.
+func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	worker, err := workerName(q.Get("worker"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	token, err := strconv.ParseUint(q.Get("token"), 10, 64)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "token must be that of the term: POST /stopped?worker=NAME&token=TOKEN")
+		return
+	}
+	p := h.promised.Load()
+	if p == nil || p.token != token {
+		refuse(w, http.StatusConflict, "nothing is promised about term %d here", token)
+		return
+	}
+	term := h.elector.Term()
+	switch p.stop(worker, term == nil || term.Token() != token) {
+	case stopHolds:
+		refuse(w, http.StatusConflict, "term %d holds: its promises lapse by themselves when nobody asks again", token)
+	case stopUnknown:
+		refuse(w, http.StatusNotFound, "this worker was promised nothing in term %d", token)
+	case stopDone:
+		reply(w, http.StatusOK, map[string]any{"stopped": true, "token": token})
+	}
+}
+
+type stopResult int
+
+const (
+	stopDone stopResult = iota
+	stopHolds
+	stopUnknown
+)
+
+// stop gives back what a worker was promised. over: the term has ended.
+func (p *promises) stop(worker string, over bool) stopResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = p.closed || over // a term that has ended never comes back
+	if !p.closed {
+		return stopHolds
+	}
+	if _, known := p.workers[worker]; !known {
+		return stopUnknown
+	}
+	p.workers[worker] = time.Time{}
+	p.stopped = true
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return stopDone
+}
