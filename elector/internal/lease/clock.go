@@ -65,19 +65,10 @@ func (c *Clock) Peek() Stamp {
 // as lost. While the wall and the monotonic clock agree it costs one time.Now
 // and allocates nothing.
 func (c *Clock) Since(s Stamp) (elapsed time.Duration, ok bool) {
-	if c.warp != nil {
-		if c.warp.Gate != nil {
-			c.warp.Gate()
-		}
-		return c.PeekSince(s)
+	if c.warp != nil && c.warp.Gate != nil {
+		c.warp.Gate()
 	}
-	now := time.Now()
-	mono := now.Sub(s.t)
-	wall := time.Duration(now.UnixNano() - s.t.UnixNano())
-	if d := wall - mono; d <= agreement && d >= -agreement {
-		return max(mono, wall), true
-	}
-	return c.decide(s, mono)
+	return c.PeekSince(s)
 }
 
 // PeekSince is Since past the gate.
@@ -88,9 +79,9 @@ func (c *Clock) PeekSince(s Stamp) (elapsed time.Duration, ok bool) {
 	if c.warp != nil {
 		mono += time.Duration(c.warp.Mono.Load() - s.mono)
 		wall += time.Duration(c.warp.Wall.Load() - s.wall)
-		if d := wall - mono; d <= agreement && d >= -agreement {
-			return max(mono, wall), true
-		}
+	}
+	if d := wall - mono; d <= agreement && d >= -agreement {
+		return max(mono, wall), true
 	}
 	return c.decide(s, mono)
 }
