@@ -67,14 +67,18 @@ func fallsAfter(t *testing.T, r *Runner, want time.Duration) {
 	}
 }
 
-// switchable passes while bad is nil, and counts.
+// switchable passes until it is set to fail or to hang, and counts.
 type switchable struct {
 	bad   atomic.Pointer[error]
+	hangs atomic.Pointer[chan struct{}]
 	calls atomic.Int32
 }
 
 func (s *switchable) Check(context.Context) error {
 	s.calls.Add(1)
+	if hang := s.hangs.Load(); hang != nil {
+		<-*hang
+	}
 	if err := s.bad.Load(); err != nil {
 		return *err
 	}
@@ -86,5 +90,22 @@ func (s *switchable) set(err error) {
 		s.bad.Store(nil)
 	} else {
 		s.bad.Store(&err)
+	}
+}
+
+// turn makes it bad: it fails with err, or hangs until the release when that is nil.
+func (s *switchable) turn(err error) {
+	if err != nil {
+		s.set(err)
+		return
+	}
+	hang := make(chan struct{})
+	s.hangs.Store(&hang)
+}
+
+// release ends a hang.
+func (s *switchable) release() {
+	if hang := s.hangs.Swap(nil); hang != nil {
+		close(*hang)
 	}
 }

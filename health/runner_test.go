@@ -206,7 +206,9 @@ func TestPanicInArmLeavesNoRunningRunner(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		_ = r.RunArmed(t.Context())
+		t.Error("no panic")
 	}()
+	wantUnhealthy(t, r, "stopped")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.Run(ctx); err != nil {
@@ -260,4 +262,28 @@ func BenchmarkStatus(b *testing.B) {
 		_ = r.Status()
 	}
 	r.finish()
+}
+
+// What the metrics are made of.
+func TestStatusCountsTheRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		r := newRunner(t, Func(func(context.Context) error {
+			time.Sleep(100 * time.Millisecond)
+			if n++; n == 2 {
+				return errors.New("flapping")
+			}
+			return nil
+		}), Settings{})
+		for range 2 { // they go on counting in the next run
+			stop := start(t, r, r.Run)
+			time.Sleep(1500 * time.Millisecond)
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if st := r.Status(); st.Runs != 4 || st.Failures != 1 || st.Took != 400*time.Millisecond || st.LastDuration != 100*time.Millisecond {
+			t.Errorf("%+v", st)
+		}
+	})
 }

@@ -98,9 +98,6 @@ func (s Settings) Validate() error {
 
 // leastMaxAge is Failures x (Interval + Timeout), or the largest Duration.
 func (s Settings) leastMaxAge() time.Duration {
-	if s.Failures < 0 || s.Interval < 0 || s.Timeout < 0 {
-		return 0 // each is refused on its own
-	}
 	round := add(s.Interval, s.Timeout)
 	if round > 0 && int64(s.Failures) > math.MaxInt64/int64(round) {
 		return math.MaxInt64

@@ -37,6 +37,9 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 		{"one failure", Settings{Failures: 1, Interval: ms, Timeout: ms, MaxAge: 2 * ms}, nil},
 		{"interval of 1ms", Settings{Interval: ms}, nil},
 		{"forgotten units", Settings{Interval: 5, Timeout: 1, StartGrace: 30}, []string{"Interval is 5ns", "Timeout is 1ns", "StartGrace is 30ns"}},
+		{"interval below 1ms", Settings{Interval: ms - 1}, []string{"Interval is 999.999µs"}},
+		{"only MaxAge is negative", Settings{MaxAge: -1}, []string{"MaxAge is -1ns"}}, // and no talk of a bound
+		{"only Failures is negative", Settings{Failures: -1}, []string{"Failures is -1"}},
 		{"grace", Settings{StartGrace: time.Hour}, nil},
 		{"all negative", Settings{-1, -1, -1, -1, -1, -1},
 			[]string{"Interval is -1ns", "Timeout is -1ns", "MaxAge is -1ns", "StartGrace is -1ns", "Failures is -1", "Successes is -1"}},

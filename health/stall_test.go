@@ -27,6 +27,7 @@ func TestProbeHangsForEverCountsAndLeavesOneGoroutine(t *testing.T) {
 			t.Errorf("%d goroutines, before %d", got, before)
 		}
 		from := time.Now()
+		time.AfterFunc(1, func() { wantUnhealthy(t, r, "stopped") }) // while the probe is waited for
 		wantWords(t, stop(), "ignored the end of its context")
 		if got := time.Since(from); got > 1100*time.Millisecond {
 			t.Errorf("it took %s to give up on the probe", got)
@@ -90,6 +91,50 @@ func TestFreshnessTripsEvenWhenTheLoopIsStuck(t *testing.T) {
 		time.Sleep(time.Second)
 		wantUnhealthy(t, r, "no answer for 7s (bound 6s)")
 		r.finish()
+	})
+}
+
+// Words that are out of date send the person on call to the wrong place.
+func TestAfterAFallByAgeTheNewestWordsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Func(pass), Settings{Failures: 2, Successes: 2, MaxAge: 4 * time.Second})
+		grewOld := func() {
+			r.mu.Lock()
+			r.reset()
+			r.mu.Unlock()
+			r.record(time.Now(), time.Now(), nil) // and the loop hangs from here on
+			time.Sleep(5 * time.Second)
+			wantUnhealthy(t, r, "no answer for 5s (bound 4s)")
+		}
+		defer r.finish()
+		grewOld()
+		r.record(time.Now(), time.Now(), nil)
+		wantUnhealthy(t, r, "recovering, 1 of 2 successes", "no answer for 4s")
+		grewOld()
+		for range 2 {
+			wantUnhealthy(t, r, "(bound 4s)")
+			r.record(time.Now(), time.Now(), errors.New("disk full"))
+		}
+		if err := r.Status().Err; err.Error() != "disk full" {
+			t.Errorf("after as many failures as it takes: %v", err)
+		}
+	})
+}
+
+// A machine that slept wakes the loop before the timer: the answer that comes now is
+// the first after a fall, and not one more in a row of successes.
+func TestAnAnswerAfterTheBoundComesAfterAFall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Func(pass), Settings{Successes: 2})
+		r.mu.Lock()
+		r.reset()
+		r.mu.Unlock()
+		defer r.finish()
+		r.record(time.Now(), time.Now(), nil)
+		r.expire.Stop()
+		time.Sleep(time.Hour)
+		r.record(time.Now(), time.Now(), nil)
+		wantUnhealthy(t, r, "recovering, 1 of 2 successes")
 	})
 }
 

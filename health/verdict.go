@@ -94,7 +94,6 @@ func (r *Runner) stop() {
 	r.asking = false
 	if r.expire != nil {
 		r.expire.Stop()
-		r.expire = nil // made anew in the next run, which may belong to another synctest bubble
 	}
 	r.settle(time.Now())
 }
