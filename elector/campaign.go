@@ -106,7 +106,7 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 
 func (e *Elector) plain(k Kind, detail string) Event {
 	return Event{
-		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID,
+		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Incarnation: e.incarnation,
 		Advertise: e.cfg.Advertise, Detail: detail, Time: time.Now().Round(0),
 	}
 }

@@ -96,6 +96,10 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 // ID is the candidate's name in the election.
 func (e *Elector) ID() string { return e.cfg.ID }
 
+// Incarnation is random, and new with every Elector: it tells this process from
+// another one, or from an earlier life, under the same id.
+func (e *Elector) Incarnation() string { return e.incarnation }
+
 // Run takes part in the election until ctx ends or the work fails: it campaigns,
 // leads by calling work, rests where that is due, and campaigns again. Whoever
 // of work and leadership ends first ends the other, and Run awaits both: it

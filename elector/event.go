@@ -26,17 +26,20 @@ const (
 
 // Event is one change of an election.
 type Event struct {
-	Version   int       `json:"v"` // of the format: 1
-	Kind      Kind      `json:"kind"`
-	Election  string    `json:"election"`
-	Candidate string    `json:"candidate,omitempty"` // whom it is about
-	Advertise string    `json:"advertise,omitempty"` // where that candidate can be reached
-	Token     uint64    `json:"token,omitempty"`
-	Reason    Reason    `json:"reason,omitempty"` // on Stopping and Released
-	Detail    string    `json:"detail,omitempty"` // the reason in words
-	Next      string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
-	Count     int       `json:"count,omitempty"`  // on Skipped
-	Time      time.Time `json:"time"`             // by the clock of whoever reports it
+	Version   int    `json:"v"` // of the format: 1
+	Kind      Kind   `json:"kind"`
+	Election  string `json:"election"`
+	Candidate string `json:"candidate,omitempty"` // whom it is about
+	// Incarnation tells two processes of one id, or two lives of one, apart; empty on
+	// events of versions that did not report it.
+	Incarnation string    `json:"incarnation,omitempty"`
+	Advertise   string    `json:"advertise,omitempty"` // where that candidate can be reached
+	Token       uint64    `json:"token,omitempty"`
+	Reason      Reason    `json:"reason,omitempty"` // on Stopping and Released
+	Detail      string    `json:"detail,omitempty"` // the reason in words
+	Next        string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
+	Count       int       `json:"count,omitempty"`  // on Skipped
+	Time        time.Time `json:"time"`             // by the clock of whoever reports it
 }
 
 const eventVersion = 1
@@ -94,8 +97,8 @@ func clip(s string, most int) string {
 // event describes a change of a term.
 func (e *Elector) event(k Kind, t *Term, ended *Ended) Event {
 	ev := Event{
-		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Advertise: e.cfg.Advertise,
-		Token: t.token, Time: time.Now().Round(0),
+		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Incarnation: e.incarnation,
+		Advertise: e.cfg.Advertise, Token: t.token, Time: time.Now().Round(0),
 	}
 	if ended != nil {
 		ev.Reason, ev.Detail = ended.Reason, ended.detail()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // ReasonVanished is how the history calls the end of a term that nobody
@@ -75,7 +77,7 @@ const defaultPrefix = "mandate"
 
 // eventsOf merges what the nodes told. What no counter of Redis allows was
 // forged, or is left from before the counters were lost.
-func eventsOf(told [][]string, st Status) []Event {
+func eventsOf(told [][]quorum.Entry, st Status) []Event {
 	var highest uint64
 	for _, n := range st.Nodes {
 		highest = max(highest, n.Fence)
@@ -87,8 +89,8 @@ func eventsOf(told [][]string, st Status) []Event {
 	seen := map[word]bool{}
 	var events []Event
 	for _, entries := range told {
-		for _, s := range entries {
-			ev, err := ParseEvent(s)
+		for _, entry := range entries {
+			ev, err := ParseEvent(entry.Event)
 			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest || seen[word{ev.Kind, ev.Token}] {
 				continue
 			}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 func TestRecordsOf(t *testing.T) {
@@ -11,9 +13,9 @@ func TestRecordsOf(t *testing.T) {
 	event := func(kind Kind, token uint64, who string, after time.Duration, reason Reason) Event {
 		return Event{Version: 1, Kind: kind, Election: "e", Candidate: who, Token: token, Time: at.Add(after), Reason: reason}
 	}
-	text := func(evs ...Event) (all []string) {
+	text := func(evs ...Event) (all []quorum.Entry) {
 		for _, ev := range evs {
-			all = append(all, string(ev.encode()))
+			all = append(all, quorum.Entry{At: ev.Time, Event: string(ev.encode())})
 		}
 		return all
 	}
@@ -29,7 +31,7 @@ func TestRecordsOf(t *testing.T) {
 		{Version: 1, Kind: Elected, Election: "other", Token: 5, Time: at},
 	}
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
-	got := recordsOf(eventsOf([][]string{text(first...), append(text(second...), "not json")}, st), st.Leader, at.Add(21*time.Second))
+	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st), st.Leader, at.Add(21*time.Second))
 	want := []TermRecord{
 		{Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
 		{Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished},

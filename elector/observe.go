@@ -12,14 +12,24 @@ import (
 // Observe reports the election: who leads now (Elected or Vacant), then every
 // change in order, until ctx ends; then the channel is closed. It works whether
 // or not this candidate takes part, and never delays it: an observer that falls
-// behind is told by Skipped how much it missed. Events of other candidates
-// are reported after Redis confirmed them; a leader that vanished without a word
-// is noticed within a lease.
+// behind is told by Skipped how much it missed. A leader that vanished without a
+// word is noticed within a lease.
+//
+// Leaders, tokens and addresses are those that Redis has: the lock's, or the
+// history's for terms that came and went in between (the last 32 at most). What is
+// published on the channels makes an observer ask earlier, and adds the time and
+// the reason to a change that Redis confirmed; whoever can only publish can't have
+// a leader reported, nor an end.
+//
+// Each change follows from what Redis says then. So one Elected may follow another
+// when the old leader's end was reported by nobody; a leader that Redis could not
+// show for a moment (Vacant) is reported again; and after a loss of data a new
+// leader is reported although its token is lower than the one before.
 func (e *Elector) Observe(ctx context.Context) <-chan Event {
 	o := &observer{
-		e: e, out: make(chan Event), local: e.feed.subscribe(), poke: make(chan struct{}, 1),
+		e: e, out: make(chan Event), local: e.feed.subscribe(), wake: make(chan struct{}, 1),
 	}
-	stop := e.quorum.nodes.Watch(e.keys.Events, o.hear)
+	stop := e.quorum.nodes.Watch(e.keys.Events, o.receive)
 	go func() {
 		defer close(o.out)
 		defer e.feed.unsubscribe(o.local)
@@ -29,62 +39,59 @@ func (e *Elector) Observe(ctx context.Context) <-chan Event {
 	return o.out
 }
 
-// settle is how long an observer waits after a message for those that belong to
-// it: the winner's "elected" may overtake the "released" that made room for it.
-const settle = 5 * time.Millisecond
-
+// observer follows one election for one reader. Its goroutine owns all but what mu
+// guards.
 type observer struct {
 	e     *Elector
 	out   chan Event
-	local *subscription
-	poke  chan struct{}
+	local *subscription // what this candidate does itself
+	wake  chan struct{}
 
-	mu      sync.Mutex
-	told    []Event // by messages, not confirmed yet
-	skipped int
+	mu       sync.Mutex
+	messages []Event // that came since the last reading, and are not used up
 
-	elected, released uint64 // the newest token reported as such
-	missed            bool   // the leader was gone when last asked, without a word
-	first             bool   // the snapshot was given
-	idle              bool   // nothing was reported since the last question
-
-	leased time.Time // until when the leader leads that was seen last; zero: there was none
+	reported reported
+	changes  int       // of this candidate's own, that were reported
+	emitted  bool      // something, since the last query
+	until    time.Time // when the lease ends that was seen last; zero: nobody led
 }
 
-func (o *observer) hear(s quorum.Signal) {
+// receive runs on the subscription's goroutine.
+func (o *observer) receive(s quorum.Signal) {
 	if s.Kind == quorum.Message {
 		ev, err := ParseEvent(s.Payload)
 		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != Elected && ev.Kind != Released {
 			return
 		}
-		o.mu.Lock()
-		if len(o.told) < feedBuffer {
-			o.told = append(o.told, ev)
-		} else {
-			o.skipped++
-		}
-		o.mu.Unlock()
+		o.keep(nil, ev)
 	}
-	o.nudge()
-}
-
-func (o *observer) nudge() {
 	select {
-	case o.poke <- struct{}{}:
+	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
+// keep adds messages to those that wait for the next reading, older ones before;
+// the newest stay when there are too many.
+func (o *observer) keep(older []Event, newer ...Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.messages = slices.Concat(older, o.messages, newer)
+	if more := len(o.messages) - feedBuffer; more > 0 {
+		o.messages = slices.Clone(o.messages[more:])
+	}
+}
+
 func (o *observer) run(ctx context.Context) {
-	ask := time.NewTimer(0)
-	defer ask.Stop()
-	var answer <-chan truth // of the open question
-	var due time.Time       // when to ask; a message can't put it off
-	heard := false          // something since the last question
-	calm := settle          // longer while messages tell nothing new
+	query := time.NewTimer(0)
+	defer query.Stop()
+	var answer <-chan answered // of the open query
+	var due time.Time          // when to query; a message can't put it off
+	woken := false             // by a message, since the last query
+	calm := settle             // longer while messages bring nothing new
 	defer func() {
 		if answer != nil {
-			<-answer // ctx has ended, and with it the question
+			<-answer // ctx has ended, and with it the query
 		}
 	}()
 	for {
@@ -92,202 +99,164 @@ func (o *observer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-o.local.wake:
-			events, skipped := o.e.feed.take(o.local)
-			for _, ev := range events {
-				if ev.Kind == Elected && o.elected > o.released {
-					o.lastWords(ctx)
-				}
-				if !o.report(ctx, ev) {
-					return
-				}
-			}
-			if !o.skip(ctx, skipped) {
+			if !o.ownEvents(ctx) {
 				return
 			}
-		case <-o.poke:
-			heard = true
+		case <-o.wake:
+			woken = true
 			if answer == nil && time.Until(due) > calm {
 				due = time.Now().Add(calm)
-				ask.Reset(calm)
+				query.Reset(calm)
 			}
-		case <-ask.C:
-			answer, o.idle = o.question(ctx), true
-			if !heard {
+		case <-query.C:
+			answer, o.emitted = o.query(ctx), false
+			if !woken {
 				calm = settle
 			}
-			heard = false
-		case t := <-answer:
+			woken = false
+		case a := <-answer:
 			answer = nil
-			next := o.learn(ctx, t)
+			next := o.compare(ctx, a)
 			if ctx.Err() != nil {
 				return
 			}
-			if calm = min(2*calm, o.e.timing.RetryEvery()); !o.idle {
+			if calm = min(2*calm, o.e.timing.RetryEvery()); o.emitted {
 				calm = settle
 			}
-			if heard {
+			if woken {
 				next = min(next, calm)
 			}
 			due = time.Now().Add(next)
-			ask.Reset(next)
+			query.Reset(next)
 		}
 	}
 }
 
-// patience is how long an observer waits for the word of a term's end when it knows of
-// the next one already; on a busy machine it takes that long.
-const patience = 8 * settle
-
-// lastWords reports, before this candidate's own election, how the term before
-// it ended: that message takes a little longer to arrive.
-func (o *observer) lastWords(ctx context.Context) {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	defer o.nudge() // what else was heard is still to be looked at
-	for {
-		o.mu.Lock()
-		i := slices.IndexFunc(o.told, func(ev Event) bool { return ev.Kind == Released && ev.Token == o.elected })
-		var ev Event
-		if i >= 0 {
-			ev = o.told[i]
-		}
-		o.mu.Unlock()
-		if i >= 0 {
-			o.report(ctx, ev)
-			return
-		}
-		select {
-		case <-o.poke:
-		case <-limit.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// learn reports what changed; it returns when to ask again if nothing is heard.
-func (o *observer) learn(ctx context.Context, t truth) time.Duration {
-	told, st := t.told, t.Status
-	if t.err != nil {
-		o.mu.Lock() // what was told is still to be confirmed
-		o.told = append(told, o.told...)
-		o.skipped += t.skipped
-		o.mu.Unlock()
-		o.doubt(ctx)
-		return o.e.timing.RenewEvery
-	}
-	o.trust(st.Leader)
-	if !o.skip(ctx, t.skipped) {
+// compare reports what changed; it returns when to query again if no message comes.
+func (o *observer) compare(ctx context.Context, a answered) time.Duration {
+	if !o.ownEvents(ctx) {
 		return 0
 	}
-	if o.expectsWord(told, st) {
+	if a.err != nil {
+		o.keep(a.messages)
+		o.expire(ctx)
+		return o.e.timing.RenewEvery
+	}
+	if a.changes != o.changes { // the answer may be older than what was reported since
+		o.keep(a.messages)
+		return 0
+	}
+	leader := a.status.Leader
+	if leader == nil && o.maybe(a) || leader != nil && leader.Incarnation == o.e.incarnation && o.e.Term() == nil {
+		// The latter is a claim of ours that is not decided, or what is left of a term:
+		// our own events tell.
+		o.expire(ctx)
+		return o.e.timing.RetryEvery()
+	}
+	o.confirm(leader)
+	events, is, wait := o.reported.merge(a.reading(), a.messages, time.Now().Round(0))
+	o.reported = is
+	for _, ev := range events {
+		if !o.emit(ctx, ev) {
+			return 0
+		}
+	}
+	switch {
+	case wait > 0:
+		o.keep(a.messages)
+		return wait
+	case leader != nil:
+		return min(o.e.cfg.Lease, leader.Left+settle)
+	default:
+		return o.e.cfg.Lease
+	}
+}
+
+// maybe tells whether the leader that was reported may lead although no majority
+// shows it: nodes did not answer, or it is this candidate, by the clock.
+func (o *observer) maybe(a answered) bool {
+	term := o.reported.term
+	if o.reported.ending != open || term.Token == 0 {
+		return false
+	}
+	if own := o.e.Term(); own != nil && own.token == term.Token && term.Incarnation == o.e.incarnation {
+		return true
+	}
+	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation
+}
+
+// ownEvents reports what this candidate has done; false when ctx ended.
+func (o *observer) ownEvents(ctx context.Context) bool {
+	events, skipped := o.e.feed.take(o.local)
+	for _, ev := range events {
+		switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+		case Elected:
+			o.changes++
+			if !o.ownElection(ctx, ev) {
+				return false
+			}
+			continue
+		case Released:
+			o.changes++
+			if ev.Token != o.reported.term.Token || o.reported.ending != open {
+				continue // its end was reported
+			}
+			o.reported.ending = closed
+		}
+		if !o.emit(ctx, ev) {
+			return false
+		}
+	}
+	if skipped == 0 {
+		return true
+	}
+	return o.emit(ctx, Event{Version: eventVersion, Kind: Skipped, Count: skipped, Time: time.Now().Round(0)})
+}
+
+// ownElection reports that this candidate leads: Redis granted it. How the term
+// before it ended takes a little longer to arrive, and is reported first.
+func (o *observer) ownElection(ctx context.Context, ev Event) bool {
+	limit := time.NewTimer(waitForOldEnd)
+	defer limit.Stop()
+	r := reading{highest: ev.Token, leader: &Leader{
+		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true,
+	}}
+	if was := o.reported; was.begun {
+		r.history = o.e.history(ctx, waitForOldEnd)
+	}
+	for {
 		o.mu.Lock()
-		o.told = append(told, o.told...)
+		messages := o.messages
 		o.mu.Unlock()
-		return patience
-	}
-	for _, ev := range o.confirmed(told, st) {
-		if !o.report(ctx, ev) {
-			return 0
+		events, is, wait := o.reported.merge(r, messages, ev.Time)
+		o.reported = is
+		for _, ev := range events {
+			if !o.emit(ctx, ev) {
+				return false
+			}
 		}
-	}
-	if st.Leader != nil {
-		o.report(ctx, o.seen(st.Leader))
-		return min(o.e.cfg.Lease, st.Leader.Left+settle)
-	}
-	if o.elected > o.released && !o.missed {
-		o.missed = true // its "released" may still be under way
-		return 4 * settle
-	}
-	if o.elected > o.released || !o.first {
-		ev := Event{Version: eventVersion, Kind: Vacant, Election: o.e.cfg.Election, Token: o.elected, Time: time.Now().Round(0)}
-		o.report(ctx, ev)
-	}
-	return o.e.cfg.Lease
-}
-
-// expectsWord tells, once per leader, whether a new leader is there before the
-// word of the old one's end: that is waited for a little.
-func (o *observer) expectsWord(told []Event, st Status) bool {
-	if o.missed || st.Leader == nil || st.Leader.Token <= o.elected || o.elected <= o.released {
-		return false
-	}
-	o.missed = true
-	return !slices.ContainsFunc(told, func(ev Event) bool { return ev.Kind == Released && ev.Token == o.elected })
-}
-
-// confirmed picks the messages that tell something new and that the counters of
-// Redis allow, in order: a forged token above them is dropped.
-func (o *observer) confirmed(told []Event, st Status) []Event {
-	var highest uint64
-	for _, n := range st.Nodes {
-		highest = max(highest, n.Fence)
-	}
-	told = slices.DeleteFunc(told, func(ev Event) bool {
-		if ev.Token > highest || !o.first {
+		if wait == 0 {
 			return true
 		}
-		if st.Leader != nil && ev.Token == st.Leader.Token {
-			return ev.Kind == Released || ev.Candidate != st.Leader.Candidate // it still leads
+		o.reported.waited = false
+		select {
+		case <-o.wake:
+		case <-limit.C:
+			o.reported.waited = true
+		case <-ctx.Done():
+			return false
 		}
-		return false
-	})
-	slices.SortStableFunc(told, func(a, b Event) int {
-		switch {
-		case a.Token != b.Token && a.Token < b.Token:
-			return -1
-		case a.Token != b.Token:
-			return 1
-		case a.Kind == b.Kind:
-			return 0
-		case a.Kind == Elected:
-			return -1
-		}
-		return 1
-	})
-	return told
-}
-
-func (o *observer) seen(l *Leader) Event {
-	at := l.Since
-	if at.IsZero() {
-		at = time.Now().Round(0)
-	}
-	return Event{
-		Version: eventVersion, Kind: Elected, Election: o.e.cfg.Election,
-		Candidate: l.Candidate, Advertise: l.Advertise, Token: l.Token, Time: at,
 	}
 }
 
-// report sends an event unless it was sent before; false when ctx ended.
-func (o *observer) report(ctx context.Context, ev Event) bool {
-	switch ev.Kind { //nolint:exhaustive // only these are reported once
-	case Elected:
-		if ev.Token <= o.elected {
-			return true
-		}
-		o.elected, o.first, o.missed = ev.Token, true, false
-	case Released:
-		if ev.Token <= o.released || ev.Token < o.elected {
-			return true
-		}
-		o.elected, o.released, o.first, o.missed = ev.Token, ev.Token, true, false
-	case Vacant:
-		o.released, o.first, o.missed = max(o.released, ev.Token), true, false
-	}
+// emit sends an event; false when ctx ended.
+func (o *observer) emit(ctx context.Context, ev Event) bool {
+	ev.Election = o.e.cfg.Election
 	select {
 	case o.out <- ev:
-		o.idle = false
+		o.emitted = true
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (o *observer) skip(ctx context.Context, n int) bool {
-	if n == 0 {
-		return true
-	}
-	return o.report(ctx, Event{Version: eventVersion, Kind: Skipped, Election: o.e.cfg.Election, Count: n, Time: time.Now().Round(0)})
 }

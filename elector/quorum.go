@@ -137,15 +137,23 @@ type Status struct {
 	Pause     string        `json:"pause,omitempty"`
 	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
 	Nodes     []NodeStatus  `json:"nodes"`
+
+	// mayLead is the incarnation that leads if the nodes which did not answer hold its
+	// lock, as others do; empty: there is none.
+	mayLead string
 }
 
 // Leader is who leads.
 type Leader struct {
-	Candidate string        `json:"candidate"`
-	Advertise string        `json:"advertise,omitempty"`
-	Token     uint64        `json:"token"`
-	Left      time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
-	Since     time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+	Candidate   string        `json:"candidate"`
+	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
+	Advertise   string        `json:"advertise,omitempty"`
+	Token       uint64        `json:"token"`
+	Left        time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
+	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+
+	agreed bool   // a majority of the nodes names the token; until the first renewal it may not
+	lowest uint64 // that a node names
 }
 
 // NodeStatus is what one node says.
@@ -256,7 +264,14 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 		st.Pause, st.PauseLeft = "", 0
 	}
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
-		st.Leader = &Leader{Candidate: in.Candidate, Advertise: in.Advertise, Token: in.Token, Left: leftOf(in, views, majority)}
+		st.Leader = &Leader{
+			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
+			Left: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest,
+		}
+	} else if missing := len(troubles); missing > 0 && missing < majority {
+		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
+			st.mayLead = in.Incarnation
+		}
 	}
 	return st, troubles
 }

@@ -14,7 +14,7 @@ type Leadership struct {
 	Election  string `json:"election"`
 	Candidate string `json:"candidate"` // this one
 	Leading   bool   `json:"leading"`   // this one leads
-	Leader    string `json:"leader"`    // empty: nobody, or not known
+	Leader    string `json:"leader"`    // empty: nobody, or not known. This candidate's id: an earlier life of it, or another process
 	Address   string `json:"address,omitempty"`
 	Token     uint64 `json:"token,omitempty"`
 	// ValidFor is for how long after the request was sent a worker may work; the
@@ -43,12 +43,14 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 }
 
 // leadership describes this candidate's term, or else who leads elsewhere as far
-// as was heard, and as long as that can still be true.
+// as Redis confirmed it, and as long as that can still be true. What this very
+// process holds without a valid term is no leadership; what an earlier life under
+// the same id holds is.
 func (h *Handler) leadership(term *elector.Term) Leadership {
 	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
-	} else if last := h.journal.leader(); last != nil && last.Candidate != l.Candidate && !h.elector.Stats().LeaderUnknown {
+	} else if last := h.journal.leader(); last != nil && last.Incarnation != h.elector.Incarnation() && !h.elector.Stats().LeaderUnknown {
 		l.Leader, l.Address, l.Token = last.Candidate, last.Advertise, last.Token
 	}
 	return l

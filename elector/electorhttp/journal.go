@@ -22,7 +22,7 @@ type journal struct {
 	entries []elector.Event // the last ones, oldest first
 	last    uint64          // the number of the newest; the first one is 1
 	elected *elector.Event  // nil: nobody leads
-	ended   uint64          // the newest token whose end was told
+	ended   uint64          // the token of the term that ended last
 	changed chan struct{}   // closed at the next change
 	closed  bool
 }
@@ -55,15 +55,10 @@ func (j *journal) add(ev elector.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
-	case elector.Elected:
-		if ev.Token > j.ended {
-			j.elected = &ev
-		}
+	case elector.Elected: // the newest is right, also when its token is lower
+		j.elected = &ev
 	case elector.Released, elector.Vacant:
-		j.ended = max(j.ended, ev.Token)
-		if j.elected != nil && (j.elected.Token <= ev.Token || ev.Kind == elector.Vacant) {
-			j.elected = nil
-		}
+		j.elected, j.ended = nil, ev.Token
 	}
 	j.last++
 	j.entries = append(j.entries, ev)

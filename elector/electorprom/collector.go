@@ -45,7 +45,7 @@ type Collector struct {
 	known   bool          // somebody leads, as far as was heard
 	vacant  time.Time     // since when nobody does; zero: somebody does, or nobody looks
 	without time.Duration // in all, before that
-	newest  uint64        // the highest token that was heard of
+	newest  uint64        // the token of the newest term
 }
 
 // reasons are those of the step-downs; each has its series from the start.
@@ -189,7 +189,7 @@ func (c *Collector) count(ev elector.Event) {
 			return // the snapshot of another Run
 		}
 		c.changes.Inc()
-		if ev.Candidate == c.elector.ID() {
+		if ev.Incarnation == c.elector.Incarnation() {
 			c.won.Inc()
 		}
 	case elector.Released, elector.Vacant:
@@ -206,9 +206,9 @@ func (c *Collector) count(ev elector.Event) {
 func (c *Collector) isNew(token uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	newer := token > c.newest
-	c.newest = max(c.newest, token)
-	return newer
+	changed := token != c.newest // lower, too: after a loss of data
+	c.newest = token
+	return changed
 }
 
 // leads keeps the time without a leader.

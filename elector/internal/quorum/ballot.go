@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,8 @@ func parseBallot(s string) (b Ballot, err error) {
 type Incumbent struct {
 	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
 	Ballot
+	Agreed bool   // a majority of the nodes names this token
+	Lowest uint64 // the lowest token that a node names: the term's may be this one
 }
 
 // IncumbentOf finds the attempt that holds a majority of the locks, whose values
@@ -109,13 +112,15 @@ func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 			in, ok = Incumbent{Attempt: attempt, Ballot: b}, true
 		}
 	}
-	in.Token = 0
+	in.Token, in.Lowest = 0, math.MaxUint64
 	for token, n := range tokens[in.Attempt] {
-		if n >= majority {
-			in.Token = token
-			break
+		if in.Lowest = min(in.Lowest, token); in.Agreed {
+			continue
 		}
-		in.Token = max(in.Token, token)
+		in.Token, in.Agreed = max(in.Token, token), n >= majority
+		if in.Agreed {
+			in.Token = token
+		}
 	}
 	return in, ok
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,22 +12,62 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Entry is one entry of a node's history stream.
+type Entry struct {
+	At    time.Time // when the node took it, by the node's own clock
+	Event string
+}
+
 // Recall reads the newest entries of the history stream from every node, newest
 // first, and waits for each of them at most for the limit. The streams differ:
 // reports are best effort, and a node may have been away.
-func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]string, []error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	found, errs := make([][]string, len(ns.list)), make([]error, len(ns.list))
-	var wg sync.WaitGroup
-	for i, n := range ns.list {
-		wg.Go(func() {
-			var err error
-			found[i], err = n.newest(ctx, k, count)
-			errs[i] = ns.nodeError(i, err)
-		})
+func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+	return ns.recall(ctx, k, count, limit, limit)
+}
+
+// Glance is Recall for those who can't wait for a node that hangs: once a majority
+// has answered, the others get as long again as that took, a few times over.
+func (ns *Nodes) Glance(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+	return ns.recall(ctx, k, count, limit, minPatience)
+}
+
+func (ns *Nodes) recall(ctx context.Context, k Keys, count int64, limit, atLeast time.Duration) ([][]Entry, []error) {
+	type recalled struct {
+		node    int
+		entries []Entry
+		err     error
 	}
-	wg.Wait()
+	sent := time.Now()
+	answers := make(chan recalled, len(ns.list)) // a late one finds room, and nobody
+	found, errs := make([][]Entry, len(ns.list)), make([]error, len(ns.list))
+	for i, n := range ns.list {
+		errs[i] = ns.nodeError(i, context.DeadlineExceeded)
+		go func() { // not cancelled when it is late: that would cost a connection each time
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			entries, err := n.newest(ctx, k, count)
+			answers <- recalled{i, entries, err}
+		}()
+	}
+	over := time.After(limit)
+	var enough <-chan time.Time
+	good := 0
+	for range ns.list {
+		select {
+		case a := <-answers:
+			found[a.node], errs[a.node] = a.entries, ns.nodeError(a.node, a.err)
+			if a.err == nil {
+				good++
+			}
+			if good == ns.Majority() && enough == nil {
+				enough = time.After(max(atLeast, patience*time.Since(sent)))
+			}
+		case <-enough:
+			return found, errs
+		case <-over: // a client may be slow to give up
+			return found, errs
+		}
+	}
 	return found, errs
 }
 
@@ -34,7 +75,7 @@ func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Dur
 // nodes at once, so that a hung one does not hide what another one knows, and
 // waits until one has it, all have answered, or ctx ends.
 func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
-	answers := make(chan []string, len(ns.list)) // a late one finds room, and nobody
+	answers := make(chan []Entry, len(ns.list)) // a late one finds room, and nobody
 	for _, n := range ns.list {
 		go func() {
 			entries, _ := n.newest(ctx, k, count) // another node may tell
@@ -44,8 +85,8 @@ func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entr
 	for range ns.list {
 		select {
 		case entries := <-answers:
-			if i := slices.IndexFunc(entries, wanted); i >= 0 {
-				return entries[i], true
+			if i := slices.IndexFunc(entries, func(e Entry) bool { return wanted(e.Event) }); i >= 0 {
+				return entries[i].Event, true
 			}
 		case <-ctx.Done():
 			return "", false
@@ -54,12 +95,14 @@ func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entr
 	return "", false
 }
 
-func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]string, error) {
+func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]Entry, error) {
 	found, err := n.rdb.XRevRangeN(ctx, k.History, "+", "-", count).Result()
-	var entries []string
+	var entries []Entry
 	for _, e := range found {
+		ms, _, _ := strings.Cut(e.ID, "-")
+		at, _ := strconv.ParseInt(ms, 10, 64) // ids are the server's: an error is impossible, and a zero time harmless
 		if s, ok := e.Values["event"].(string); ok {
-			entries = append(entries, s)
+			entries = append(entries, Entry{At: time.UnixMilli(at), Event: s})
 		}
 	}
 	return entries, needs(err, "+xrevrange %R~"+k.History)

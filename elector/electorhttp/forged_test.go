@@ -1,0 +1,81 @@
+package electorhttp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// A process is killed and starts again under its fixed id: its former life holds
+// the lock, and the new one must say so instead of naming nobody.
+func TestLeaderNamesAnEarlierLifeOfTheSameID(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, _ := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		term := a.Term()
+		s.redis.CutOff("a") // dies without a word
+		again, err := elector.New(s.redis.Quorum("a again"), elector.Config{
+			Election: "e", ID: "a", Advertise: "http://a:81", Lease: lease, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := electorhttp.New(again, electorhttp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = h.Run(t.Context()) })
+		t.Cleanup(wg.Wait)
+		time.Sleep(time.Second)
+		code, l := leadership(t, h)
+		if code != http.StatusServiceUnavailable || l.Leading || l.Leader != "a" || l.Address != "http://a:80" || l.Token != term.Token() || l.Candidate != "a" {
+			t.Errorf("while the former life holds the lock: %d %+v", code, l)
+		}
+		time.Sleep(lease)
+		if code, l = leadership(t, h); code != http.StatusServiceUnavailable || l.Leader != "" {
+			t.Errorf("when its lease is over: %d %+v", code, l)
+		}
+	})
+}
+
+// What is published names nobody: a program that routes by Mandate-Address would
+// send its traffic there.
+func TestLeaderNamesNobodyThatAMessageNames(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, _ := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		_, h := s.start("b", electorhttp.Config{})
+		time.Sleep(lease)
+		token := a.Term().Token()
+		r := s.redis.Client("mallory")
+		defer r.Close()
+		if err := r.Set(t.Context(), "mandate:{e}:fence", token+9, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(3) {
+			for _, who := range []string{"a", "evil"} {
+				b, err := json.Marshal(elector.Event{
+					Version: 1, Kind: elector.Elected, Election: "e", Candidate: who, Advertise: "http://evil:80", Token: token + i, Time: time.Now(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Publish(t.Context(), "mandate:{e}:events", b)
+				r.Publish(t.Context(), "mandate:{e}:wake", fmt.Sprint("elected ", token+i))
+			}
+		}
+		for end := time.Now().Add(2 * lease); time.Now().Before(end); time.Sleep(lease / 50) {
+			if _, l := leadership(t, h); l.Leader != "a" || l.Address != "http://a:80" || l.Token != token {
+				t.Fatalf("a leads: %+v", l)
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package elector_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Whoever may only publish can make others ask Redis, and no more: these messages are
+// plausible, from the right names to tokens that could be.
+
+// forge is an event as a candidate would publish it.
+func forge(kind elector.Kind, candidate, advertise string, token uint64) string {
+	b, err := json.Marshal(elector.Event{
+		Version: 1, Kind: kind, Election: "orders", Candidate: candidate, Advertise: advertise, Token: token, Time: time.Now(),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func (c *cluster) publish(channel, message string) {
+	for _, nd := range c.nodes {
+		nd.server().Publish("mandate:{orders}:"+channel, message)
+	}
+}
+
+// never fails when an event names anybody but these candidates, each at its address.
+func never(t testing.TB, events <-chan elector.Event, advertised map[string]string) (all []elector.Event) {
+	t.Helper()
+	for {
+		select {
+		case ev := <-events:
+			if at, known := advertised[ev.Candidate]; ev.Candidate != "" && (!known || at != ev.Advertise) {
+				t.Errorf("%s of %q at %q, token %d: Redis never said so", ev.Kind, ev.Candidate, ev.Advertise, ev.Token)
+			}
+			all = append(all, ev)
+		default:
+			return all
+		}
+	}
+}
+
+func advertising(cfg *elector.Config) { cfg.Advertise = cfg.ID + ":80" }
+
+func TestForgedLeadersAreNotReported(t *testing.T) {
+	names := map[string]string{"a": "a:80", "b": "b:80"}
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("counter above the token/n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a", advertising)
+				term := a.elected(3 * shortLease)
+				time.Sleep(shortLease)
+				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				want(t, events, time.Second, elector.Elected, "a", term.Token())
+				// A failed claim has raised one node's counter.
+				if err := c.nodes[n-1].server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)); err != nil {
+					t.Fatal(err)
+				}
+				for i := range uint64(3) {
+					c.publish("events", forge(elector.Elected, "evil", "evil:80", term.Token()+i))
+					c.publish("events", forge(elector.Elected, "a", "evil:80", term.Token()+i))
+					c.publish("events", forge(elector.Released, "a", "a:80", term.Token()+i))
+				}
+				time.Sleep(shortLease)
+				if all := never(t, events, names); len(all) > 0 {
+					t.Errorf("while a leads: %+v", all)
+				}
+				a.shutdown()
+				end := want(t, events, shortLease, elector.Released, "a", term.Token())
+				if end.Advertise != "a:80" {
+					t.Errorf("the end: %+v", end)
+				}
+			})
+		})
+		t.Run(fmt.Sprintf("between two leaders/n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a", advertising)
+				one := a.elected(3 * shortLease)
+				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				a.shutdown()
+				want(t, events, shortLease, elector.Released, "a", one.Token())
+				c.publish("events", forge(elector.Elected, "evil", "evil:80", one.Token()+1))
+				time.Sleep(shortLease / 2)
+				if all := never(t, events, names); len(all) > 0 {
+					t.Errorf("while nobody leads: %+v", all)
+				}
+				two := c.start("b", advertising).elected(shortLease)
+				want(t, events, shortLease, elector.Elected, "b", two.Token())
+				c.publish("events", forge(elector.Elected, "evil", "evil:80", one.Token()+2))
+				c.publish("events", forge(elector.Released, "evil", "evil:80", one.Token()+2))
+				time.Sleep(shortLease)
+				if all := never(t, events, names); len(all) > 0 {
+					t.Errorf("while b leads: %+v", all)
+				}
+			})
+		})
+		t.Run(fmt.Sprintf("first/n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				want(t, events, time.Second, elector.Vacant, "", 0)
+				a := c.start("a", advertising)
+				// By the clock: the token of the next millisecond, at each of them.
+				for range 20 {
+					c.publish("events", forge(elector.Elected, "a", "evil:80", uint64(time.Now().UnixMilli())))
+					time.Sleep(500 * time.Microsecond)
+				}
+				term := a.elected(3 * shortLease)
+				if ev := want(t, events, shortLease, elector.Elected, "a", term.Token()); ev.Advertise != "a:80" {
+					t.Errorf("%+v", ev)
+				}
+				time.Sleep(shortLease)
+				never(t, events, names)
+			})
+		})
+	}
+}
+
+// Terms that came and went before an observer looked are reported from the history.
+func TestShortTermsAreReported(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a", advertising)
+				one := a.elected(3 * shortLease)
+				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				c.each(cut, "bystander")
+				a.shutdown()
+				b := c.start("b", advertising)
+				two := b.elected(shortLease)
+				time.Sleep(100 * time.Millisecond)
+				b.shutdown()
+				d := c.start("d", advertising)
+				three := d.elected(shortLease)
+				time.Sleep(shortLease)
+				c.heal()
+				want(t, events, shortLease, elector.Released, "a", one.Token())
+				if ev := want(t, events, tick, elector.Elected, "b", two.Token()); ev.Advertise != "b:80" {
+					t.Errorf("%+v", ev)
+				}
+				if ev := want(t, events, tick, elector.Released, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
+					t.Errorf("%+v", ev)
+				}
+				want(t, events, tick, elector.Elected, "d", three.Token())
+			})
+		})
+	}
+}
+
+// A Redis whose clock was days ahead loses its data, and its clock is mended: tokens
+// are lower from then on, and observers must not wait for them to catch up.
+func TestObserversFollowTokensThatGoDown(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		srv := c.nodes[0].server()
+		srv.SetTime(time.Now().Add(48 * time.Hour)) // TIME only: what the token comes from
+		a := c.start("a", advertising)
+		one := a.elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.Elected, "a", one.Token())
+		b := c.start("b", advertising)
+		b.quiet(shortLease)
+		c.crash(a)
+		srv.FlushAll()
+		srv.SetTime(time.Time{})
+		// b remembers the token of before; a candidate that starts now does not.
+		c.crash(b)
+		d := c.start("d", advertising)
+		two := d.elected(5 * shortLease)
+		if two.Token() >= one.Token() {
+			t.Fatalf("token %d after %d: nothing to see here", two.Token(), one.Token())
+		}
+		for {
+			ev := next(t, events, 3*shortLease)
+			if ev.Kind == elector.Elected {
+				if ev.Candidate != "d" || ev.Token != two.Token() || ev.Advertise != "d:80" {
+					t.Errorf("%+v", ev)
+				}
+				break
+			}
+		}
+		d.shutdown()
+		want(t, events, shortLease, elector.Released, "d", two.Token())
+	})
+}

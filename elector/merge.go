@@ -1,0 +1,211 @@
+package elector
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Times that an observer gives to reports that are under way.
+const (
+	// settle is how long an observer waits after a message for those that belong to
+	// it: the winner's "elected" may overtake the "released" that made room for it.
+	settle = 5 * time.Millisecond
+	// waitForEnd is how long it waits for the report of a term's end when nobody leads,
+	// and waitForOldEnd when the next one leads already; on a busy machine it takes that
+	// long.
+	waitForEnd    = 4 * settle
+	waitForOldEnd = 8 * settle
+)
+
+// reported is what an observer has reported so far.
+type reported struct {
+	begun  bool   // how things stood at first
+	term   Event  // the Elected of the newest term; without a token: there was none
+	ending ending // what was reported of that term's end
+	newest uint64 // terms up to this token are not news
+	waited bool   // once for the report of that term's end
+}
+
+type ending int
+
+const (
+	open   ending = iota
+	vacant        // Redis said that nobody leads, and no report said why
+	closed        // a report of its end
+)
+
+// reading is what Redis answered.
+type reading struct {
+	leader  *Leader // whose lock a majority of the nodes holds; nil: nobody
+	highest uint64  // counter of all nodes: no token is above it
+	history []Event // what leaders wrote there, from all nodes, in any order
+}
+
+// merge compares what Redis says now with what was reported. It returns the events
+// that follow, in order, and what is reported then. A wait above zero asks to read
+// again after it, with the same messages: a report is probably still under way.
+//
+// What Redis says now wins, also when its token is lower than the one before (a
+// node whose clock was ahead lost its data). Leaders, their tokens and addresses
+// come from the lock, and for terms that came and went since the last reading from
+// the history; a message adds a time and a reason to one of those, and nothing else.
+func (s reported) merge(r reading, messages []Event, now time.Time) (events []Event, next reported, wait time.Duration) {
+	r.history = slices.DeleteFunc(slices.Clone(r.history), func(ev Event) bool { return ev.Token > r.highest })
+	leader := s.agreed(r)
+	if !s.begun {
+		events = s.begin(r, leader, messages, now)
+		return events, s, 0
+	}
+	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
+		s.waited = false
+		if s.ending == vacant { // it was not gone after all
+			s.ending = open
+			events = append(events, s.term)
+		}
+		return events, s, 0 // closed: what is left of its lock
+	}
+
+	if s.ending == open && s.term.Token != 0 {
+		end, ok := endOf(s.term, r.history, messages)
+		switch {
+		case ok:
+			events, s.ending = append(events, end), closed
+		case !s.waited && leader != nil:
+			s.waited = true
+			return nil, s, waitForOldEnd
+		}
+	}
+	for _, t := range s.between(r.history, leader) {
+		events = s.pass(events, t, messages)
+	}
+	switch {
+	case leader != nil:
+		events = append(events, s.elect(leader, r.history, messages, now))
+	case s.ending != open || s.term.Token == 0:
+	case !s.waited:
+		s.waited, wait = true, waitForEnd
+	default:
+		s.ending = vacant
+		events = append(events, Event{Version: eventVersion, Kind: Vacant, Token: s.term.Token, Time: now})
+	}
+	return events, s, wait
+}
+
+// begin reports how things stand. What the history holds by now is not news.
+func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.Time) []Event {
+	s.begun, s.ending = true, closed
+	for _, ev := range r.history {
+		s.newest = max(s.newest, ev.Token)
+	}
+	if leader == nil {
+		return []Event{{Version: eventVersion, Kind: Vacant, Time: now}}
+	}
+	return []Event{s.elect(leader, r.history, messages, now)}
+}
+
+// elect is the Elected of the leader that Redis names.
+func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Event {
+	ev := Event{
+		Version: eventVersion, Kind: Elected,
+		Candidate: l.Candidate, Incarnation: l.Incarnation, Advertise: l.Advertise, Token: l.Token, Time: now,
+	}
+	of := func(m Event) bool { return m.Kind == Elected && m.Token == ev.Token && m.about(ev) && !m.Time.IsZero() }
+	for _, source := range [][]Event{history, messages} {
+		if i := slices.IndexFunc(source, of); i >= 0 {
+			ev.Time = source[i].Time
+			break
+		}
+	}
+	s.term, s.ending, s.waited, s.newest = ev, open, false, max(s.newest, ev.Token)
+	return ev
+}
+
+// agreed is the leader with the token of its term: until its first renewal, nodes
+// that granted different ones name different ones, and the history tells.
+func (s reported) agreed(r reading) *Leader {
+	if r.leader == nil || r.leader.agreed {
+		return r.leader
+	}
+	l := *r.leader
+	found := false
+	for _, ev := range r.history {
+		if ev.Kind == Elected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.lowest && (!found || ev.Token > l.Token) {
+			l.Token, found = ev.Token, true
+		}
+	}
+	if t := s.term; !found && t.Candidate == l.Candidate && l.sameLife(t) && t.Token >= l.lowest {
+		l.Token = t.Token
+	}
+	return &l
+}
+
+// sameLife tells whether an event is about the leader's incarnation, as far as both
+// name one.
+func (l *Leader) sameLife(ev Event) bool {
+	return l.Incarnation == "" || ev.Incarnation == "" || l.Incarnation == ev.Incarnation
+}
+
+// about tells whether two events are about the same candidate.
+func (ev Event) about(other Event) bool {
+	return ev.Candidate == other.Candidate && (ev.Incarnation == "" || other.Incarnation == "" || ev.Incarnation == other.Incarnation)
+}
+
+// endOf is the Released of a term, with the reason of the first report of its end:
+// the history's, or else a message's.
+func endOf(term Event, sources ...[]Event) (Event, bool) {
+	for _, source := range sources {
+		for _, ev := range source {
+			if ev.Kind != Released || ev.Token != term.Token || !ev.about(term) {
+				continue
+			}
+			end := term
+			end.Kind, end.Reason, end.Detail, end.Next, end.Time = Released, ev.Reason, ev.Detail, ev.Next, ev.Time
+			return end, true
+		}
+	}
+	return Event{}, false
+}
+
+// passed is a term that came and went between two readings, as the history has it.
+type passed struct{ elected, released Event }
+
+// between are the terms of the history since the newest that was reported, in order.
+func (s *reported) between(history []Event, leader *Leader) []passed {
+	terms := map[uint64]passed{}
+	for _, ev := range history {
+		if ev.Token <= s.newest || leader != nil && ev.Token >= leader.Token {
+			continue
+		}
+		t := terms[ev.Token]
+		switch ev.Kind {
+		case Elected:
+			t.elected = ev
+		case Released:
+			t.released = ev
+		default:
+			continue
+		}
+		terms[ev.Token] = t
+	}
+	return slices.SortedFunc(maps.Values(terms), func(a, b passed) int { return cmp.Compare(a.token(), b.token()) })
+}
+
+func (t passed) token() uint64 { return max(t.elected.Token, t.released.Token) }
+
+// pass reports such a term.
+func (s *reported) pass(events []Event, t passed, messages []Event) []Event {
+	s.newest, s.waited = t.token(), false
+	if t.elected.Token != 0 {
+		s.term, s.ending = t.elected, open
+		events = append(events, t.elected)
+	} else { // its begin was not written
+		s.term, s.ending = t.released, open
+	}
+	if end, ok := endOf(s.term, []Event{t.released}, messages); ok {
+		s.ending = closed
+		events = append(events, end)
+	}
+	return events
+}

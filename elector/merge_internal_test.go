@@ -1,0 +1,164 @@
+package elector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// brief is an event as the tables below write it.
+func brief(ev Event) string {
+	s := fmt.Sprintf("%s %d", ev.Kind, ev.Token)
+	if ev.Candidate != "" {
+		s += " " + ev.Candidate + "@" + ev.Advertise
+	}
+	if ev.Reason != "" {
+		s += " " + string(ev.Reason)
+	}
+	return s
+}
+
+func TestMerge(t *testing.T) {
+	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	elected := func(token uint64, who string) Event {
+		return Event{Version: 1, Kind: Elected, Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, Time: at}
+	}
+	released := func(token uint64, who string, r Reason) Event {
+		return Event{Version: 1, Kind: Released, Candidate: who, Incarnation: who + "1", Token: token, Reason: r, Time: at.Add(time.Second)}
+	}
+	leads := func(token uint64, who string) *Leader {
+		return &Leader{Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, agreed: true}
+	}
+	evil := func(kind Kind, token uint64, who string) Event {
+		return Event{Version: 1, Kind: kind, Candidate: who, Advertise: "evil:80", Token: token, Reason: "forged", Time: at}
+	}
+	since := func(was reported, token uint64, who string, e ending) reported {
+		was.begun, was.term, was.ending, was.newest = true, elected(token, who), e, max(was.newest, token)
+		return was
+	}
+	twin := func(l *Leader, incarnation string) *Leader { l.Incarnation = incarnation; return l }
+	unsettled := func(l *Leader, lowest uint64) *Leader { l.agreed, l.lowest = false, lowest; return l }
+	waited := func(was reported) reported { was.waited = true; return was }
+	for name, c := range map[string]struct {
+		was      reported
+		leader   *Leader
+		highest  uint64 // 100 by default
+		history  []Event
+		messages []Event
+		want     string // the events
+		wait     time.Duration
+		newest   uint64
+	}{
+		"the first answer names nobody":      {want: "vacant 0"},
+		"the first answer names a leader":    {leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
+		"what was before it is not reported": {history: []Event{elected(5, "a"), released(5, "a", "shutdown")}, messages: []Event{released(5, "a", "x")}, want: "vacant 0", newest: 5},
+
+		"nothing changed": {was: since(reported{}, 7, "a", open), leader: leads(7, "a"), newest: 7},
+		"messages about the sitting leader change nothing": {
+			was: since(reported{}, 7, "a", open), leader: leads(7, "a"), newest: 7,
+			messages: []Event{evil(Elected, 7, "a"), evil(Elected, 7, "evil"), evil(Released, 7, "a"), evil(Elected, 8, "a"), evil(Released, 8, "a")},
+		},
+		"a new leader and the old one's end": {
+			was: since(reported{}, 7, "a", open), leader: leads(9, "b"), messages: []Event{released(7, "a", "shutdown"), elected(9, "b")},
+			want: "released 7 a@a:80 shutdown, elected 9 b@b:80", newest: 9,
+		},
+		"of two reports the history's counts": {
+			was: since(reported{}, 7, "a", open), history: []Event{released(7, "a", "shutdown")}, messages: []Event{evil(Released, 7, "a")},
+			want: "released 7 a@a:80 shutdown", newest: 7,
+		},
+		"a message brings a reason, no name and no address": {
+			was: since(reported{}, 7, "a", open), messages: []Event{evil(Released, 7, "evil"), evil(Released, 7, "a")},
+			want: "released 7 a@a:80 forged", newest: 7,
+		},
+		"a message's name and address are not a leader's": {
+			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{evil(Elected, 9, "b"), evil(Elected, 9, "evil"), evil(Elected, 8, "evil"), evil(Elected, 10, "evil")},
+			want: "elected 9 b@b:80", newest: 9,
+		},
+		"nobody leads, whatever a message says": {
+			was: since(reported{}, 7, "a", closed), messages: []Event{evil(Elected, 8, "evil"), evil(Released, 8, "evil")}, newest: 7,
+		},
+
+		"gone without a word: wait": {was: since(reported{}, 7, "a", open), wait: waitForEnd, newest: 7},
+		"gone without a word":       {was: waited(since(reported{}, 7, "a", open)), want: "vacant 7", newest: 7},
+		"replaced without a word: wait for it": {
+			was: since(reported{}, 7, "a", open), leader: leads(9, "b"), wait: waitForOldEnd, newest: 7,
+		},
+		"replaced without a word": {was: waited(since(reported{}, 7, "a", open)), leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9},
+		"it was not gone":         {was: since(reported{}, 7, "a", vacant), leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
+		"the rest of a lock after its end is no leader": {
+			was: since(reported{}, 7, "a", closed), leader: leads(7, "a"), newest: 7,
+		},
+
+		"terms in between": {
+			was: since(reported{}, 7, "a", open), leader: leads(30, "d"),
+			history: []Event{elected(30, "d"), elected(20, "c"), elected(10, "b"), elected(7, "a"), released(7, "a", "resigned"), released(20, "c", "failed"), released(10, "b", "finished"), elected(3, "z"), released(3, "z", "lost")},
+			want:    "released 7 a@a:80 resigned, elected 10 b@b:80, released 10 b@b:80 finished, elected 20 c@c:80, released 20 c@c:80 failed, elected 30 d@d:80",
+			newest:  30,
+		},
+		"a term in between vanished": {
+			was: since(reported{}, 7, "a", closed), history: []Event{elected(10, "b")}, want: "elected 10 b@b:80", wait: waitForEnd, newest: 10,
+		},
+		"of a term in between only the end was written": {
+			was: since(reported{}, 7, "a", closed), history: []Event{released(10, "b", "lost")}, want: "released 10 b@ lost", newest: 10,
+		},
+		"a message adds the end of a term in between": {
+			was: since(reported{}, 7, "a", closed), leader: leads(30, "d"), history: []Event{elected(10, "b")}, messages: []Event{released(10, "b", "lost")},
+			want: "elected 10 b@b:80, released 10 b@b:80 lost, elected 30 d@d:80", newest: 30,
+		},
+		"what no counter allows is left from before, or forged": {
+			was: since(reported{}, 7, "a", closed), highest: 40, history: []Event{elected(41, "b")}, newest: 7,
+		},
+
+		"a token that goes down": {
+			was: since(reported{}, 1000, "a", closed), leader: leads(10, "b"), history: []Event{elected(10, "b"), elected(8, "c")}, want: "elected 10 b@b:80", newest: 1000,
+		},
+		"a token that goes down, and nobody knows of the old leader's end": {
+			was: waited(since(reported{}, 1000, "a", open)), leader: leads(10, "b"), want: "elected 10 b@b:80", newest: 1000,
+		},
+		"and what the old history holds is not news then": {
+			was: since(reported{newest: 1000}, 10, "b", closed), highest: 1000, history: []Event{elected(500, "x"), elected(1000, "a")}, newest: 1000,
+		},
+		"the same token, another life": {
+			was: since(reported{}, 7, "a", closed), leader: twin(leads(7, "a"), "a2"), want: "elected 7 a@a:80", newest: 7,
+		},
+
+		"nodes disagree on a new leader's token: the history tells": {
+			was: since(reported{}, 7, "a", closed), leader: unsettled(leads(12, "b"), 9), history: []Event{elected(10, "b"), elected(7, "a")},
+			want: "elected 10 b@b:80", newest: 10,
+		},
+		"nodes disagree on the token of the leader that was reported": {
+			was: since(reported{}, 10, "b", open), leader: unsettled(leads(12, "b"), 9), newest: 10,
+		},
+		"nodes disagree, and nothing else tells": {
+			was: since(reported{}, 7, "a", closed), leader: unsettled(leads(12, "b"), 9), want: "elected 12 b@b:80", newest: 12,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.highest == 0 {
+				c.highest = 10_000
+			}
+			before := slices.Clone(c.history)
+			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history}, c.messages, at)
+			var got []string
+			for _, ev := range events {
+				got = append(got, brief(ev))
+				if ev.Time.IsZero() || ev.Version != 1 {
+					t.Errorf("%+v", ev)
+				}
+			}
+			if s := strings.Join(got, ", "); s != c.want || wait != c.wait || is.newest != c.newest {
+				t.Errorf("got %q, wait %v, newest %d\nwant %q, wait %v, newest %d", s, wait, is.newest, c.want, c.wait, c.newest)
+			}
+			if wait == 0 { // the same answer again brings nothing new
+				if again, _, more := is.merge(reading{leader: c.leader, highest: c.highest, history: c.history}, c.messages, at); len(again) > 0 || more > 0 {
+					t.Errorf("again: %v, wait %v", again, more)
+				}
+			}
+			if !slices.Equal(before, c.history) {
+				t.Error("it changes what it was given")
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package elector
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// answered is a query's outcome, and what belongs to it.
+type answered struct {
+	status   Status
+	history  []Event
+	messages []Event // that came before it was sent
+	changes  int     // of this candidate's own, reported by then
+	err      error
+}
+
+func (a answered) reading() reading {
+	return reading{leader: a.status.Leader, highest: a.status.highest(), history: a.history}
+}
+
+// highest is the highest counter of the nodes.
+func (st Status) highest() (highest uint64) {
+	for _, n := range st.Nodes {
+		highest = max(highest, n.Fence)
+	}
+	return highest
+}
+
+// query asks Redis, on a goroutine of its own: a node that hangs must not
+// hold back what this candidate does meanwhile.
+func (o *observer) query(ctx context.Context) <-chan answered {
+	answer, was := make(chan answered, 1), o.reported
+	a := answered{changes: o.changes}
+	o.mu.Lock()
+	a.messages, o.messages = o.messages, nil
+	o.mu.Unlock()
+	go func() {
+		a.status, a.err = o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
+		if a.err == nil && was.needsHistory(a.status.Leader, len(a.messages) > 0) {
+			asked := time.Now()
+			a.history = o.e.history(ctx, statusTimeout/3)
+			if l := a.status.Leader; l != nil {
+				l.Left = max(0, l.Left-time.Since(asked))
+			}
+		}
+		answer <- a
+	}()
+	return answer
+}
+
+// needsHistory tells whether anything has changed: a steady leader costs one
+// request in a lease.
+func (s reported) needsHistory(l *Leader, messages bool) bool {
+	switch {
+	case !s.begun:
+		return true
+	case l == nil:
+		return s.ending == open || messages
+	default:
+		return l.Token != s.term.Token || !l.sameLife(s.term) || !l.agreed
+	}
+}
+
+// glance is how many entries of the history an observer looks at: 32 terms.
+const glance = 64
+
+// history are the newest events of all nodes; none where it can't be read.
+func (e *Elector) history(ctx context.Context, limit time.Duration) []Event {
+	var events []Event
+	nodes, _ := e.quorum.nodes.Glance(ctx, e.keys, glance, limit) // best effort: who may not read it sees less
+	for _, entries := range nodes {
+		for _, entry := range slices.Backward(entries) {
+			if ev, err := ParseEvent(entry.Event); err == nil && ev.Election == e.cfg.Election {
+				events = append(events, ev)
+			}
+		}
+	}
+	return events
+}
+
+// confirm notes for how long the answer holds.
+func (o *observer) confirm(l *Leader) {
+	o.until = time.Time{}
+	if l != nil {
+		o.until = time.Now().Add(l.Left)
+	}
+	o.e.unknown.Store(false)
+}
+
+// expire says that nobody knows who leads, once the lease that was seen last has
+// run out: whoever asks must not be sent to a leader that is long gone.
+func (o *observer) expire(ctx context.Context) {
+	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
+		o.e.unknown.Store(true)
+	}
+}
