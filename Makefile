@@ -10,6 +10,7 @@ SHELL       := bash
 .DEFAULT_GOAL := help
 
 GO        ?= go
+export GO # the scripts in .ci run it, too
 FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
@@ -113,7 +114,7 @@ test: ## run all tests with the race detector, on a real redis-server where ther
 	@$(say_redis)
 	$(find_race)
 	set -x
-	$(GO) test $$race -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
+	.ci/gotest $$race -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: export MANDATE_TEST_REQUIRE_REDIS := 1
@@ -126,7 +127,7 @@ integration: ## run only the tests on a real redis-server (required here)
 		exit 1
 	fi
 	set -x
-	$(GO) test $$race -count=$(COUNT) -timeout $(TIMEOUT) -p 1 -run '$(INTEGRATION)' $(TESTFLAGS) $$pkgs
+	.ci/gotest $$race -count=$(COUNT) -timeout $(TIMEOUT) -p 1 -run '$(INTEGRATION)' $(TESTFLAGS) $$pkgs
 
 # CI runs the short form as a part of `make test`.
 .PHONY: chaos

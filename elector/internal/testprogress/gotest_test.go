@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The script that `make test` runs must fail when a test does, also behind the
+// pipe.
+func TestGotestFailsWhenATestDoes(t *testing.T) {
+	script, err := filepath.Abs("../../../.ci/gotest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("SKIPPED: no bash")
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/m\n\ngo 1.26\n")
+	write("a_test.go", "package m\n\nimport \"testing\"\n\nfunc TestGood(*testing.T) {}\n\nfunc TestBad(t *testing.T) { t.Error(\"wrong\") }\n")
+	for _, c := range []struct {
+		flags string
+		code  int
+		want  string
+	}{
+		{"-run=Good", 0, "ok  \texample.com/m\t"},
+		{"-run=Bad", 1, "--- FAIL: TestBad (0.00s)\n    a_test.go:7: wrong\nFAIL\nFAIL\texample.com/m\t"},
+		{"-v -run=Bad", 1, "=== RUN   TestBad"},
+	} {
+		cmd := exec.Command("bash", append([]string{script, "-count=1"}, append(strings.Fields(c.flags), "./...")...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		code := 0
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: exit code %d, want %d with %q:\n%s", c.flags, code, c.code, c.want, out)
+		}
+	}
+}

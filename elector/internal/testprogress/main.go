@@ -1,0 +1,100 @@
+// Command testprogress prints what `go test` prints, and says what is still
+// running whenever it has been silent for a while: "go test" itself prints
+// nothing of a package before its end, which takes minutes for some.
+//
+//	go test -json ./... | testprogress
+//
+// It is a part of `make test` (.ci/gotest). Its exit code says nothing of the
+// tests: the shell takes that of go test (pipefail).
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+func main() {
+	every := flag.Duration("every", 30*time.Second, "how long a silence is, before a line says what is running")
+	flag.Parse()
+	if err := follow(os.Stdin, os.Stdout, os.Stderr, *every); err != nil {
+		fmt.Fprintln(os.Stderr, "testprogress:", err)
+		os.Exit(1)
+	}
+}
+
+// follow prints the tests' output to out, and the lines about the silence to
+// silence, which may be elsewhere: whoever reads the output by program does not
+// expect them.
+func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
+	lines, failed := make(chan []byte), make(chan error, 1)
+	go func() {
+		defer close(lines)
+		failed <- read(in, lines)
+	}()
+	p := newProgress(time.Now())
+	quiet := time.NewTimer(every)
+	defer quiet.Stop()
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				_, err := io.WriteString(out, p.end())
+				return errors.Join(err, <-failed)
+			}
+			text := p.line(line, time.Now())
+			if text == "" {
+				continue
+			}
+			quiet.Reset(every)
+			if _, err := io.WriteString(out, text); err != nil {
+				return err
+			}
+		case now := <-quiet.C:
+			quiet.Reset(every)
+			if _, err := io.WriteString(silence, p.running(now)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// read sends the lines of any length.
+func read(in io.Reader, lines chan<- []byte) error {
+	r := bufio.NewReader(in)
+	for {
+		line, err := r.ReadBytes('\n')
+		if len(line) > 0 {
+			lines <- line
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// event is one of `go doc test2json`; beside those, of a build: ImportPath and
+// Output.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// parse tells whether a line is an event; others are printed as they are.
+func parse(line []byte) (event, bool) {
+	var e event
+	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil || e.Action == "" {
+		return event{}, false
+	}
+	return e, true
+}

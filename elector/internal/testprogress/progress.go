@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// progress knows which packages and tests run, and holds back what they print
+// until it is known whether they fail.
+type progress struct {
+	began    time.Time
+	done     int // packages
+	failed   bool
+	packages []*pkg
+}
+
+// pkg is a package whose tests have begun.
+type pkg struct {
+	name  string
+	began time.Time
+	out   strings.Builder // of the package itself: the "ok" line, a panic in TestMain
+	tests []*test         // in the order in which they began
+}
+
+// test is a test or subtest.
+type test struct {
+	name    string
+	began   time.Time
+	waits   bool // for its turn: it called t.Parallel
+	ended   bool
+	passed  bool // or was skipped
+	verdict string
+	printed strings.Builder
+}
+
+func newProgress(now time.Time) *progress { return &progress{began: now} }
+
+// line takes one line of go test's output, and returns what is to be printed now.
+func (p *progress) line(line []byte, now time.Time) string {
+	e, ok := parse(line)
+	switch {
+	case !ok:
+		return string(line)
+	case e.Action == "build-output":
+		return e.Output
+	case e.Package == "": // build-fail: the package's own line follows
+		return ""
+	}
+	k := p.pkg(e.Package, now)
+	if e.Test != "" {
+		k.test(e.Test, now).take(e, now)
+		return ""
+	}
+	switch e.Action {
+	case "output":
+		k.out.WriteString(e.Output)
+		return ""
+	case "pass", "skip", "fail":
+		p.done++
+		p.failed = p.failed || e.Action == "fail"
+		p.packages = slices.DeleteFunc(p.packages, func(other *pkg) bool { return other == k })
+		return k.report(e.Action == "fail")
+	default:
+		return ""
+	}
+}
+
+// end is the last line: go test ends with it when anything failed.
+func (p *progress) end() string {
+	if p.failed {
+		return "FAIL\n"
+	}
+	return ""
+}
+
+// pkg finds or adds one. There are few at a time.
+func (p *progress) pkg(name string, now time.Time) *pkg {
+	for _, k := range p.packages {
+		if k.name == name {
+			return k
+		}
+	}
+	k := &pkg{name: name, began: now}
+	p.packages = append(p.packages, k)
+	return k
+}
+
+func (k *pkg) test(name string, now time.Time) *test {
+	for _, t := range slices.Backward(k.tests) { // the last ones are those that run
+		if t.name == name {
+			return t
+		}
+	}
+	t := &test{name: name, began: now}
+	k.tests = append(k.tests, t)
+	return t
+}
+
+func (t *test) take(e event, now time.Time) {
+	switch e.Action {
+	case "output":
+		switch {
+		case strings.HasPrefix(e.Output, "=== "): // go test prints these only with -v
+		case strings.HasPrefix(e.Output, "--- FAIL: "):
+			t.verdict = e.Output
+		default:
+			t.printed.WriteString(e.Output)
+		}
+	case "pause":
+		t.waits = true
+	case "cont":
+		t.waits, t.began = false, now
+	case "pass", "skip":
+		t.ended, t.passed = true, true
+		t.printed.Reset()
+	case "fail":
+		t.ended = true
+	}
+}
+
+// report is what go test prints about a package: its last line, and before it
+// whatever may tell why it failed. A test that did not end belongs to that: it
+// panicked, or was running when the time was over.
+func (k *pkg) report(failed bool) string {
+	var b strings.Builder
+	if failed {
+		for _, t := range k.tests {
+			if !t.passed {
+				b.WriteString(t.verdict + t.printed.String())
+			}
+		}
+		b.WriteString(k.out.String())
+		return b.String()
+	}
+	for line := range strings.Lines(k.out.String()) {
+		if strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "?   \t") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// running is the line that breaks a silence.
+func (p *progress) running(now time.Time) string {
+	total := seconds(now.Sub(p.began))
+	if len(p.packages) == 0 {
+		return fmt.Sprintf("... %s, packages done %d; go is building\n", total, p.done)
+	}
+	parts := make([]string, len(p.packages))
+	for i, k := range p.packages {
+		parts[i] = k.name + " " + seconds(now.Sub(k.began))
+		if tests := k.running(now); tests != "" {
+			parts[i] += " (" + tests + ")"
+		}
+	}
+	return fmt.Sprintf("... %s, packages done %d; running: %s\n", total, p.done, strings.Join(parts, ", "))
+}
+
+// most is how many tests of a package a line names.
+const most = 3
+
+// running names the tests that run for longest. One with subtests is named by
+// those: it waits for them.
+func (k *pkg) running(now time.Time) string {
+	parent := map[string]bool{}
+	var tests []*test
+	for _, t := range slices.Backward(k.tests) { // subtests begin after their parents
+		if t.ended || t.waits {
+			continue
+		}
+		if !parent[t.name] {
+			tests = append(tests, t)
+		}
+		for i, c := range t.name {
+			if c == '/' {
+				parent[t.name[:i]] = true
+			}
+		}
+	}
+	slices.Reverse(tests)
+	slices.SortStableFunc(tests, func(a, b *test) int { return a.began.Compare(b.began) })
+	var parts []string
+	for _, t := range tests[:min(most, len(tests))] {
+		parts = append(parts, t.name+" "+seconds(now.Sub(t.began)))
+	}
+	if more := len(tests) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.0fs", d.Seconds()) }
