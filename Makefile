@@ -15,6 +15,7 @@ FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
 MUTANT    ?=
+SERVERS   ?=
 SIMMINUTES ?= 1
 SIMRUNS    ?= 1000000
 SIMSEED    ?= 0
@@ -64,8 +65,9 @@ endef
 
 # Says which of the two test runs this is going to be.
 define say_redis
-if command -v redis-server >/dev/null; then
-	echo ">>> real redis-server found ($$(redis-server --version | sed -n 's/.*\(v=[^ ]*\).*/\1/p')): the real-server tests RUN"
+server=$${MANDATE_TEST_REDIS_SERVER:-redis-server}
+if command -v "$$server" >/dev/null; then
+	echo ">>> real redis-server found ($$("$$server" --version | sed -n 's/ *server \(v=[^ ]*\).*/ \1/p')): the real-server tests RUN"
 elif [ "$${MANDATE_TEST_REQUIRE_REDIS:-}" = 1 ]; then
 	echo '>>> no redis-server on PATH, and it is required here (CI=true): install redis-server' >&2
 	exit 1
@@ -139,6 +141,11 @@ chaos: ## break real elections on purpose for a while, and prove the journal (CH
 	$(find_race)
 	set -x
 	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -run Chaos $(TESTFLAGS) ./elector/internal/chaos
+
+.PHONY: servers
+servers: export SERVERS := $(SERVERS)
+servers: ## run conformance, integration and a short chaos on other Redis and Valkey, from Debian's suites (SERVERS=valkey-8)
+	@.ci/on-servers
 
 .PHONY: sim
 sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seeds from SIMSEED=n on (0: new ones)

@@ -66,24 +66,6 @@ func (d *diagnosis) reach(f *quorum.Facts) {
 	}
 }
 
-// known versions: what this program is tested with.
-const leastVersion = 7
-
-func (d *diagnosis) version(f *quorum.Facts) {
-	v := f.Info["redis_version"]
-	major, err := strconv.Atoi(strings.SplitN(v, ".", 2)[0])
-	switch {
-	case f.InfoErr != nil:
-		d.add(f.Node, "version", Unknown, "grant +info to see it", "%s", words(f.InfoErr))
-	case err != nil:
-		d.add(f.Node, "version", Unknown, "", "the server tells no version")
-	case major < leastVersion:
-		d.add(f.Node, "version", Warn, fmt.Sprintf("use Redis %d or later", leastVersion), "Redis %s: mandate is not tested with it", v)
-	default:
-		d.add(f.Node, "version", OK, "", "Redis %s", v)
-	}
-}
-
 const grant = "grant the rights that docs/redis.md lists"
 
 func (d *diagnosis) rights(f *quorum.Facts) {
@@ -141,7 +123,7 @@ func (d *diagnosis) role(f *quorum.Facts) {
 	switch {
 	case f.InfoErr != nil:
 		d.add(f.Node, "failover", Unknown, "grant +info to see it", "%s", words(f.InfoErr))
-	case f.Info["role"] == "slave":
+	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
 		d.add(f.Node, "failover", Fail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
 		d.add(f.Node, "failover", Fail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")

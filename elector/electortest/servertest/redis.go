@@ -36,14 +36,44 @@ type Server struct {
 	proc  *process // nil while it is down
 }
 
-// NeedRedis skips loudly where there is no redis-server, and fails where one is
-// required.
-func NeedRedis(t testing.TB) {
+// serverVariable is the environment variable that names the server to test
+// with, by its absolute path: a Valkey, or a Redis other than the installed one.
+// It takes the command line of redis-server.
+const serverVariable = "MANDATE_TEST_REDIS_SERVER"
+
+// redisServer is the program that every test of this module runs as its Redis.
+// A named one that is missing is an error: the test would run on another server
+// than the one that was asked for.
+func redisServer(t testing.TB) string {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if named := os.Getenv(serverVariable); named != "" {
+		if _, err := exec.LookPath(named); err != nil || !filepath.IsAbs(named) {
+			t.Fatalf("%s=%s is not the absolute path of a program", serverVariable, named)
+		}
+		return named
+	}
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
 		missing(t, "redis-server", "MANDATE_TEST_REQUIRE_REDIS", "apt-get install redis-server")
 	}
+	return path
 }
+
+// Version is the name and the version of the server that the tests run, as the
+// program itself prints them: "Redis 7.0.15", "Valkey 9.1.2".
+func Version(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command(redisServer(t), "--version").Output()
+	name, rest, ok := strings.Cut(string(out), " server v=")
+	if err != nil || !ok {
+		t.Fatalf("%q, %v: it does not print its version", out, err)
+	}
+	return name + " " + strings.Fields(rest + " ?")[0]
+}
+
+// NeedRedis skips loudly where there is no redis-server, and fails where one is
+// required.
+func NeedRedis(t testing.TB) { t.Helper(); redisServer(t) }
 
 // Redis runs a server with the given arguments of redis-server. Without any it
 // keeps nothing on disk.
@@ -70,7 +100,7 @@ func RedisN(t testing.TB, n int, args ...string) []*Server {
 
 func start(t testing.TB, s *Server) *Server {
 	t.Helper()
-	NeedRedis(t)
+	NeedRedis(t) // before anything else is made
 	s.Dir = t.TempDir()
 	t.Cleanup(func() {
 		if t.Failed() && s.proc != nil {
@@ -102,7 +132,7 @@ func (s *Server) Restart(t testing.TB) {
 	} else {
 		args = append(args, s.args...)
 	}
-	cmd := exec.Command("redis-server", args...)
+	cmd := exec.Command(redisServer(t), args...)
 	cmd.Dir = s.Dir
 	s.proc = launch(t, cmd, s.ready)
 }

@@ -138,13 +138,18 @@ func info(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 	if err != nil {
 		return nil, err
 	}
+	return InfoFields(text), nil
+}
+
+// InfoFields parses what INFO answers.
+func InfoFields(text string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[k] = v
 		}
 	}
-	return fields, nil
+	return fields
 }
 
 func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, error) {

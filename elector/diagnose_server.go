@@ -1,0 +1,78 @@
+package elector
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// server is the program that a node runs. Most of those that speak the protocol
+// of Redis report a redis_version too, which is the one that they imitate: for
+// clients, and wrong for people.
+type server struct {
+	name    string // Redis, Valkey, Dragonfly, ...
+	version string // its own; empty when unknown
+	host    string // the service that runs it, where INFO names one
+}
+
+// serverFields are the INFO fields with a server's own version.
+var serverFields = []struct{ name, field string }{
+	{"Valkey", "valkey_version"},
+	{"Dragonfly", "dragonfly_version"},
+	{"Garnet", "garnet_version"},
+	{"Kvrocks", "kvrocks_version"},
+	{"Upstash", "upstash_version"},
+}
+
+// serverOf reads a node's true server from its INFO.
+func serverOf(info map[string]string) server {
+	s := server{name: "Redis", version: info["redis_version"]}
+	// What an unknown server calls itself is still better than the wrong name.
+	if name := info["server_name"]; name != "" && name != "redis" {
+		s = server{name: name, version: info[name+"_version"]}
+	} else if _, ok := info["mvcc_depth"]; ok {
+		s.name = "KeyDB" // its redis_version is its own
+	}
+	for _, known := range serverFields {
+		if v := info[known.field]; v != "" {
+			s = server{name: known.name, version: strings.TrimPrefix(strings.TrimPrefix(v, "df-"), "v")}
+			break
+		}
+	}
+	if os := info["os"]; strings.HasPrefix(os, "Amazon ") && !strings.HasPrefix(os, "Amazon Linux") {
+		s.host = os
+	}
+	return s
+}
+
+func (s server) String() string {
+	text := strings.TrimSpace(s.name + " " + s.version)
+	if s.host != "" {
+		text += " on " + s.host
+	}
+	return text
+}
+
+// minVersions are the servers that the tests run on (make servers), each with
+// the first major version that can be expected to behave as those do.
+var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
+
+func (d *diagnosis) version(f *quorum.Facts) {
+	s := serverOf(f.Info)
+	major, err := strconv.Atoi(strings.SplitN(s.version, ".", 2)[0])
+	least, tested := minVersions[s.name]
+	switch {
+	case f.InfoErr != nil:
+		d.add(f.Node, "version", Unknown, "grant +info to see it", "%s", words(f.InfoErr))
+	case !tested:
+		d.add(f.Node, "version", Warn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", s)
+	case err != nil:
+		d.add(f.Node, "version", Unknown, "", "the server does not report its version")
+	case major < least:
+		d.add(f.Node, "version", Warn, fmt.Sprintf("use %s %d or later", s.name, least), "%s: mandate is not tested with it", s)
+	default:
+		d.add(f.Node, "version", OK, "", "%s", s)
+	}
+}

@@ -1,0 +1,71 @@
+package elector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// The relevant lines of INFO: recorded from Debian's Redis and Valkey, and for
+// the others written as their sources print them (docs/servers.md).
+var infoTexts = map[string]string{
+	"redis 7.0":      "# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_mode:standalone\r\nos:Linux 6.1 x86_64\r\n",
+	"redis 8.0":      "# Server\r\nredis_version:8.0.6\r\nredis_git_sha1:00000000\r\nredis_mode:standalone\r\nos:Linux 6.1 x86_64\r\n",
+	"redis 6":        "# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n",
+	"valkey 8.0":     "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:standalone\r\nos:Linux 6.1 x86_64\r\n",
+	"valkey 9.1":     "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\nvalkey_release_stage:ga\r\nserver_mode:standalone\r\n",
+	"keydb":          "# Server\r\nredis_version:6.3.4\r\nredis_mode:standalone\r\nexecutable:/data/keydb-server\r\n# KeyDB\r\nmvcc_depth:0\r\n",
+	"dragonfly":      "# Server\r\nredis_version:7.4.0\r\ndragonfly_version:df-v1.40.1\r\nredis_mode:standalone\r\narch_bits:64\r\n",
+	"garnet":         "# Server\r\ngarnet_version:1.0.84\r\nserver_name:garnet\r\nos:Unix 6.1\r\nrun_id:abc\r\nredis_version:7.4.3\r\nredis_mode:standalone\r\n",
+	"garnet, before": "# Server\r\ngarnet_version:1.0.10\r\nos:Unix 6.1\r\nrun_id:abc\r\nredis_version:7.2.5\r\n",
+	"upstash":        "# Server\r\nupstash_version:1.10.5\r\nredis_version:6.2.6\r\n",
+	"elasticache":    "# Server\r\nredis_version:7.1.0\r\nredis_mode:standalone\r\nos:Amazon ElastiCache\r\n",
+	"amazon linux":   "# Server\r\nredis_version:7.1.0\r\nredis_mode:standalone\r\nos:Amazon Linux 2023\r\n",
+	"another fork":   "# Server\r\nredis_version:7.2.4\r\nserver_name:redthing\r\nredthing_version:1.2\r\n",
+	"nameless fork":  "# Server\r\nredis_version:7.2.4\r\nserver_name:redthing\r\n",
+	"nothing told":   "# Server\r\nredis_mode:standalone\r\n",
+}
+
+func TestDiagnoseNamesTheServerTruly(t *testing.T) {
+	for name, want := range map[string]struct {
+		level  Level
+		found  string
+		advice string
+	}{
+		"redis 7.0":      {OK, "Redis 7.0.15", ""},
+		"redis 8.0":      {OK, "Redis 8.0.6", ""},
+		"redis 6":        {Warn, "Redis 6.2.14: mandate is not tested with it", "use Redis 7 or later"},
+		"valkey 8.0":     {OK, "Valkey 8.0.1", ""},
+		"valkey 9.1":     {OK, "Valkey 9.1.2", ""},
+		"keydb":          {Warn, "KeyDB 6.3.4: mandate is not tested with it", "docs/servers.md"},
+		"dragonfly":      {Warn, "Dragonfly 1.40.1: mandate is not tested with it", "docs/servers.md"},
+		"garnet":         {Warn, "Garnet 1.0.84: mandate is not tested with it", "docs/servers.md"},
+		"garnet, before": {Warn, "Garnet 1.0.10: mandate is not tested with it", "docs/servers.md"},
+		"upstash":        {Warn, "Upstash 1.10.5: mandate is not tested with it", "docs/servers.md"},
+		"elasticache":    {OK, "Redis 7.1.0 on Amazon ElastiCache", ""},
+		"amazon linux":   {OK, "Redis 7.1.0", ""},
+		"another fork":   {Warn, "redthing 1.2: mandate is not tested with it", "docs/servers.md"},
+		"nameless fork":  {Warn, "redthing: mandate is not tested with it", "docs/servers.md"},
+		"nothing told":   {Unknown, "the server does not report its version", ""},
+	} {
+		f := goodFacts("a")
+		f.Info = quorum.InfoFields(infoTexts[name])
+		got := find(diagnose(f), "version")
+		if got.Level != want.level || got.Found != want.found || !strings.Contains(got.Advice, want.advice) || (want.advice == "") != (got.Advice == "") {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// Dragonfly calls its role "replica", and its policy "eviction" when it is a cache.
+func TestDiagnoseOtherServersWords(t *testing.T) {
+	f := goodFacts("a")
+	f.Info["role"], f.Info["maxmemory"], f.Info["maxmemory_policy"] = "replica", "2000000", "eviction"
+	findings := diagnose(f)
+	for _, check := range []string{"failover", "eviction"} {
+		if got := find(findings, check); got.Level != Fail {
+			t.Errorf("%s: %+v", check, got)
+		}
+	}
+}
