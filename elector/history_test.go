@@ -94,6 +94,12 @@ func TestDiagnoseReal(t *testing.T) {
 		all := map[string]elector.Level{}
 		for _, f := range findings {
 			all[f.Check] = f.Level
+			if f.Check == "version" && f.Level != elector.Unknown {
+				t.Logf("the server is %s", f.Found)
+				if want := servertest.Version(t); f.Found != want {
+					t.Errorf("version names %q, want %q", f.Found, want)
+				}
+			}
 			if f.Level == elector.Fail {
 				t.Errorf("%+v", f)
 			}

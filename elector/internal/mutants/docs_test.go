@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	safety = root + "/docs/safety.md"
-	open   = "<!-- mutants: go test ./elector/internal/mutants -update -->\n"
-	shut   = "<!-- end -->\n"
+	safety  = root + "/docs/safety.md"
+	servers = root + "/docs/servers.md"
+
+	open = "<!-- mutants: go test ./elector/internal/mutants -update -->\n"
+	shut = "<!-- end -->\n"
 )
 
 var update = flag.Bool("update", false, "write the table of mutants, and their number, into docs/safety.md")
@@ -54,13 +56,59 @@ func TestSafetyListsTheMutants(t *testing.T) {
 
 // A claim whose test was renamed, or never was, is none.
 func TestSafetyNamesRealTests(t *testing.T) {
-	doc, err := os.ReadFile(safety)
+	exist := testNames(t)
+	for doc, least := range map[string]int{safety: 50, servers: 10} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := namedTests.FindAllSubmatch(text, -1)
+		if len(named) < least {
+			t.Fatalf("%s names only %d tests", doc, len(named))
+		}
+		for _, m := range named {
+			if !exist[string(m[1])] {
+				t.Errorf("%s names %s, which does not exist", doc, m[1])
+			}
+		}
+	}
+}
+
+// Each row of the table of servers has one of three words for how it is known;
+// "tested" is followed by the tests, which the test above looks up, and "by
+// reading" by what was read.
+func TestServersAreTestedOrSaidNotToBe(t *testing.T) {
+	doc, err := os.ReadFile(servers)
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, table, _ := strings.Cut(string(doc), "| server or service |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[2:]
+	if len(rows) < 12 {
+		t.Fatalf("only %d servers", len(rows))
+	}
+	for _, row := range rows {
+		cells := strings.Split(row, "|")
+		server, status := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
+		switch kind, how, _ := strings.Cut(status, ":"); {
+		case kind == "tested" && namedTests.MatchString(how):
+		case strings.HasPrefix(status, "by reading ["), kind == "by reading" && how != "":
+		case strings.HasPrefix(status, "unknown"):
+		default:
+			t.Errorf("%s: %q tells neither which test runs on it, nor what was read, nor that it is unknown", server, status)
+		}
+	}
+}
+
+var namedTests = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+
+// testNames are all tests of the module.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
 	def := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	exist := map[string]bool{}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -78,13 +126,5 @@ func TestSafetyNamesRealTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllSubmatch(doc, -1)
-	if len(named) < 50 {
-		t.Fatalf("only %d tests are named", len(named))
-	}
-	for _, m := range named {
-		if !exist[string(m[1])] {
-			t.Errorf("docs/safety.md names %s, which does not exist", m[1])
-		}
-	}
+	return exist
 }
