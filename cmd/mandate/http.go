@@ -19,10 +19,14 @@ import (
 )
 
 // httpFlags are those of the commands that tell over HTTP who leads.
-type httpFlags struct{ addr, tokenFile string }
+type httpFlags struct {
+	addr, tokenFile string
+	hosts           []string
+}
 
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
+	f.StringArrayVar(&o.hosts, "http-host", nil, "`NAME` that it is also asked for under, beside localhost and addresses; may be repeated")
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 
@@ -41,6 +45,9 @@ func (a *app) checkAddress(ctx context.Context, flag, addr string) {
 func (a *app) token(ctx context.Context, o httpFlags) string {
 	if o.addr != "" {
 		a.checkAddress(ctx, "--http", o.addr)
+	}
+	if o.addr == "" && len(o.hosts) > 0 {
+		a.problem("--http-host is given without --http: give the address to listen on")
 	}
 	if o.tokenFile == "" {
 		return ""
@@ -84,7 +91,9 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 		return nil, nil //nolint:nilnil // no HTTP was asked for; beside takes it as such
 	}
 	metrics := electorprom.New(e)
-	h, err := electorhttp.New(e, electorhttp.Config{Token: token, Metrics: metrics.Handler(), Promise: cmp.Or(promise, -1)})
+	h, err := electorhttp.New(e, electorhttp.Config{
+		Token: token, Metrics: metrics.Handler(), Promise: cmp.Or(promise, -1), Hosts: o.hosts, Logger: a.log,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/internal/webguard"
 )
 
 // Config says what a Handler serves beside who leads.
@@ -18,6 +20,15 @@ type Config struct {
 	// Token enables POST /resign and /transfer for whoever sends it as a bearer
 	// token. At least 16 bytes. Default: both are refused.
 	Token string
+	// Hosts are names under which the Handler is asked for, beside localhost and
+	// addresses; all others are refused, because a web site can point a name of its
+	// own at this server and read the answers in its visitors' browsers. Default:
+	// none where Handler.Serve listens on a loopback address, which no other machine
+	// has a name for; anything elsewhere, and where the Handler is mounted on a
+	// server of yours, which is then yours to protect.
+	Hosts []string
+	// Logger gets a line for wrong tokens. Default slog.Default().
+	Logger *slog.Logger
 	// Promise is the longest time for which an answer of /leader may be relied on,
 	// and so the longest that a worker beside can hold up a planned change of the
 	// leader. Default a fifth of the lease; less when less is left of the lease;
@@ -60,6 +71,7 @@ type Handler struct {
 	streams chan struct{}
 	asking  chan struct{}
 
+	bearer   *webguard.Bearer         // nil: there is no token
 	promised atomic.Pointer[promises] // of the newest term that has any
 }
 
@@ -85,6 +97,9 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
 		streams: make(chan struct{}, cfg.MaxStreams), asking: make(chan struct{}, maxAsking),
 	}
+	if cfg.Token != "" {
+		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
+	}
 	h.mux.HandleFunc("GET /leader", h.leader)
 	h.mux.HandleFunc("GET /status", h.status)
 	h.mux.HandleFunc("GET /history", h.history)
@@ -108,6 +123,15 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 
 // ServeHTTP answers. Bodies are read up to 1 KiB.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.serve(w, r, len(h.cfg.Hosts) > 0)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) {
+	// Browsers always send a name; some health checks of load balancers send none.
+	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, h.cfg.Hosts) {
+		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts, or with --http-host")
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -2,11 +2,8 @@ package electorhttp
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -15,24 +12,19 @@ import (
 // guarded lets those through who have the token.
 func (h *Handler) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case h.cfg.Token == "":
+		if h.bearer == nil {
 			refuse(w, http.StatusForbidden, "%s is not enabled here: configure a token", r.URL.Path)
-		case !authorized(r, h.cfg.Token):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+			return
+		}
+		switch h.bearer.Check(w, r) {
+		case http.StatusUnauthorized:
 			refuse(w, http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN")
+		case http.StatusTooManyRequests:
+			refuse(w, http.StatusTooManyRequests, "too many wrong tokens: try again in %s s", w.Header().Get("Retry-After"))
 		default:
 			next(w, r)
 		}
 	}
-}
-
-// authorized compares in a time that depends neither on the content nor on the
-// length of what was sent.
-func authorized(r *http.Request, token string) bool {
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // handover bounds the wait for a change of the leader: the work may take its time

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/internal/webguard"
 )
 
 // Bounds of a worker's name. It is also what keeps others from reporting that
@@ -175,6 +176,10 @@ func workerName(name string) (string, error) {
 // stopped, and gives back what it was promised. It can't while the term holds: a
 // request that was long under way would give back a newer promise.
 func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
+	if webguard.CrossSite(r) {
+		refuse(w, http.StatusForbidden, "asked by a page of another site")
+		return
+	}
 	q := r.URL.Query()
 	worker, err := workerName(q.Get("worker"))
 	if err != nil {

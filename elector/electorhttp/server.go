@@ -63,9 +63,15 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener) error {
 	return broken
 }
 
+func loopback(addr net.Addr) bool {
+	a, ok := addr.(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
 // Serve runs the Handler and serves it until ctx ends, and for at most 2 s more
 // what is under way. It closes the listener. The error is nil after ctx ended,
-// or the listener's.
+// or the listener's. On a loopback address it refuses foreign names: see
+// Config.Hosts.
 func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,7 +80,9 @@ func (h *Handler) Serve(ctx context.Context, l net.Listener) error {
 		defer cancel() // when it runs already
 		followed <- h.Run(ctx)
 	}()
-	server := NewServer(h)
+	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.serve(w, r, len(h.cfg.Hosts) > 0 || loopback(l.Addr()))
+	}))
 	server.RegisterOnShutdown(cancel) // streams end with Run, also when the listener broke
 	broken := Serve(ctx, server, l)
 	return errors.Join(<-followed, broken)

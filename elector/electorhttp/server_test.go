@@ -2,11 +2,14 @@ package electorhttp_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -131,6 +134,94 @@ func TestServeOfAHandlerThatRuns(t *testing.T) {
 		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
 		if err := h.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "running already") {
 			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
+
+// local is a listener in memory with the address of a real one.
+type local struct {
+	*pipeNet
+	addr net.TCPAddr
+}
+
+func (l local) Addr() net.Addr { return &l.addr }
+
+// A web site that points its own name at a loopback server reads nothing there. On
+// an address that others reach names are free, unless some are given; addresses
+// always serve, as does a request without a name.
+func TestForeignNames(t *testing.T) {
+	for name, tc := range map[string]struct {
+		listen string
+		hosts  []string
+		want   map[string]int
+	}{
+		"loopback":         {"127.0.0.1", nil, map[string]int{"localhost:1": 200, "127.0.0.1:1": 200, "[::1]": 200, "": 200, "evil.example": 421, "localhost.evil.example": 421}},
+		"loopback, v6":     {"::1", nil, map[string]int{"localhost": 200, "evil.example": 421}},
+		"loopback, a name": {"127.0.0.1", []string{"poller.example"}, map[string]int{"poller.example": 200, "localhost": 200, "evil.example": 421}},
+		"everywhere":       {"0.0.0.0", nil, map[string]int{"10.1.2.3:80": 200, "poller.example": 200}},
+		"a name":           {"10.1.2.3", []string{"poller.example"}, map[string]int{"10.1.2.3:80": 200, "poller.example:80": 200, "evil.example": 421}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Hosts: tc.hosts})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := local{&pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, net.TCPAddr{IP: net.ParseIP(tc.listen)}}
+				ctx, cancel := context.WithCancel(context.Background())
+				served := make(chan error, 1)
+				go func() { served <- h.Serve(ctx, l) }()
+				for host, want := range tc.want {
+					client, server := net.Pipe()
+					l.conns <- server
+					go func() {
+						_, _ = io.WriteString(client, "GET /live HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+					}()
+					if line, _ := bufio.NewReader(client).ReadString('\n'); !strings.Contains(line, fmt.Sprint(want)) {
+						t.Errorf("Host %q: %q, want %d", host, line, want)
+					}
+					client.Close()
+				}
+				cancel()
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	// Mounted on somebody else's server only names that were given matter.
+	bubble(t, func(t *testing.T, s *stage) {
+		for want, hosts := range map[int][]string{200: nil, 421: {"poller.example"}} {
+			h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Hosts: hosts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := ask(h, http.MethodGet, "http://evil.example/live"); w.Code != want {
+				t.Errorf("mounted, with %q: %d, want %d", hosts, w.Code, want)
+			}
+		}
+	})
+}
+
+// Wrong tokens are slowed down and logged, with where they came from.
+func TestWrongTokensAreSlowedDown(t *testing.T) {
+	const token = "a long and random secret"
+	bubble(t, func(t *testing.T, s *stage) {
+		var log bytes.Buffer
+		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Token: token, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes := map[int]int{}
+		for range 200 {
+			w := ask(h, http.MethodPost, "/resign", "Authorization", "Bearer not-the-token")
+			codes[w.Code]++
+		}
+		if codes[401] < 1 || codes[401] > 40 || codes[429] != 200-codes[401] {
+			t.Errorf("200 guesses: %v", codes)
+		}
+		if s := log.String(); !strings.Contains(s, "wrong bearer token") || !strings.Contains(s, "from=192.0.2.1:1234") || strings.Contains(s, "not-the-token") {
+			t.Errorf("%s", s)
 		}
 	})
 }

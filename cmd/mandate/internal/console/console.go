@@ -23,6 +23,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/internal/webguard"
 )
 
 //go:embed page
@@ -64,6 +65,7 @@ type Console struct {
 	board    *board
 	audience *audience
 	orders   chan struct{}
+	bearer   *webguard.Bearer // nil: there are no buttons
 }
 
 // New makes a Console. It does no I/O.
@@ -83,6 +85,9 @@ func New(cfg Config) (*Console, error) {
 	c := &Console{
 		cfg: cfg, mux: http.NewServeMux(), board: newBoard(),
 		audience: newAudience(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
+	}
+	if cfg.Token != "" {
+		c.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
 	for path, file := range map[string]string{
 		"/{$}": "console.html", "/console.css": "console.css", "/icon.svg": "icon.svg",
@@ -111,40 +116,16 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
-	if !c.expected(r.Host) {
+	if !webguard.Expected(r.Host, c.cfg.Hosts) {
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/api/") && foreign(r) {
+	if strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r) {
 		refuse(w, http.StatusForbidden, "asked by a page of another site")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	c.mux.ServeHTTP(w, r)
-}
-
-// expected tells whether somebody who means us would ask under this name.
-func (c *Console) expected(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
-		return true
-	}
-	for _, h := range c.cfg.Hosts {
-		if strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	return false
-}
-
-// foreign tells whether a browser says that a page of another site asks. It
-// could not read the answer, but would take a viewer's place.
-func foreign(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site != "" && site != "same-origin" && site != "none"
 }
 
 // Serve serves until ctx ends, and for at most 2 s more what is under way. It

@@ -79,6 +79,21 @@ func TestNamesAndSites(t *testing.T) {
 	}
 }
 
+// Who guesses tokens is slowed down; somebody elsewhere is not.
+func TestGuessesAreSlowedDown(t *testing.T) {
+	c, codes := newConsole(t, console.Config{Token: token}), map[int]int{}
+	for range 200 {
+		codes[ask(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer("another-token-that-is-long")).Code]++
+	}
+	if codes[401] < 1 || codes[401] > 40 || codes[429] != 200-codes[401] {
+		t.Errorf("200 guesses: %v", codes)
+	}
+	elsewhere := func(r *http.Request) { r.RemoteAddr = "198.51.100.7:1" }
+	if w := ask(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer(token), elsewhere); w.Code != http.StatusNotFound {
+		t.Errorf("from elsewhere, with the token: %d", w.Code)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	if _, err := console.New(console.Config{Token: "short"}); err == nil || !strings.Contains(err.Error(), "at least 16") {
 		t.Errorf("%v", err)

@@ -3,8 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,13 +97,16 @@ func read(body io.Reader) (order, error) {
 // order is POST /api/<name>. The header that it must carry is one that no other
 // site can make a browser send: that keeps forged requests out.
 func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do action) {
-	if c.cfg.Token == "" {
+	if c.bearer == nil {
 		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --steer")
 		return
 	}
-	if !authorized(r, c.cfg.Token) {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="mandate"`)
+	switch c.bearer.Check(w, r) {
+	case http.StatusUnauthorized:
 		refuse(w, http.StatusUnauthorized, "the token is wrong")
+		return
+	case http.StatusTooManyRequests:
+		refuse(w, http.StatusTooManyRequests, "too many wrong tokens: try again in %s s", w.Header().Get("Retry-After"))
 		return
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -151,12 +152,4 @@ func answer(w http.ResponseWriter, said string, err error) {
 		code = http.StatusBadRequest
 	}
 	refuse(w, code, "%s", strings.TrimPrefix(words(err), "refused: "))
-}
-
-// authorized compares in a time that depends neither on the content nor on the
-// length of what was sent.
-func authorized(r *http.Request, token string) bool {
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got, want := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }

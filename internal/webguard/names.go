@@ -1,0 +1,37 @@
+// Package webguard is what the HTTP servers of the project do about strangers:
+// requests under a foreign name, requests of other sites, and wrong tokens. It
+// knows net/http and the standard library only.
+package webguard
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Expected tells whether somebody who means this server would ask under this
+// name: localhost, an address, or one of names. Any other name is that of a site
+// that points its own name at this server, to read it in the browsers of its
+// visitors (DNS rebinding).
+func Expected(host string, names []string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return true
+	}
+	for _, n := range names {
+		if strings.EqualFold(strings.TrimSuffix(n, "."), host) {
+			return true
+		}
+	}
+	return false
+}
+
+// CrossSite tells whether a browser says that a page of another site asks. That
+// page can't read the answer, but the request may do something.
+func CrossSite(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
