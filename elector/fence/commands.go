@@ -46,15 +46,12 @@ func (r *Redis) Pipelined(ctx context.Context, token uint64, fn func(redis.Pipel
 
 // transact is one attempt; the mark is watched already.
 func (r *Redis) transact(ctx context.Context, tx *redis.Tx, token uint64, cmds []redis.Cmder) error {
-	newest, err := r.newest(ctx, tx)
+	mark, err := r.read(ctx, tx, token)
 	if err != nil {
 		return err
 	}
-	if newest > token {
-		return &StaleError{Resource: r.mark, Token: token, Newest: newest}
-	}
 	_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-		if r.access == "raise" && newest < token {
+		if r.access == "raise" && mark != strconv.FormatUint(token, 10) {
 			pipe.Set(ctx, r.mark, token, 0)
 		}
 		for _, cmd := range cmds {
@@ -67,21 +64,18 @@ func (r *Redis) transact(ctx context.Context, tx *redis.Tx, token uint64, cmds [
 	return err
 }
 
-func (r *Redis) newest(ctx context.Context, tx *redis.Tx) (uint64, error) {
-	text, err := tx.Get(ctx, r.mark).Result()
+// read returns the mark, unless it refuses the token.
+func (r *Redis) read(ctx context.Context, tx *redis.Tx, token uint64) (string, error) {
+	mark, err := tx.Get(ctx, r.mark).Result()
 	switch {
 	case errors.Is(err, redis.Nil) && r.access == "raise":
-		return 0, nil
+		return "", nil
 	case errors.Is(err, redis.Nil):
-		return 0, r.badMark("the key is missing")
+		return "", r.missing()
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return 0, r.badMark("the key holds another type than a string")
+		return "", r.anotherType(token)
 	case err != nil:
-		return 0, err
+		return "", err
 	}
-	newest, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, r.badMark("the key holds no token")
-	}
-	return newest, nil
+	return mark, judge(r.mark, mark, token)
 }

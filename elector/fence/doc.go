@@ -20,6 +20,11 @@
 // or nothing ([Redis.Raise]), as the first thing in its term. On Cluster the mark
 // and the data share a hash tag, as above.
 //
+// A mark that no fence has written (a hand did, or another program) refuses every
+// token: whether one is old can't be told then. That is an ErrStale too, so that
+// nobody goes on writing, and [ErrForeignMark]: no new leader helps, somebody has to
+// look.
+//
 // When the data lives on the very Redis that alone holds the election (a quorum
 // of one), [OnElection] reads the election's own counter instead. That one grows
 // at the election, so a stale leader is refused before the successor has written

@@ -3,28 +3,73 @@ package fence
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
-// ErrStale says that the token is older than the newest one that the resource
-// has seen: another leader was elected since. Nothing was written. The error at
-// hand is a [*StaleError].
-var ErrStale = errors.New("fence: stale token")
+// Errors that a caller may want to tell apart; the error at hand is a [*StaleError].
+var (
+	// ErrStale says that the resource refuses the token, and that nothing was written.
+	// The token is older than the newest one that the resource has seen: another
+	// leader was elected since.
+	ErrStale = errors.New("fence: stale token")
+	// ErrForeignMark is an [ErrStale] with another cause: what stands in the mark's
+	// place was not put there by a fence, so nobody can tell whether the token is old.
+	// It refuses every leader, until somebody has set it right.
+	ErrForeignMark = errors.New("fence: foreign mark")
+)
 
 // StaleError is an [ErrStale] with its particulars.
 type StaleError struct {
 	Resource string // the key of the mark, or the resource's name in the table
 	Token    uint64 // what the write brought
-	Newest   uint64 // what the resource has seen
+	Newest   uint64 // what the resource has seen; 0 when that is not known
+	Foreign  string // what a foreign mark holds, in words; empty otherwise
 }
 
 // Error says what was refused, and what to do.
 func (e *StaleError) Error() string {
+	if e.Foreign != "" {
+		return fmt.Sprintf("%v: the mark %s holds %s, so token %d is refused as if it were stale: find out what else writes there, "+
+			"then set the mark to the sitting leader's token", ErrForeignMark, e.Resource, e.Foreign, e.Token)
+	}
 	return fmt.Sprintf("%v: %s refuses token %d after %d: another leader was elected, stop writing",
 		ErrStale, e.Resource, e.Token, e.Newest)
 }
 
-// Is makes errors.Is(err, ErrStale) true.
-func (e *StaleError) Is(target error) bool { return target == ErrStale }
+// Is makes errors.Is(err, ErrStale) true, and errors.Is(err, ErrForeignMark) for a
+// foreign mark.
+func (e *StaleError) Is(target error) bool {
+	return target == ErrStale || target == ErrForeignMark && e.Foreign != ""
+}
+
+// anotherType is what a foreign mark may hold.
+const anotherType = "another type than a string"
+
+// judge compares a token with what the mark holds, as text: a number that no
+// election hands out, or no number at all, is a foreign mark's.
+func judge(resource, mark string, token uint64) error {
+	newest, err := strconv.ParseUint(mark, 10, 64)
+	switch {
+	case err != nil || newest > maxToken || strings.HasPrefix(mark, "+"):
+		return &StaleError{Resource: resource, Token: token, Foreign: fmt.Sprintf("%q, which is no token", legible(mark))}
+	case newest > token:
+		return &StaleError{Resource: resource, Token: token, Newest: newest}
+	}
+	return nil
+}
+
+// legible shortens what may be anything to what fits into an error, as the guard's
+// script does.
+func legible(mark string) string {
+	b := []byte(mark[:min(len(mark), 40)])
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}
 
 // maxToken is the largest number that Redis' scripts keep exactly; no election
 // hands out a larger one.

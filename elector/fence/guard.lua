@@ -11,13 +11,17 @@ do
   local newest = redis.pcall('GET', mark)
   if type(newest) == 'table' then
     if string.find(newest.err, 'WRONGTYPE', 1, true) then
-      return redis.error_reply('MANDATEMARK the key holds another type than a string')
+      return redis.error_reply('MANDATETYPE of the mark')
     end
     return newest
   end
-  if not newest and access == 'read' then return redis.error_reply('MANDATEMARK the key is missing') end
+  if not newest and access == 'read' then return redis.error_reply('MANDATENONE no mark') end
   newest = newest or '0'
-  if not string.match(newest, '^%d+$') then return redis.error_reply('MANDATEMARK the key holds no token') end
-  if tonumber(newest) > tonumber(token) then return redis.error_reply('MANDATESTALE ' .. newest) end
+  -- 2^53-1 is the largest token; beyond it numbers are not exact here. What the mark
+  -- holds is shortened, and made fit for the single line of an error.
+  local n = string.match(newest, '^%d+$') and tonumber(newest)
+  if not n or n > 9007199254740991 or n > tonumber(token) then
+    return redis.error_reply('MANDATESTALE <' .. (string.gsub(string.sub(newest, 1, 40), '[^%w%p ]', '?')) .. '>')
+  end
   if access == 'raise' and newest ~= token then redis.call('SET', mark, token) end
 end

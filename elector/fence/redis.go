@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -111,15 +110,15 @@ func (r *Redis) explain(err error, token uint64) error {
 		return nil
 	}
 	text := err.Error()
-	if newest, ok := strings.CutPrefix(text, "MANDATESTALE "); ok {
+	if mark, ok := strings.CutPrefix(text, "MANDATESTALE <"); ok {
 		// Redis may add where in the script an error arose.
-		n, convErr := strconv.ParseUint(strings.Fields(newest)[0], 10, 64)
-		if convErr == nil {
-			return &StaleError{Resource: r.mark, Token: token, Newest: n}
-		}
+		return judge(r.mark, mark[:max(0, strings.LastIndex(mark, ">"))], token)
 	}
-	if what, ok := strings.CutPrefix(text, "MANDATEMARK "); ok {
-		return r.badMark(what)
+	if strings.HasPrefix(text, "MANDATETYPE") {
+		return r.anotherType(token)
+	}
+	if strings.HasPrefix(text, "MANDATENONE") {
+		return r.missing()
 	}
 	if strings.HasPrefix(text, "CROSSSLOT") {
 		return fmt.Errorf("fence: the mark %s and the data are in different hash slots: give them one hash tag: %w", r.mark, err)
@@ -131,10 +130,12 @@ func (r *Redis) explain(err error, token uint64) error {
 	return err
 }
 
-func (r *Redis) badMark(what string) error {
-	if r.access == "read" {
-		return fmt.Errorf("fence: %s, the election's counter: %s: is this the election's only Redis, and are its name and prefix right? "+
-			"(After a loss of data the leader's next renewal writes it again.)", r.mark, what)
-	}
-	return fmt.Errorf("fence: %s, the mark: %s: name a key that nothing else uses", r.mark, what)
+func (r *Redis) anotherType(token uint64) error {
+	return &StaleError{Resource: r.mark, Token: token, Foreign: anotherType}
+}
+
+// missing is about the election's counter: a mark of our own may be missing.
+func (r *Redis) missing() error {
+	return fmt.Errorf("fence: %s, the election's counter, is missing: is this the election's only Redis, and are its name and prefix right? "+
+		"(After a loss of data the leader's next renewal writes it again.)", r.mark)
 }

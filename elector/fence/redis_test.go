@@ -85,8 +85,22 @@ func wantStale(t *testing.T, err error, token, newest uint64) {
 	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) {
 		t.Fatalf("token %d after %d: %v, want ErrStale", token, newest, err)
 	}
-	if stale.Token != token || stale.Newest != newest || stale.Resource == "" {
+	if errors.Is(err, fence.ErrForeignMark) || stale.Token != token || stale.Newest != newest || stale.Resource == "" {
 		t.Fatalf("the particulars are %+v, want token %d, newest %d", stale, token, newest)
+	}
+}
+
+func wantForeign(t *testing.T, err error, token uint64, resource, holds string) {
+	t.Helper()
+	var stale *fence.StaleError
+	if !errors.Is(err, fence.ErrStale) || !errors.Is(err, fence.ErrForeignMark) || !errors.As(err, &stale) {
+		t.Fatalf("token %d, the mark holds %s: %v, want ErrForeignMark", token, holds, err)
+	}
+	if want := (fence.StaleError{Resource: resource, Token: token, Foreign: holds}); *stale != want {
+		t.Errorf("the particulars are %+v, want %+v", *stale, want)
+	}
+	if !strings.Contains(err.Error(), resource) || !strings.Contains(err.Error(), holds) {
+		t.Errorf("says %q", err)
 	}
 }
 
@@ -180,18 +194,32 @@ func testRedisNoScript(t *testing.T, addr string) {
 func testRedisBadMarks(t *testing.T, addr string) {
 	c := client(t, addr)
 	r := newRedis(t, c)
+	set := func(value string) func() { return func() { c.Set(t.Context(), mark, value, 0) } }
 	for what, spoil := range map[string]func(){
-		"another type": func() { c.RPush(t.Context(), mark, "x") },
-		"no token":     func() { c.Set(t.Context(), mark, "5x", 0) },
+		"another type than a string":                           func() { c.RPush(t.Context(), mark, "x") },
+		`"5x", which is no token`:                              set("5x"),
+		`"", which is no token`:                                set(""),
+		`"-5", which is no token`:                              set("-5"),
+		`"+5", which is no token`:                              set("+5"),
+		`"1e3", which is no token`:                             set("1e3"),
+		`" 4 script: x", which is no token`:                    set(" 4 script: x"),
+		`"9007199254740992", which is no token`:                set("9007199254740992"), // 2^53
+		`"18446744073709551616", which is no token`:            set("18446744073709551616"),
+		`"99999999999999999999", which is no token`:            set("99999999999999999999"),
+		`"a?b?????????", which is no token`:                    set("a\nb\x1b\u202e\u009b\xff\xfe\xfd"),
+		`"` + strings.Repeat("7", 40) + `", which is no token`: set(strings.Repeat("7", 1000)),
 	} {
 		for _, way := range ways {
 			c.FlushAll(t.Context())
 			spoil()
-			err := write(r, way, 5, "x")
-			if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), mark) || !strings.Contains(err.Error(), what) {
-				t.Errorf("%s, %s: %v", way, what, err)
+			before := c.Dump(t.Context(), mark).Val()
+			for _, token := range []uint64{5, 1<<53 - 1} {
+				wantForeign(t, write(r, way, token, "x"), token, mark, what)
 			}
 			wantList(t, c)
+			if after := c.Dump(t.Context(), mark).Val(); after != before {
+				t.Errorf("%s, %s: the mark was written", way, what)
+			}
 		}
 	}
 	for _, bad := range []func() (*fence.Redis, error){

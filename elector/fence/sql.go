@@ -40,17 +40,18 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 		return nil, fmt.Errorf("fence: table %q: letters, digits and _ only, with a schema and a dot before it if need be", table)
 	}
 	s := &SQL{table: table, schema: schemaOf(table, "VARCHAR(255)", "")}
-	conflict := " ON CONFLICT (resource) DO UPDATE SET token = %s(mark.token, excluded.token) RETURNING token"
+	// What no fence writes, such as a number below zero, stays, to be refused.
+	conflict := " ON CONFLICT (resource) DO UPDATE SET token = CASE WHEN %s THEN mark.token ELSE %s(mark.token, excluded.token) END RETURNING token"
 	switch dialect {
 	case PostgreSQL:
-		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES ($1, $2)" + fmt.Sprintf(conflict, "GREATEST")
+		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES ($1, $2)" + fmt.Sprintf(conflict, "mark.token < 0", "GREATEST")
 	case SQLite:
-		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "MAX")
+		s.raise = "INSERT INTO " + table + " AS mark (resource, token) VALUES (?1, ?2)" + fmt.Sprintf(conflict, "mark.token < 0 OR typeof(mark.token) <> 'integer'", "MAX")
 	case MySQL:
 		// Binary: its text ignores case, and resources would share a mark. InnoDB: other
 		// engines have no transactions.
 		s.schema = schemaOf(table, "VARBINARY(255)", " ENGINE=InnoDB")
-		s.raise = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))"
+		s.raise = "INSERT INTO " + table + " (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = IF(token < 0, token, GREATEST(token, VALUES(token)))"
 		s.newest = "SELECT token FROM " + table + " WHERE resource = ? FOR UPDATE"
 	default:
 		return nil, fmt.Errorf("fence: dialect %q is not known: use fence.PostgreSQL, fence.SQLite or fence.MySQL", dialect)
@@ -85,7 +86,7 @@ func (s *SQL) Create(ctx context.Context, db interface {
 
 // Guard lets the transaction go on when the token is not older than the resource's
 // newest one, which it becomes with the commit. Otherwise it returns a [*StaleError],
-// and the caller rolls back.
+// also for a mark that no fence has written, and the caller rolls back.
 //
 // Call it first in the transaction, before the reads on which the writes depend.
 // Until the transaction ends, every other one of the same resource waits here: on
@@ -100,24 +101,22 @@ func (s *SQL) Guard(ctx context.Context, tx *sql.Tx, resource string, token uint
 	if resource == "" || len(resource) > 255 {
 		return fmt.Errorf("fence: a resource needs a name of 1 to 255 bytes, not of %d", len(resource))
 	}
-	newest, err := s.raiseTo(ctx, tx, resource, token)
+	mark, err := s.raiseTo(ctx, tx, resource, token)
 	if err != nil {
 		return fmt.Errorf("fence: raising the mark of %s in %s: %w", resource, s.table, err)
 	}
-	if newest > token {
-		return &StaleError{Resource: resource, Token: token, Newest: newest}
-	}
-	return nil
+	return judge(resource, mark, token)
 }
 
-func (s *SQL) raiseTo(ctx context.Context, tx *sql.Tx, resource string, token uint64) (newest uint64, err error) {
+// raiseTo returns the mark as text: SQLite keeps anything in any column.
+func (s *SQL) raiseTo(ctx context.Context, tx *sql.Tx, resource string, token uint64) (mark string, err error) {
 	if s.newest == "" {
-		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&newest)
-		return newest, err
+		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&mark)
+		return mark, err
 	}
 	if _, err := tx.ExecContext(ctx, s.raise, resource, int64(token)); err != nil {
-		return 0, err
+		return "", err
 	}
-	err = tx.QueryRowContext(ctx, s.newest, resource).Scan(&newest)
-	return newest, err
+	err = tx.QueryRowContext(ctx, s.newest, resource).Scan(&mark)
+	return mark, err
 }

@@ -34,6 +34,8 @@ type sqlStage struct {
 	db    *sql.DB
 	marks *fence.SQL
 	bind  string // how the dialect calls the first two parameters
+
+	dialect fence.Dialect
 }
 
 func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
@@ -51,7 +53,7 @@ func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
 			t.Fatal(err)
 		}
 	}
-	s := &sqlStage{db, marks, "$1, $2"}
+	s := &sqlStage{db, marks, "$1, $2", dialect}
 	if dialect == fence.MySQL {
 		s.bind = "?, ?"
 	}
@@ -61,6 +63,7 @@ func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
 		"stopped inside its transaction":      testSQLInside,
 		"a rollback takes the mark back":      testSQLRollback,
 		"resources have marks of their own":   testSQLResources,
+		"a mark that no fence wrote":          testSQLForeign,
 		"two leaders write as fast as it can": testSQLRace,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +254,26 @@ func testSQLResources(t *testing.T, s *sqlStage) {
 
 // However the transactions of two leaders fall, the tokens of what was written
 // never go back, and no two saw the same state.
+// What no fence has written refuses every token, and stays to be looked at.
+func testSQLForeign(t *testing.T, s *sqlStage) {
+	values := map[string]string{"-5": "-5", "9007199254740992": "9007199254740992", "9223372036854775807": "9223372036854775807"}
+	if s.dialect == fence.SQLite { // keeps anything in any column
+		values["'some text'"], values["7000000.5"], values["-1.5"] = "some text", "7.0000005e+06", "-1.5"
+	}
+	for value, text := range values {
+		exec(t, s.db, "DELETE FROM mandate_fence")
+		exec(t, s.db, "INSERT INTO mandate_fence (resource, token) VALUES ('writes', "+value+")")
+		for _, token := range []uint64{5, 1<<53 - 1} {
+			wantForeign(t, s.write(token), token, "writes", `"`+text+`", which is no token`)
+		}
+		var is bool
+		if err := s.db.QueryRow("SELECT token = " + value + " FROM mandate_fence").Scan(&is); err != nil || !is {
+			t.Errorf("the mark %s was written: %v", value, err)
+		}
+	}
+	s.wantTokens(t)
+}
+
 func testSQLRace(t *testing.T, s *sqlStage) {
 	if err := s.write(5); err != nil { // two first writes at once may deadlock on MySQL
 		t.Fatal(err)
