@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -24,44 +27,56 @@ type job struct {
 	httpToken    string
 	http         string // where the command can ask; empty: nowhere
 
-	// In this order before the lease ends: the work is told, grace passes, the
-	// group is killed, and kill is the time that this may take.
+	// In this order before the lease ends: the work is told, grace passes, all that
+	// is left is killed, and kill is the time that this may take.
 	lease, grace, kill time.Duration
 
 	hurry <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // ends the program well
 	log   *slog.Logger
+	aside sync.WaitGroup // looks for what has escaped; nothing waits for it but the program's end
 }
 
-// work is one term: it starts the command and returns when no process of its
-// group is left, so that the lock is never released under a running command.
+// work is one term: it starts the command and returns when nothing that the command
+// has started is left, so that the lock is never released beside it.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
-	token := strconv.FormatUint(term.Token(), 10)
-	env := []string{"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + token}
+	until, ok := j.until(term)
+	if !ok {
+		return nil // the lease is over already
+	}
+	mark := []string{"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + strconv.FormatUint(term.Token(), 10)}
+	env := append(os.Environ(), mark...)
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
-	c, err := startChild(j.path, j.argv, env, j.until(term))
-	if err != nil {
+	p, err := supervise.Start(supervise.Command{Path: j.path, Argv: j.argv, Env: env}, until)
+	switch {
+	case errors.Is(err, supervise.ErrStart) && !term.Valid():
+		return nil // stopped on the way, until the guard did what it is for
+	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
-	defer c.dismissGuard()
-	log := j.log.With("token", term.Token(), "pid", c.pid)
+	defer p.Close()
+	log := j.log.With("token", term.Token(), "pid", p.PID())
 	log.Info("command started")
 	began := time.Now()
 
-	byItself := j.attend(ctx, term, c, log)
-	j.end(c, log)
-	if !byItself {
-		log.Info("command stopped", "status", c.state.String(), "ran_for", time.Since(began).Round(time.Millisecond))
-		return nil
+	byItself, err := j.attend(ctx, term, p, log)
+	j.end(p, log)
+	if p.KilledByGuard() {
+		log.Warn("the guard has killed the command: mandate was stopped, or too slow for its lease")
 	}
-	code := exitCode(c)
+	j.aside.Go(func() { warnOfEscaped(log, mark) })
+	if !byItself {
+		log.Info("command stopped", "status", statusOf(p.Status()), "ran_for", time.Since(began).Round(time.Millisecond))
+		return err
+	}
+	code := exitCode(p.Status())
 	level := slog.LevelInfo
 	if code != 0 {
 		level = slog.LevelWarn // a command that fails again and again must not look like one that is done
 	}
-	log.Log(ctx, level, "command ended by itself", "status", c.state.String(), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
+	log.Log(ctx, level, "command ended by itself", "status", statusOf(p.Status()), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
 		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; then the program may
@@ -76,95 +91,128 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 // attend waits for the end of the command or of the term, and keeps the guard
 // informed meanwhile. It tells whether the command ended by itself, within a
 // valid term.
-func (j *job) attend(ctx context.Context, term *elector.Term, c *child, log *slog.Logger) (byItself bool) {
+func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (byItself bool, err error) {
 	tick := time.NewTicker(j.tell())
 	defer tick.Stop()
-	guard := c.guard.gone
+	w := j.watchGuard(p, log)
 	for {
 		select {
-		case <-c.exited:
-			return term.Valid() && (guard == nil || !c.killedByGuard())
+		case <-p.Exited():
+			return term.Valid() && !p.KilledByGuard(), nil
 		case <-ctx.Done():
-			return false
-		case <-guard:
-			guard = nil
-			switch {
-			case !term.Valid():
-				log.Warn("mandate was stopped beyond its lease: the guard has killed the command meanwhile")
-			case c.killedByGuard():
-				log.Warn("the guard has killed the command: it had not heard from mandate in time")
-				return false
-			default:
-				log.Warn("the guard process ended: if mandate is killed now, the command's children may live on")
+			return false, nil
+		case <-w.gone:
+			if p.GuardHasKilled() {
+				return false, nil
+			}
+			w.lost()
+		case <-w.again:
+			if err := w.replace(); err != nil {
+				return false, err
 			}
 		case <-tick.C:
-			// Valid is asked last: were we stopped after it, until would count from our
-			// return. When it is not, we were stopped until now, and the guard knows best.
-			if until := j.until(term); term.Valid() {
-				c.tellGuard(until)
+			if until, ok := j.until(term); ok {
+				p.Tell(until)
+				w.told()
 			}
 		}
 	}
 }
 
 // until is when the guard kills the command if nothing more is heard from us: a
-// little later than we would, and before the lease ends. Deadline is a wall time,
-// and wall clocks step; while the term is valid, the truth lies within these bounds.
-func (j *job) until(term *elector.Term) time.Time {
-	now := time.Now()
-	return now.Add(min(max(time.Until(term.Deadline())+j.patience(), j.patience()), j.lease))
+// little later than we would, and before the lease ends. ok is false when the term is
+// over; then the guard knows best.
+func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
+	// The clock is read first: were we stopped in between, what is left would else
+	// count from our return.
+	now := supervise.Now()
+	left := term.Left()
+	return now.Add(left + j.patience()), left > 0
 }
 
 // tell is how often the guard is told: often enough for the least that until gives.
 func (j *job) tell() time.Duration { return min(j.lease/16, j.patience()/3) }
 
-// patience is how long the guard waits for our own end of the group.
+// patience is how long the guard waits for our own end of the tree.
 func (j *job) patience() time.Duration { return j.grace + j.kill/4 }
 
-// end stops what is left of the process group: SIGTERM, the grace, SIGKILL. It
-// returns when the group is empty. The term ends grace+kill before its lease
-// does, so all this is over in time; the grace is shorter when we come late,
-// because somebody stopped us (SIGSTOP) for a part of that time.
-func (j *job) end(c *child, log *slog.Logger) {
-	left := min(j.patience(), time.Until(c.until))
-	c.tellGuard(time.Now().Add(left))
-	if c.gone() {
-		return
-	}
+// end stops what is left of the command and of all that it has started: SIGTERM, the
+// grace, SIGKILL. It returns when nothing is left. The term ends grace+kill before
+// its lease does, so all this is over in time; the grace is shorter when we come
+// late, because somebody stopped us (SIGSTOP) for a part of that time.
+func (j *job) end(p *supervise.Process, log *slog.Logger) {
+	left := min(j.patience(), supervise.Until(p.Until()))
+	p.Tell(supervise.Now().Add(left))
 	grace := time.NewTimer(max(0, left-j.kill/4))
 	defer grace.Stop()
-	if left > 0 && !c.hasExited() {
+	began := !p.HasExited()
+	p.Terminate()
+	if left > 0 && began {
 		log.Info("stopping the command", "grace", max(0, left-j.kill/4).Round(time.Millisecond))
 	}
-	c.terminate()
-	if c.awaitGone(grace.C, j.hurry) {
+	if p.AwaitGone(grace.C, j.hurry) {
 		return
 	}
+	killed := time.NewTimer(j.kill)
+	defer killed.Stop()
 	if left > 0 {
-		log.Warn("command did not stop: killing its process group")
+		log.Warn("command did not stop: killing it and all that it has started")
 	}
-	c.killGroup()
+	if p.Kill(killed.C) {
+		return
+	}
+	log.Warn("processes of the command are still there after SIGKILL: waiting for them", "processes", listed(p.Left()))
 	giveUp := time.NewTimer(j.lease)
 	defer giveUp.Stop()
-	if !c.awaitGone(giveUp.C, nil) {
-		log.Error("processes of the command's group are still there after SIGKILL", "group", c.pid)
-		<-c.exited
+	if !p.Kill(giveUp.C) {
+		log.Error("processes of the command go on beside the next leader's: they can't be killed", "processes", listed(p.Left()))
+		<-p.Exited()
 	}
 }
 
+// warnOfEscaped looks for processes that the command has started, by what stands in
+// their environment, and that are not below it any more.
+func warnOfEscaped(log *slog.Logger, mark []string) {
+	if found := supervise.Marked(mark...); len(found) > 0 {
+		log.Warn("processes that the command had started elsewhere are still running: another leader may start beside them", "processes", listed(found))
+	}
+}
+
+// listed names processes, the first ten of them.
+func listed(all []supervise.Living) string {
+	const most = 10
+	var names []string
+	for i, p := range all {
+		if i == most {
+			names = append(names, fmt.Sprintf("and %d more", len(all)-most))
+			break
+		}
+		names = append(names, fmt.Sprintf("%d (%s)", p.PID, p.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+// statusOf tells how a process has ended.
+func statusOf(ws syscall.WaitStatus) string {
+	if ws.Signaled() {
+		return "signal: " + ws.Signal().String()
+	}
+	return "exit status " + strconv.Itoa(ws.ExitStatus())
+}
+
 // exitCode is the code that a shell would give.
-func exitCode(c *child) int {
-	if ws, ok := c.state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+func exitCode(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}
-	return c.state.ExitCode()
+	return ws.ExitStatus()
 }
 
 // notStarted tells what a shell would tell about a command that can't be run.
 func notStarted(name string, err error) error {
 	code, why := exitNotRunnable, trimWords(err)
 	switch {
-	case errors.Is(err, errStart):
+	case errors.Is(err, supervise.ErrStart):
 		return err
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		code, why = exitNotFound, "not found"

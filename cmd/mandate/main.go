@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
 // version is set by the linker (see the Makefile).
@@ -19,11 +21,11 @@ var version string
 
 func main() {
 	switch filepath.Base(os.Args[0]) { // the two helpers of `run` are this program too
-	case guardName:
-		guardMain()
+	case supervise.GuardName:
+		supervise.GuardMain()
 		return
-	case starterName:
-		starterMain()
+	case supervise.ReaperName:
+		supervise.ReaperMain()
 		return
 	}
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

@@ -9,13 +9,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // TestMain lets the test binary stand in for the program itself, and for the
 // two helpers that it starts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mandate": main, guardName: main, starterName: main})
+	testscript.Main(m, map[string]func(){"mandate": main, supervise.GuardName: main, supervise.ReaperName: main})
 }
 
 // TestScripts are the commands that need no real Redis.

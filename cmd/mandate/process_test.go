@@ -3,12 +3,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
@@ -77,70 +77,39 @@ func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// guard NAME puts the number of a candidate's guard into $GUARD.
+func cmdGuard(ts *testscript.TestScript, _ bool, args []string) {
+	parent := stageOf(ts).candidates[args[0]].cmd.Process.Pid
+	ts.Check(poll(func() error {
+		guards := helpersOf(parent, supervise.GuardName)
+		if len(guards) != 1 {
+			return fmt.Errorf("the guards of %s: %v", args[0], guards)
+		}
+		ts.Setenv("GUARD", strconv.Itoa(guards[0]))
+		return nil
+	}))
+}
+
+// helpersOf are the living children of a process with this argv[0].
+func helpersOf(parent int, name string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		argv, _ := os.ReadFile(file)
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "stat"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		f := strings.Fields(rest)
+		if string(argv) != name+"\x00" || len(f) < 2 || f[1] != strconv.Itoa(parent) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
 func isZombie(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Contains(string(stat), ") Z ")
-}
-
-// The guard kills the group when its pipe closes, and when nobody speaks to it
-// any more; and it never kills group 0 or 1.
-func TestGuardKillsOnSilence(t *testing.T) {
-	cmd := exec.CommandContext(context.Background(), "sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	fmt.Fprint(w, "garbage\n")
-	w.Write(order{group: cmd.Process.Pid, left: 50 * time.Millisecond, said: time.Now()}.line())
-	guard(r) // returns after the silence, the pipe still open
-	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the command ended with %v, want killed", err)
-	}
-	for _, group := range []int{0, 1} {
-		guard(bytes.NewReader(order{group: group, left: time.Second, said: time.Now()}.line())) // would kill this test
-	}
-}
-
-// A command that the guard has killed has not ended by itself, and one that ends or is
-// killed by others has.
-func TestKilledByGuard(t *testing.T) {
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the guard would take a second to end
-	start := func(until time.Duration, argv ...string) *child {
-		path, err := exec.LookPath(argv[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := startChild(path, argv, nil, time.Now().Add(until))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.killGroup(); <-c.exited; c.dismissGuard() })
-		return c
-	}
-	if c := start(50*time.Millisecond, "sleep", "1000"); true {
-		<-c.exited
-		if !c.killedByGuard() {
-			t.Error("killed by the guard: not seen")
-		}
-	}
-	if c := start(time.Hour, "sleep", "1000"); true {
-		c.killGroup()
-		<-c.exited
-		if c.killedByGuard() {
-			t.Error("killed by somebody else: taken for the guard's")
-		}
-	}
-	if c := start(time.Hour, "true"); true {
-		<-c.exited
-		if c.killedByGuard() {
-			t.Error("ended by itself: taken for the guard's")
-		}
-	}
 }
 
 // The guard hears of us often enough for whatever until may give: after a step of the
@@ -152,23 +121,6 @@ func TestGuardIsToldInTime(t *testing.T) {
 			if j.tell() > j.patience()/2 {
 				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.tell(), j.patience())
 			}
-		}
-	}
-}
-
-// What is heard late is over the sooner: the way from mandate to the guard is part
-// of the time that the command has left. A clock that is set back gives it no more.
-func TestGuardCountsFromWhatWasSaid(t *testing.T) {
-	said := time.Unix(1000, 0)
-	o, ok := readOrder(string(order{group: 7, left: time.Second, said: said}.line()))
-	if !ok || o.group != 7 {
-		t.Fatalf("%+v, %v", o, ok)
-	}
-	for after, want := range map[time.Duration]time.Duration{
-		0: time.Second, 400 * time.Millisecond: 600 * time.Millisecond, time.Minute: 0, -time.Minute: time.Second,
-	} {
-		if got := o.remaining(said.Add(after)); got != want {
-			t.Errorf("heard after %v: %v left, want %v", after, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -25,12 +26,16 @@ COMMAND gets our stdin, stdout and stderr, a process group of its own, and
   MANDATE_TOKEN                  the term's fencing token: larger in every term
 
 When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or
-SIGHUP, the whole process group gets SIGTERM, and SIGKILL after --grace: always
-before another candidate can start. The lock is released after the last process
-of the group has ended. A second signal to mandate kills the group at once. What
-COMMAND leaves behind in its group when it ends is ended in the same way. When
-mandate itself is killed (-9), or stopped beyond its lease, a small guard
-process kills the group.
+SIGHUP, COMMAND and all that it has started get SIGTERM, and SIGKILL after
+--grace: always before another candidate can start. The lock is released when
+none of these processes is left. A second signal to mandate kills them at once.
+What COMMAND leaves behind when it ends is ended in the same way. When mandate
+itself is killed (-9), or stopped beyond its lease, a small guard process kills
+them; a guard that is killed is replaced.
+
+On Linux that is every process below COMMAND, also one that has left its process
+group, session or parent (timeout, set -m, setsid, daemons). Elsewhere it is
+COMMAND's process group only.
 
 Probes. --probe-* look at the running command, and are asked only while it runs.
 --candidate-probe-* are asked always: a candidate they fail for doesn't run for
@@ -38,10 +43,13 @@ office. Both may be repeated; all must pass. What fails is the reason of the
 step-down, and after it this candidate pauses for --cooldown.
 
 What mandate run can't protect against:
-  - processes that leave the group (setsid, daemons): they are not stopped;
+  - processes of another user (sudo), unless mandate is root, and what other
+    programs start at COMMAND's request (docker run, systemd-run, at): they are
+    not stopped. Those that can be found are named in the log;
   - mandate and its guard stopped together (kill -STOP of both), or a paused
-    machine: COMMAND may then overlap with the next leader's. Both killed
-    together (pkill -f): on Linux COMMAND dies too, but not what it has started;
+    machine: COMMAND may then overlap with the next leader's. All of mandate's
+    processes killed together (mandate, mandate-guard, mandate-reaper): on Linux
+    COMMAND dies too, but not what it has started;
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 
@@ -112,7 +120,7 @@ func (a *app) runCommand() *cobra.Command {
 	a.probeFlags(f, &o)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		if err = canRun(); err == nil {
+		if err = supervise.Supported(); err == nil {
 			j, err = a.job(cmd, &o, args)
 		}
 		return err
@@ -134,6 +142,8 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	defer stop()
 	j.stop = stop
 	defer a.onSignals(stop, j)()
+	supervise.Adopt()
+	defer j.aside.Wait()
 	return takePart(ctx, e, work)
 }
 
@@ -171,12 +181,12 @@ func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
 				switch {
 				case first.IsZero():
 					first = time.Now()
+					stop() // first: a log is slower than anything
 					a.log.Info("shutting down", "signal", s.String())
-					stop()
 				case !hurried && time.Since(first) >= echo:
 					hurried = true
-					a.log.Warn("second signal: killing the command now", "signal", s.String())
 					close(hurry)
+					a.log.Warn("second signal: killing the command now", "signal", s.String())
 				}
 			case <-done:
 				return

@@ -91,6 +91,7 @@ var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"signal":    cmdSignal,
 	"ended":     cmdEnded,
 	"leader":    cmdLeader,
+	"guard":     cmdGuard,
 	"dead":      cmdDead,
 	"deadfile":  cmdDeadFile,
 	"reaped":    cmdReaped,

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
+)
+
+// guardWatch replaces a guard that somebody else has killed: at once, and when the
+// new one dies too, after pauses that double up to the time between two orders.
+type guardWatch struct {
+	p   *supervise.Process
+	log *slog.Logger
+
+	gone  <-chan struct{}  // the guard has ended; nil: that is known
+	again <-chan time.Time // another one is due
+
+	longest time.Duration // pause
+	without time.Duration // how long the command may run without a guard
+
+	pause     time.Duration
+	since     time.Time // when the command was guarded last
+	complaint error     // the last one of a guard that could not be started
+}
+
+func (j *job) watchGuard(p *supervise.Process, log *slog.Logger) *guardWatch {
+	return &guardWatch{p: p, log: log, gone: p.GuardGone(), longest: j.tell(), without: j.lease / 2, since: time.Now()}
+}
+
+// told: an order went out and the guard lives, so the next death is the first of its kind.
+func (w *guardWatch) told() {
+	if w.again == nil {
+		w.pause, w.since = 0, time.Now()
+	}
+}
+
+// lost: the guard has ended, and not of its own doing.
+func (w *guardWatch) lost() {
+	w.gone = nil
+	w.again = time.After(w.pause)
+	w.pause = min(max(2*w.pause, time.Millisecond), w.longest)
+}
+
+// replace starts another guard. Without one for half a lease the machine is not fit to
+// lead: the error ends the command while we can still end it ourselves.
+func (w *guardWatch) replace() error {
+	err := w.p.ReplaceGuard()
+	if err == nil {
+		w.log.Warn("the guard process was killed: another one has taken its place", "guard", w.p.GuardPID())
+		w.gone, w.again = w.p.GuardGone(), nil
+	} else {
+		if w.complaint == nil {
+			w.log.Error("the guard process was killed and can't be replaced: if mandate is stopped now, the command runs on", "error", err)
+		}
+		w.lost()
+	}
+	if w.complaint = err; time.Since(w.since) <= w.without {
+		return nil
+	}
+	if err == nil {
+		err = errKilledAgain
+	}
+	return fmt.Errorf("%w: %s: %w", supervise.ErrStart, supervise.GuardName, err)
+}
+
+var errKilledAgain = errors.New("killed again and again")

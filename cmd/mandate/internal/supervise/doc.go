@@ -1,0 +1,46 @@
+// Package supervise runs a command, and ends everything that it has started.
+//
+//	mandate ─┬─ mandate-guard                      replaceable, holds no state
+//	         └─ mandate-reaper ── COMMAND ── ...   whatever COMMAND starts
+//
+// A process group is not enough: timeout(1), `set -m` and setsid(1) make groups
+// and sessions of their own, and a daemon's parent is process 1. So COMMAND has a
+// parent that adopts every orphan below it (a Linux subreaper). All descendants of
+// COMMAND stay descendants of the reaper for as long as they live, and the reaper
+// ends when it has no child left: its end is how mandate knows that nothing is left.
+//
+// Who ends the tree:
+//
+//   - mandate, at the end of a term: SIGTERM, the grace, SIGKILL;
+//   - the reaper, when mandate is dead (the pipe between them closes);
+//   - the guard, when mandate is dead or has been silent beyond the lease (SIGSTOP);
+//   - the kernel, for COMMAND itself, when the reaper is killed. What was below the
+//     reaper is then adopted by mandate, which is a subreaper as well, and kills it.
+//
+// What remains possible is in the help of `mandate run`. On other Unix systems than
+// Linux there are no subreapers, and the tree is COMMAND's process group.
+package supervise
+
+import "errors"
+
+// The helpers are this very program under other names. Neither holds "mandate run",
+// so that a `pkill -f 'mandate run'` doesn't kill them along with mandate.
+const (
+	GuardName  = "mandate-guard"
+	ReaperName = "mandate-reaper"
+)
+
+// ErrStart means that a process of ours could not be started: no fault of the command.
+var ErrStart = errors.New("can't start a process")
+
+// Command is what to run. Env is the whole environment.
+type Command struct {
+	Path      string
+	Argv, Env []string
+}
+
+// Living is a process that is still there, for people.
+type Living struct {
+	PID  int
+	Name string
+}

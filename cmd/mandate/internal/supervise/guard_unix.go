@@ -1,0 +1,175 @@
+//go:build unix
+
+package supervise
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The guard is a second, tiny process of this program. It reads from a pipe that
+// only mandate writes to. When mandate is killed, the kernel closes the pipe, and
+// the guard kills the tree: the command must not outlive its lease. The same happens
+// when mandate falls silent beyond the lease, because somebody has stopped it
+// (SIGSTOP, Ctrl-Z). All that it knows stands in every order, so that another guard
+// can take its place at any time.
+
+// guard is mandate's end.
+type guard struct {
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	pipe *os.File
+	gone chan struct{} // closed when the guard has ended
+}
+
+func startGuard() (*guard, error) {
+	self, err := selfPath()
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := os.Pipe() // close-on-exec: the command doesn't inherit our end
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	g := &guard{pipe: w, gone: make(chan struct{})}
+	g.cmd = exec.Command(self) //nolint:noctx // it lives as long as the command, and dismiss ends it
+	g.cmd.Args = []string{GuardName}
+	g.cmd.Dir = "/"
+	g.cmd.Stdin = r // stdout and stderr are /dev/null: it keeps no terminal or pipe of yours open
+	// A session of its own: neither Ctrl-C nor Ctrl-Z nor the end of the terminal reaches it.
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := g.cmd.Start(); err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	go func() {
+		_ = g.cmd.Wait()
+		close(g.gone)
+	}()
+	return g, nil
+}
+
+// tell names the tree, and how long it may live if nothing more is heard. It never
+// blocks: one attempt to write, which fails only when a guard hasn't read thousands
+// of lines.
+func (g *guard) tell(o order) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	writeNow(g.pipe, o.line())
+}
+
+// writeNow makes one attempt to write to a pipe, and never blocks.
+func writeNow(pipe *os.File, line []byte) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	// A closed pipe is seen by the end of the process that read from it.
+	_ = raw.Write(func(fd uintptr) bool {
+		_, _ = syscall.Write(int(fd), line)
+		return true
+	})
+}
+
+// dismiss ends the guard: the tree is gone.
+func (g *guard) dismiss() {
+	_ = g.cmd.Process.Kill()
+	<-g.gone
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_ = g.pipe.Close()
+}
+
+// exitKilled is the exit code of a guard that has killed the tree: any other end of
+// it is not of its own doing.
+const exitKilled = 9
+
+func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitKilled }
+
+// GuardMain is the guard process.
+func GuardMain() {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	follow(os.Stdin, Now).carryOut()
+	os.Exit(exitKilled)
+}
+
+// follow reads what tell writes until the pipe closes or falls silent, and returns
+// the last order.
+func follow(pipe io.Reader, now func() Instant) (last order) {
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		lines := bufio.NewReader(pipe)
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			// When we come late, only the newest of what has piled up counts.
+			if o, ok := readOrder(line); ok && lines.Buffered() == 0 {
+				orders <- o
+			}
+		}
+	}()
+	silence := time.NewTimer(time.Hour)
+	silence.Stop()
+	for {
+		select {
+		case o, ok := <-orders:
+			if !ok {
+				return last
+			}
+			last = o
+		case <-silence.C:
+			if last.remaining(now()) <= 0 {
+				return last
+			}
+		}
+		// A timer stands still while the machine is suspended, and the lease doesn't: so
+		// look again before the time is over.
+		silence.Reset(min(last.remaining(now()), lookAgain))
+	}
+}
+
+// lookAgain bounds how late the guard acts after the machine was suspended.
+const lookAgain = 250 * time.Millisecond
+
+// order is what tell says.
+type order struct {
+	tree    tree
+	mandate tree // what mandate itself has started: the tree is in it if the reaper was killed
+	until   Instant
+}
+
+func (o order) line() []byte {
+	return fmt.Appendf(nil, "%d %d %d %d %d %d\n", o.tree.root, o.tree.start, o.tree.group, o.mandate.root, o.mandate.start, o.until)
+}
+
+func readOrder(line string) (o order, ok bool) {
+	n, _ := fmt.Sscanf(line, "%d %d %d %d %d %d\n", &o.tree.root, &o.tree.start, &o.tree.group, &o.mandate.root, &o.mandate.start, &o.until)
+	return o, n == 6
+}
+
+// remaining is what is left of an order when it is read: on a busy machine that is
+// later than it was written.
+func (o order) remaining(now Instant) time.Duration { return max(0, o.until.Sub(now)) }
+
+// carryOut kills the tree. If somebody has killed its reaper, and stopped mandate
+// before it could clean up, what was in the tree is below mandate.
+func (o order) carryOut() {
+	if o.tree.root <= 1 { // nothing was named yet
+		return
+	}
+	o.tree.kill()
+	if o.mandate.root > 1 && o.mandate.rootLives() {
+		o.mandate.signal(syscall.SIGKILL, os.Getpid())
+	}
+}

@@ -1,0 +1,313 @@
+//go:build unix
+
+package supervise
+
+import (
+	"bufio"
+	"encoding/gob"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Supported tells whether this system has what running a command safely needs.
+func Supported() error { return nil }
+
+// Process is a running command with everything that it has started. Its methods are
+// for one goroutine.
+type Process struct {
+	pid    int
+	reaper *exec.Cmd
+	pipe   *os.File // to the reaper: its end is ours
+	tree   tree     // below the reaper
+	us     tree     // below this process
+
+	exited, gone chan struct{}
+	status       syscall.WaitStatus // set when exited is closed
+	orphaned     bool               // set when gone is closed: the reaper was killed, the rest of the tree is below us
+
+	guard *guard
+	until Instant // what the guard was told last
+
+	killing bool // we have killed the tree ourselves
+}
+
+// Start starts the command, and the guard that kills it when we can't: until then it
+// may run if nothing more is heard from us. The error is ErrStart, or that of exec.
+func Start(c Command, until Instant) (*Process, error) {
+	g, err := startGuard()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	p := &Process{exited: make(chan struct{}), gone: make(chan struct{}), guard: g}
+	p.us = tree{root: os.Getpid(), start: identify(os.Getpid())}
+	reports, err := p.startReaper()
+	if err != nil {
+		g.dismiss()
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	p.Tell(until)
+	if err := p.command(c, reports); err != nil {
+		<-p.gone
+		p.Close()
+		return nil, err
+	}
+	p.Tell(until) // now with the group
+	return p, nil
+}
+
+// startReaper starts the process that becomes the command's parent. What it reports
+// comes out of the file.
+func (p *Process) startReaper() (reports *os.File, err error) {
+	self, err := selfPath()
+	if err != nil {
+		return nil, err
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = inR.Close() }()
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		_ = inW.Close()
+		return nil, err
+	}
+	defer func() { _ = outW.Close() }()
+	p.reaper = exec.Command(self) //nolint:noctx // it ends with the command, which is ended with a grace
+	p.reaper.Args = []string{ReaperName}
+	p.reaper.Stdin, p.reaper.Stdout, p.reaper.Stderr = os.Stdin, os.Stdout, os.Stderr // the command's
+	p.reaper.ExtraFiles = []*os.File{inR, outW}                                       // fdCommand, fdReports
+	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                        // no Ctrl-C, no Ctrl-Z
+	if err := p.reaper.Start(); err != nil {
+		_ = inW.Close()
+		_ = outR.Close()
+		return nil, err
+	}
+	p.pipe = inW
+	p.tree = tree{root: p.reaper.Process.Pid, start: identify(p.reaper.Process.Pid)}
+	return outR, nil
+}
+
+// command has the reaper start the command, and follows what it reports.
+func (p *Process) command(c Command, from *os.File) error {
+	sent := gob.NewEncoder(p.pipe).Encode(c)
+	reports := bufio.NewReader(from)
+	line, err := reports.ReadString('\n')
+	var failed syscall.Errno
+	switch n, _ := fmt.Sscanf(line, "failed %d\n", &failed); {
+	case n == 1:
+		err = failed
+	case err != nil || sent != nil:
+		err = fmt.Errorf("%w: the %s process has ended", ErrStart, ReaperName)
+	default:
+		if _, err = fmt.Sscanf(line, "started %d\n", &p.pid); err != nil {
+			err = fmt.Errorf("%w: %w", ErrStart, err)
+		}
+	}
+	p.tree.group = p.pid
+	go func() {
+		defer func() { _ = from.Close() }()
+		p.follow(reports)
+	}()
+	return err
+}
+
+// follow reads the reaper's reports until it has ended.
+func (p *Process) follow(reports *bufio.Reader) {
+	ended := false
+	for {
+		line, err := reports.ReadString('\n')
+		if err != nil {
+			break
+		}
+		var ws uint32
+		if n, _ := fmt.Sscanf(line, "ended %d\n", &ws); n == 1 && !ended {
+			ended, p.status = true, syscall.WaitStatus(ws)
+			close(p.exited)
+		}
+	}
+	_ = p.reaper.Wait()
+	if !ended { // the reaper was killed, and the command with it
+		p.status = syscall.WaitStatus(syscall.SIGKILL)
+		close(p.exited)
+	}
+	p.orphaned = !p.reaper.ProcessState.Success()
+	close(p.gone)
+}
+
+// PID is that of the command.
+func (p *Process) PID() int { return p.pid }
+
+// Exited is closed when the command itself has ended; Status then tells how.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Status is that of the command, once it has ended.
+func (p *Process) Status() syscall.WaitStatus { return p.status }
+
+// HasExited tells whether the command itself has ended.
+func (p *Process) HasExited() bool { return closed(p.exited) }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Tell says until when the command may run if nothing more is heard from us. A point
+// in time, and not a duration: we may be stopped on the way from the one to the other.
+func (p *Process) Tell(until Instant) {
+	p.until = until
+	p.guard.tell(order{tree: p.tree, mandate: p.us, until: until})
+}
+
+// Until is what was told last.
+func (p *Process) Until() Instant { return p.until }
+
+// GuardGone is closed when the guard has ended. Another guard has another one.
+func (p *Process) GuardGone() <-chan struct{} { return p.guard.gone }
+
+// GuardPID is for the log.
+func (p *Process) GuardPID() int { return p.guard.cmd.Process.Pid }
+
+// ReplaceGuard starts another guard in the place of one that has ended.
+func (p *Process) ReplaceGuard() error {
+	g, err := startGuard()
+	if err != nil {
+		return err
+	}
+	p.guard.dismiss()
+	p.guard = g
+	p.Tell(p.until)
+	return nil
+}
+
+// GuardHasKilled tells whether the guard has ended, and by killing the tree.
+func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard.hasKilled() }
+
+// KilledByGuard tells of the end of the command whether it was the guard's doing: then
+// the guard ends right after it, and we wait for that.
+func (p *Process) KilledByGuard() bool {
+	limit := time.NewTimer(guardEnds)
+	defer limit.Stop()
+	if !p.HasExited() || !killed(p.status) || p.killing {
+		return false
+	}
+	select {
+	case <-p.guard.gone:
+		return p.guard.hasKilled()
+	case <-limit.C:
+		return false
+	}
+}
+
+// guardEnds is how long the guard may take to see that the tree is gone, and to end.
+const guardEnds = 200 * time.Millisecond
+
+func killed(ws syscall.WaitStatus) bool { return ws.Signaled() && ws.Signal() == syscall.SIGKILL }
+
+// isGone tells whether nothing of the tree is left.
+func (p *Process) isGone() bool {
+	if !closed(p.gone) {
+		return false
+	}
+	if !p.orphaned {
+		return true
+	}
+	// The kernel has killed the command, and we have inherited the rest.
+	living, _ := p.rest().signal(0, p.GuardPID())
+	return living == 0
+}
+
+// signal reaches what is left of the tree.
+func (p *Process) signal(sig syscall.Signal) {
+	switch {
+	case !closed(p.gone):
+		p.tree.signal(sig)
+		// A reaper that somebody has stopped could neither reap nor report.
+		_ = p.reaper.Process.Signal(syscall.SIGCONT)
+	case p.orphaned:
+		p.rest().signal(sig, p.GuardPID())
+	}
+}
+
+// rest is what a killed reaper leaves behind: it is below us now.
+func (p *Process) rest() tree {
+	t := p.us
+	t.group = p.pid
+	return t
+}
+
+// Terminate asks all processes of the tree to end. A stopped one sees that only when
+// it continues.
+func (p *Process) Terminate() {
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGCONT)
+}
+
+// AwaitGone waits until nothing of the tree is left. It returns false when one of the
+// others came first.
+func (p *Process) AwaitGone(timeout <-chan time.Time, hurry <-chan struct{}) bool {
+	return p.await(timeout, hurry, p.isGone)
+}
+
+// Kill kills the tree, again and again until nothing is left of it: one look at a
+// tree that grows never sees all of it. It returns false when the timeout came first.
+func (p *Process) Kill(timeout <-chan time.Time) bool {
+	p.killing = true
+	return p.await(timeout, nil, func() bool {
+		p.signal(syscall.SIGKILL)
+		return p.isGone()
+	})
+}
+
+func (p *Process) await(timeout <-chan time.Time, hurry <-chan struct{}, done func() bool) bool {
+	var pause pauses
+	look := time.NewTimer(pause.next())
+	defer look.Stop()
+	gone := p.gone
+	for !done() {
+		select {
+		case <-gone:
+			gone = nil
+		case <-look.C:
+			look.Reset(pause.next())
+		case <-timeout:
+			return p.isGone()
+		case <-hurry:
+			return p.isGone()
+		}
+	}
+	return true
+}
+
+// Left are the living processes of the tree.
+func (p *Process) Left() []Living {
+	switch {
+	case !closed(p.gone):
+		return p.tree.living()
+	case p.orphaned:
+		return p.us.living(p.GuardPID())
+	default:
+		return nil
+	}
+}
+
+// Close ends the helpers. If something of the tree is left, the reaper kills what it
+// may, and waits for the end of the rest.
+func (p *Process) Close() {
+	p.guard.dismiss()
+	_ = p.pipe.Close()
+}
+
+var adopt sync.Once
+
+// Adopt makes this process, whose children are all ours, the parent of what a killed
+// reaper leaves behind.
+func Adopt() { adopt.Do(startAdopting) }

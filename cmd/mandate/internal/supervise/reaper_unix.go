@@ -1,0 +1,99 @@
+//go:build unix
+
+package supervise
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// The reaper's files beside the standard ones.
+const (
+	fdCommand = 3 // it reads: the command, and then the end of the pipe, which is that of mandate
+	fdReports = 4 // it writes: started PID, or failed ERRNO; then ended STATUS
+)
+
+// ReaperMain is the reaper process. It starts the command that it reads, and lives
+// until that and everything below it has ended.
+//
+// The command must not run before the guard knows the tree: were mandate killed in
+// between, what it has started by then would live on. So mandate starts the reaper,
+// names it to the guard, and only then sends the command.
+func ReaperMain() {
+	// The kernel kills the command when the THREAD that has started it ends.
+	runtime.LockOSThread()
+	letPass()
+	syscall.CloseOnExec(fdCommand)
+	syscall.CloseOnExec(fdReports)
+	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
+	var c Command
+	if adoptOrphans() != nil || gob.NewDecoder(in).Decode(&c) != nil {
+		os.Exit(1) // mandate has ended before; or a system that no document promises anything for
+	}
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(attr)
+	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
+	if err != nil {
+		errno := syscall.EIO
+		_ = errors.As(err, &errno)
+		fmt.Fprintf(reports, "failed %d\n", errno)
+		os.Exit(0)
+	}
+	fmt.Fprintf(reports, "started %d\n", pid)
+	letGo()
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		t := tree{root: os.Getpid(), group: pid}
+		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
+			t.signal(syscall.SIGKILL)
+		}
+	}()
+	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) })
+	os.Exit(0)
+}
+
+// reap waits for all children, those that were adopted too, until none is left.
+func reap(command int, ended func(syscall.WaitStatus)) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // ECHILD
+			awaitGroup(command)
+			return
+		case pid == command:
+			ended(ws)
+		}
+	}
+}
+
+// letPass has the signals of a terminal, and of whoever stops all that he sees, pass
+// by: the reaper ends when its children have. They are caught, and not ignored: the
+// command would inherit that.
+func letPass() {
+	passing := []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+		syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2,
+	}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup: the command shall inherit that
+		passing = append(passing, syscall.SIGHUP)
+	}
+	signal.Notify(make(chan os.Signal, 1), passing...)
+}
+
+// letGo has /dev/null take the place of the standard streams, so that what reads the
+// command's output sees its end.
+func letGo() {
+	for fd := range 3 {
+		_ = syscall.Close(fd)
+		_, _ = syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0) // takes the lowest number, which is this one
+	}
+}

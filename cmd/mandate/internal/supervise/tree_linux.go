@@ -1,0 +1,201 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is what /proc tells of a process at one moment.
+type process struct {
+	pid, parent, group int
+	start              uint64 // since boot, in ticks: with it a number that was given out again is recognized
+	name               string
+	dead               bool // a zombie
+}
+
+// processes reads all processes of this machine. Those that begin, end or get
+// another parent meanwhile may be missing, so one look proves nothing: a tree is
+// known to be gone when its reaper has ended.
+func processes() ([]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var all []process
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := look(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+// look reads one process; ok is false when there is none of that number.
+func look(pid int) (p process, ok bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return p, false
+	}
+	return parseStat(stat)
+}
+
+// parseStat reads "pid (name) state ppid pgrp ... starttime ..."; the name may hold
+// anything, brackets and blanks too.
+func parseStat(stat []byte) (p process, ok bool) {
+	open, shut := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+	if open < 1 || shut < open {
+		return p, false
+	}
+	f := bytes.Fields(stat[shut+1:])
+	if len(f) < 20 {
+		return p, false
+	}
+	var errs [4]error
+	p.name = string(stat[open+1 : shut])
+	p.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
+	p.parent, errs[1] = strconv.Atoi(string(f[1]))
+	p.group, errs[2] = strconv.Atoi(string(f[2]))
+	p.start, errs[3] = strconv.ParseUint(string(f[19]), 10, 64)
+	p.dead = f[0][0] == 'Z' || f[0][0] == 'X'
+	return p, errors.Join(errs[:]...) == nil
+}
+
+// below are the living descendants of a process, without those that spare holds and
+// what is below them.
+func below(all []process, root int, spare ...int) (tree []process) {
+	children := map[int][]process{}
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	todo := []int{root}
+	for len(todo) > 0 {
+		pid := todo[0]
+		todo = todo[1:]
+		for _, p := range children[pid] {
+			if p.pid == root || slices.Contains(spare, p.pid) {
+				continue
+			}
+			todo = append(todo, p.pid) // a zombie's threads may have children yet
+			if !p.dead {
+				tree = append(tree, p)
+			}
+		}
+	}
+	return tree
+}
+
+// signal sends a signal to every living descendant of the root, each once, and says
+// how many there are and how many of them may not be signalled. A group is signalled
+// as a whole where its leader is one of them: the kernel does that in one step, and
+// no process of it can fork away between two others.
+func (t tree) signal(sig syscall.Signal, spare ...int) (living, denied int) {
+	all, err := processes()
+	if err != nil { // no /proc: the group is all that we know
+		return t.signalGroup(sig)
+	}
+	found := below(all, t.root, spare...)
+	groups := map[int]bool{}
+	for _, p := range found {
+		if p.group == p.pid {
+			groups[p.pid] = syscall.Kill(-p.pid, sig) == nil
+		}
+	}
+	for _, p := range found {
+		// A group counts as signalled when one process of it was. Not twice, then: a
+		// script would run its trap twice.
+		if groups[p.group] && sig != syscall.SIGKILL && !errors.Is(syscall.Kill(p.pid, 0), syscall.EPERM) {
+			continue
+		}
+		if errors.Is(signalOne(p, sig), syscall.EPERM) {
+			denied++
+		}
+	}
+	return len(found), denied
+}
+
+// living lists the living descendants of the root.
+func (t tree) living(spare ...int) (found []Living) {
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	for _, p := range below(all, t.root, spare...) {
+		found = append(found, Living{p.pid, p.name})
+	}
+	return found
+}
+
+// rootLives tells whether the root is there and no zombie.
+func (t tree) rootLives() bool {
+	p, ok := look(t.root)
+	return ok && p.start == t.start && !p.dead
+}
+
+// killRoot kills the root, and nobody who has got its number since.
+func (t tree) killRoot() { _ = signalOne(process{pid: t.root, start: t.start}, syscall.SIGKILL) }
+
+// signalOne signals exactly the process that was looked at, and not another one that
+// has got its number since.
+func signalOne(p process, sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		if errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		// Before Linux 5.3, or forbidden by a filter: then the look is the last moment.
+		if now, ok := look(p.pid); !ok || now.start != p.start {
+			return syscall.ESRCH
+		}
+		return syscall.Kill(p.pid, sig)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if now, ok := look(p.pid); !ok || now.start != p.start {
+		return syscall.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// identify names a process so that it can be recognized.
+func identify(pid int) uint64 {
+	p, _ := look(pid)
+	return p.start
+}
+
+// adoptOrphans makes this process the parent of every orphan below it.
+func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// Marked are the living processes whose environment holds all of these, and which we
+// may look at: they were started by the command, but are not below it any more.
+func Marked(env ...string) (found []Living) {
+	all, err := processes()
+	if err != nil {
+		return nil
+	}
+	for _, p := range all {
+		if p.dead {
+			continue
+		}
+		environ, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+		if err != nil || len(environ) == 0 {
+			continue
+		}
+		has := func(v string) bool { return bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+v+"\x00")) }
+		if !slices.ContainsFunc(env, func(v string) bool { return !has(v) }) {
+			found = append(found, Living{p.pid, p.name})
+		}
+	}
+	return found
+}

@@ -1,0 +1,20 @@
+//go:build unix && !linux
+
+package supervise
+
+import "syscall"
+
+func (t tree) signal(sig syscall.Signal, _ ...int) (living, denied int) { return t.signalGroup(sig) }
+
+func (t tree) living(...int) []Living { return nil }
+
+func (t tree) rootLives() bool { return syscall.Kill(t.root, 0) == nil }
+
+func (t tree) killRoot() { _ = syscall.Kill(t.root, syscall.SIGKILL) }
+
+func identify(int) uint64 { return 0 }
+
+func adoptOrphans() error { return nil }
+
+// Marked can't be told here.
+func Marked(...string) []Living { return nil }

@@ -1,0 +1,62 @@
+//go:build unix
+
+package supervise
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// tree is what a command has started: the descendants of its reaper, which is named
+// by its number and the time of its start. On systems that can't tell descendants it
+// is the command's process group.
+type tree struct {
+	root  int
+	start uint64
+	group int // of the command; 0: not known yet
+}
+
+// signalGroup is signal for the command's process group alone.
+func (t tree) signalGroup(sig syscall.Signal) (living, denied int) {
+	if t.group <= 1 { // 0 and 1 would be ourselves and everybody
+		return 0, 0
+	}
+	switch err := syscall.Kill(-t.group, sig); {
+	case errors.Is(err, syscall.ESRCH):
+		return 0, 0
+	case errors.Is(err, syscall.EPERM):
+		return 1, 1
+	default:
+		return 1, 0
+	}
+}
+
+// pauses are for looking again and again: first often, then less so.
+type pauses struct{ last time.Duration }
+
+func (p *pauses) next() time.Duration {
+	p.last = min(max(2*p.last, time.Millisecond), 20*time.Millisecond)
+	return p.last
+}
+
+// beyondUs is the pause between two looks at processes that we may not signal.
+const beyondUs = time.Second
+
+// kill kills the tree until nothing of it is left, and then its root: one look at
+// a tree that grows never sees all of it. The root must not go first: what is below
+// it would get another parent, and be lost.
+func (t tree) kill() {
+	var p pauses
+	for t.rootLives() {
+		living, denied := t.signal(syscall.SIGKILL)
+		if living == 0 {
+			t.killRoot()
+		}
+		if living > 0 && living == denied {
+			time.Sleep(beyondUs)
+			continue
+		}
+		time.Sleep(p.next())
+	}
+}
