@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -22,9 +21,9 @@ func (a *app) versionCommand() *cobra.Command {
 				_, err := fmt.Fprintln(a.stdout, versionLine())
 				return err
 			}
-			return json.NewEncoder(a.stdout).Encode(map[string]string{
+			return writeJSON(a.stdout, map[string]string{
 				"version": buildVersion(), "go": runtime.Version(), "platform": platform(),
-			})
+			}, "")
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,13 +67,11 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 }
 
 func (a *app) show(events <-chan elector.Event, asJSON bool) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
 	first := true
 	for ev := range events {
 		var err error
 		if asJSON {
-			err = enc.Encode(ev)
+			err = writeJSON(a.stdout, ev, "")
 		} else {
 			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
 		}

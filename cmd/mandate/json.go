@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// printJSON prints a value over several lines.
+func printJSON(w io.Writer, v any) error { return writeJSON(w, v, "  ") }
+
+// writeJSON prints a value and a line break.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", indent)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(forTerminals(b.Bytes()))
+	return err
+}
+
+// forTerminals escapes what JSON allows in a string and a terminal obeys: U+009B
+// begins a command as ESC [ does, and controls of the writing direction make a name
+// look like another one. Whoever may write to Redis may have put them there. The
+// value is the same: outside of strings JSON is plain ASCII.
+func forTerminals(text []byte) []byte {
+	safe := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError:
+			safe = append(safe, text[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			safe = fmt.Appendf(safe, `\u%04x\u%04x`, high, low)
+		default:
+			safe = fmt.Appendf(safe, `\u%04x`, r)
+		}
+		text = text[n:]
+	}
+	return safe
+}

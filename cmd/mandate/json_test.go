@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// What --json prints is what was meant, and holds nothing that a terminal obeys.
+func TestJSONIsFitForTerminals(t *testing.T) {
+	hostile := "a\u009b2J\u202eb\u2066c\u200bd\x7fe\x1bfg\U000e0001h\u0085i\u2028j é 漢 🙂"
+	var st elector.Status
+	st.Leader = &elector.Leader{Candidate: hostile}
+	out := map[string]func(a *app) error{
+		"status":     func(a *app) error { return printStatus(a.stdout, st, true) },
+		"candidates": func(a *app) error { return a.printCandidates([]elector.Candidate{{ID: hostile}}, true) },
+		"history": func(a *app) error {
+			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, true, true)
+		},
+		"ls":     func(a *app) error { return a.printElections([]elector.Status{st}, true) },
+		"doctor": func(a *app) error { return a.printFindings([]elector.Finding{{Found: hostile}}, true) },
+		"watch": func(a *app) error {
+			events := make(chan elector.Event, 1)
+			events <- elector.Event{Candidate: hostile}
+			close(events)
+			return a.show(events, true)
+		},
+		"transfer": func(a *app) error { return a.printHandover(elector.Handover{From: *st.Leader}, nil, true) },
+		"pause":    func(a *app) error { return a.told(nil, pauseJSON{Reason: hostile}, true) },
+	}
+	for name, print := range out {
+		var b bytes.Buffer
+		if err := print(&app{stdout: &b, stderr: &b}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%s prints %U: %q", name, r, b.String())
+				break
+			}
+		}
+		var back any
+		if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+			t.Errorf("%s: %v: %s", name, err, b.String())
+		}
+		var again bytes.Buffer
+		enc := json.NewEncoder(&again)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(back)
+		want, _ := json.Marshal(hostile)
+		if !strings.Contains(again.String(), string(want)) {
+			t.Errorf("%s: %s does not hold %s", name, again.String(), want)
+		}
+		if !strings.Contains(b.String(), "é 漢 🙂") {
+			t.Errorf("%s escapes what is harmless: %s", name, b.String())
+		}
+	}
+}
