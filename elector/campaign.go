@@ -38,6 +38,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 		if !e.awaitHealth(ctx) {
 			break
 		}
+		e.voter.Meet(ctx)
 		w.claiming()
 		sent := e.clock.Now()
 		token, tally := e.claim(ctx)
@@ -49,7 +50,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 					return nil, err
 				}
 			}
-			if no := e.refusal(tally); no.err != nil || ctx.Err() != nil || !grant.Valid() {
+			if no := e.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
 				e.voter.Abandon()
 				e.setTrouble(no)
 				w.plan(tally)
@@ -231,7 +232,7 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 			e.log.Warn("another process, or an earlier life of this one, holds the lock under our id", "holder", a.Holder)
 		}
 	}
-	return trouble{}
+	return e.mismatch(t)
 }
 
 // forGood stands for what does not end by itself.

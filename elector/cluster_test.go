@@ -102,8 +102,18 @@ func (c *cluster) client(name string, i int) *redis.Client {
 // quorum has connections of its own, on lines that bear the client's name.
 func (c *cluster) quorum(name string) *elector.Quorum {
 	c.t.Helper()
-	var clients []redis.UniversalClient
+	var all []int
 	for i := range c.nodes {
+		all = append(all, i)
+	}
+	return c.quorumOf(name, all...)
+}
+
+// quorumOf is quorum on some of the nodes, in that order.
+func (c *cluster) quorumOf(name string, nodes ...int) *elector.Quorum {
+	c.t.Helper()
+	var clients []redis.UniversalClient
+	for _, i := range nodes {
 		cl := c.client(name, i)
 		defer cl.Close() // only its options are needed
 		clients = append(clients, cl)

@@ -93,6 +93,13 @@
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
 //
+// All candidates must list the same nodes, in any order. Two lists of one length can
+// each have a majority of its own; they are told apart by an identity that each node
+// keeps. A candidate that meets, on any of its nodes, a holder that votes with others
+// does not lead, and says so in its log and in Check. Two can lead only while no node
+// that both list answers both of them; from then on one of them ends its term within
+// two leases (ReasonLost). Lists without a common node can't notice each other.
+//
 // Tokens are unique and grow in the order of elections without any assumption
 // about clocks while no node of the granting majority forgets before the first
 // renewal has copied the token to the others (a node that forgot abstains for a

@@ -55,9 +55,13 @@ type Elector struct {
 // trouble is an error and the key under which it is the same one as before: its
 // text may change with every attempt.
 type trouble struct {
-	key string
-	err error
+	key   string
+	err   error
+	quiet bool // not to be led with, and not sure enough to be reported
 }
+
+// refuses tells whether a candidate with this trouble must not lead.
+func (t trouble) refuses() bool { return t.err != nil || t.quiet }
 
 // New makes a candidate. It does no I/O. The error lists every problem of the
 // configuration.

@@ -155,7 +155,7 @@ func wantTwins(t *testing.T, c *cluster, nodes ...int) {
 }
 
 func TestKeysOfAnotherTypeAreNamed(t *testing.T) {
-	for _, key := range []string{"lock", "fence", "new", "pause", "next"} {
+	for _, key := range []string{"lock", "fence", "new", "pause", "next", "id"} {
 		t.Run(key, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				name := "mandate:{orders}:" + key

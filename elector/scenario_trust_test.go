@@ -314,10 +314,10 @@ func TestNothingIsSentAfterASuspend(t *testing.T) {
 		c.nodes[0].set(down)
 		began := time.Now()
 		a := lying(t, c, w, "a", nil)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(2100 * time.Millisecond) // it has met the nodes, and claims in vain
 		c.nodes[0].heal()
 		term := a.elected(3 * shortLease)
-		time.Sleep(5900*time.Millisecond - time.Since(began)) // a renewal waits for the third node
+		time.Sleep(7900*time.Millisecond - time.Since(began)) // a renewal waits for the third node
 		w.Wall.Add(int64(time.Hour))
 		w.Boot.Add(int64(time.Hour))
 		if term.Valid() {

@@ -214,6 +214,9 @@ func (s *service) count(r renewal) {
 		e.setTrouble(unconfirmed(r.tally))
 		s.next.Reset(e.timing.RetryEvery())
 	}
+	if err := e.rival(); err != nil {
+		s.term.end(ReasonLost, err)
+	}
 }
 
 // returned takes the end of the work. Once the term has ended an error of the

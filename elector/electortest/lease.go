@@ -152,12 +152,12 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 	return true
 }
 
-// claimOf recognises an elector's claim: a script with five keys, the lock first,
-// and nine arguments, the lock value that is asked for first.
+// claimOf recognises an elector's claim: a script with six keys, the lock first,
+// and ten arguments, the lock value that is asked for first.
 func claimOf(cmd string, args []string) (lock string, b quorum.Ballot, ok bool) {
-	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) != 2+5+9 || args[1] != "5" {
+	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) != 2+6+10 || args[1] != "6" {
 		return "", b, false
 	}
-	b, err := quorum.ParseBallot(args[7])
+	b, err := quorum.ParseBallot(args[8])
 	return args[2], b, err == nil
 }

@@ -12,19 +12,23 @@ import (
 // Ballot is the value of the lock key: who holds it, by which attempt, and
 // under which settings. It is written as one readable line:
 //
-//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ addr=<advertised>] token=<token>
+//	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ ids=<identities>][ addr=<advertised>] token=<token>
 type Ballot struct {
 	Candidate   string        // the candidate's id
 	Incarnation string        // random per Elector: tells two processes of one id apart
 	Seq         uint64        // counts the attempts of an incarnation
 	Nodes       int           // how many nodes vote, as the holder believes
 	Lease       time.Duration // whole milliseconds
+	Identities  Identities    // of the nodes that vote, as far as the holder knows them
 	Advertise   string        // where the leader can be reached, in its own words
 	Token       uint64        // what the node granted, or the quorum agreed on; 0: not said
 }
 
 func (b Ballot) String() string {
 	s := fmt.Sprintf("%s/%s/%d n=%d lease=%d", b.Candidate, b.Incarnation, b.Seq, b.Nodes, b.Lease.Milliseconds())
+	if b.Identities != "" {
+		s += " ids=" + string(b.Identities)
+	}
 	if b.Advertise != "" {
 		s += " addr=" + b.Advertise
 	}
@@ -74,6 +78,8 @@ func parseBallot(s string) (b Ballot, err error) {
 				return b, errors.New("its lease is not a number of milliseconds")
 			}
 			b.Lease = time.Duration(ms) * time.Millisecond
+		case "ids":
+			b.Identities = parseIdentities(val)
 		case "addr":
 			b.Advertise = val
 		case "token":

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 }
 
 func TestBallotIsTheDocumentedLine(t *testing.T) {
-	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Advertise: "http://h:1/?a=b", Token: 12}
-	const line = "pod-1/ABC123/7 n=3 lease=10000 addr=http://h:1/?a=b token=12"
+	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Identities: "K3QX7A,-,9BTR2M", Advertise: "http://h:1/?a=b", Token: 12}
+	const line = "pod-1/ABC123/7 n=3 lease=10000 ids=K3QX7A,-,9BTR2M addr=http://h:1/?a=b token=12"
 	if got := b.String(); got != line {
 		t.Errorf("got %q, want %q", got, line)
 	}
@@ -31,6 +31,43 @@ func TestBallotIsTheDocumentedLine(t *testing.T) {
 	// A later version may add fields.
 	if got, err := quorum.ParseBallot(line + " zone=a"); err != nil || got != b {
 		t.Errorf("with a field more: %+v, %v", got, err)
+	}
+}
+
+// What stands where the identities should is not taken for some.
+func TestIdentitiesOfABallot(t *testing.T) {
+	for field, want := range map[string]int{
+		"": 0, " ids=": 0, " ids=-": 0, " ids=-,-,-": 0, " ids=A,B,C": 3, " ids=-,B,-": 1, " ids=A,,C": 0, " ids=A B": 1,
+		" ids=Ä,B": 0, " ids=A,B;C": 0, " ids=" + strings.Repeat("A", 17): 0, " ids=" + strings.Repeat("A,", 99) + "A": 0,
+	} {
+		b, err := quorum.ParseBallot("a/A/1 n=3 lease=1000" + field)
+		if got := b.Identities.Known(); err != nil || len(got) != want {
+			t.Errorf("%q: %q, %v", field, got, err)
+		}
+	}
+}
+
+// Lists are told apart by how many nodes they have together.
+func TestListsOfNodesDiffer(t *testing.T) {
+	for _, c := range []struct {
+		ids, others string
+		differ      bool
+	}{
+		{"A,B,C", "A,B,C", false},
+		{"A,B,C", "C,A,B", false},
+		{"A,B,C", "A,B,D", true},
+		{"A,B,C", "D,E,F", true},
+		{"A,B,C", "D", true},
+		{"A,B,-", "A,B,D", false}, // what is not known may be D
+		{"A,-,-", "B,C,D", true},
+		{"A,B,C", "A,A,B", false}, // one server under two names is another complaint
+		{"", "A,B,C", false},
+		{"A,B,C", "", false},
+	} {
+		a, b := quorum.Identities(c.ids), quorum.Identities(c.others)
+		if a.Differ(b.Known(), 3) != c.differ || b.Differ(a.Known(), 3) != c.differ {
+			t.Errorf("%s and %s: differ is not %v", c.ids, c.others, c.differ)
+		}
 	}
 }
 
@@ -97,6 +134,7 @@ func FuzzParseBallot(f *testing.F) {
 	f.Add("pod-1", "ABC123", uint64(7), 3, int64(10000), "http://h:1")
 	f.Add("a/b/c", "0", uint64(0), 1, int64(1), "")
 	f.Add("ü=1", "zZ9", uint64(1<<63), 5, int64(86400000), "addr=x n=2")
+	f.Add("c n=3 lease=1 ids=A,-", "A", uint64(1), 3, int64(1), "n=3 lease=1 ids=A,B,C")
 	f.Fuzz(func(t *testing.T, candidate, incarnation string, seq uint64, nodes int, ms int64, addr string) {
 		// Garbage, in any place, is no panic; what is read from it means the same
 		// when it is written again.
@@ -111,8 +149,10 @@ func FuzzParseBallot(f *testing.F) {
 			return // Config refuses it
 		}
 		b := quorum.Ballot{Candidate: candidate, Incarnation: incarnation, Seq: seq, Nodes: nodes, Lease: time.Duration(ms) * time.Millisecond, Advertise: addr}
-		if got, err := quorum.ParseBallot(b.String()); err != nil || got != b {
-			t.Fatalf("%+v became %+v, %v", b, got, err)
+		for _, b.Identities = range []quorum.Identities{"", "K3QX7A,-,9BTR2M"} {
+			if got, err := quorum.ParseBallot(b.String()); err != nil || got != b {
+				t.Fatalf("%+v became %+v, %v", b, got, err)
+			}
 		}
 	})
 }

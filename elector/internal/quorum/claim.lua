@@ -1,10 +1,11 @@
 -- claim: take the lock if it may be taken, and hand out a token; otherwise say
 -- everything that a loser needs to wait well. One round trip.
--- KEYS lock fence new pause next
--- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row
--- -> {status, token or fence, holder, ms left, waiters, crowd, note}
+-- KEYS lock fence new pause next id
+-- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
+-- -> {status, token or fence, holder, ms left, waiters, crowd, note, identity}
+local id = identity(6, ARGV[10])
 local mine = whose(got[1], ARGV[2], ARGV[3])
-if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, ''} end
+if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, '', id} end
 
 -- What lives for much longer than a lease was not put there by us, or the clock of
 -- this node was set: it must not block the election for that long.
@@ -67,7 +68,7 @@ if status == 'won' then
   redis.call('SET', KEYS[2], text(p))
   if got[3] then redis.call('DEL', KEYS[3]) end
   if got[5] == ARGV[2] or got[5] == '!' .. ARGV[2] then redis.call('DEL', KEYS[5]) end
-  return {'won', text(p), '', 0, 0, 0, ''}
+  return {'won', text(p), '', 0, 0, 0, '', id}
 end
 
 local waiters, crowd = -1, -1
@@ -81,4 +82,4 @@ if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not
 elseif status == 'held' and got[5] == '!' .. ARGV[2] then
   note = 'next'
 end
-return {status, text(fence), got[1] or '', left, waiters, crowd, note}
+return {status, text(fence), got[1] or '', left, waiters, crowd, note, id}

@@ -28,4 +28,16 @@ local function whose(v, inc, seq)
   return 'newer'
 end
 
+-- identity tells this node from the others: a word that it keeps until it loses its
+-- data. Where there is none the node takes the one that is offered. A full memory must
+-- not cost a renewal: then it has none.
+local function identity(i, offer)
+  if not got[i] or #got[i] > 16 or not string.match(got[i], '^%w+$') then
+    got[i] = offer
+    local r = redis.pcall('SET', KEYS[i], offer)
+    if type(r) == 'table' and r.err then got[i] = '' end
+  end
+  return got[i]
+end
+
 local function text(n) return string.format('%.0f', n) end

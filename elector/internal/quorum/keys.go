@@ -3,8 +3,8 @@ package quorum
 // Keys are the names of everything an election keeps in Redis. The braces make
 // Redis Cluster put them all into one slot.
 type Keys struct {
-	Lock, Fence, New, Pause, Next, History string // keys
-	Events, Wake, Ask                      string // channels
+	Lock, Fence, New, Pause, Next, ID, History string // keys
+	Events, Wake, Ask                          string // channels
 }
 
 // Reply is the channel on which answers to one question are given.
@@ -14,7 +14,7 @@ func (k Keys) Reply(nonce string) string { return k.Ask + ":" + nonce }
 func KeysOf(prefix, election string) Keys {
 	p := prefix + ":{" + election + "}:"
 	return Keys{
-		Lock: p + "lock", Fence: p + "fence", New: p + "new", Pause: p + "pause", Next: p + "next",
+		Lock: p + "lock", Fence: p + "fence", New: p + "new", Pause: p + "pause", Next: p + "next", ID: p + "id",
 		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask",
 	}
 }

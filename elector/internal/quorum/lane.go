@@ -14,6 +14,8 @@ type lane struct {
 	mu        sync.Mutex
 	told      uint64 // the highest fence that this node told the current term
 	silent    bool   // the last request got no answer
+	identity  identity
+	rival     rival  // who held this node's lock at the last renewal, if not we
 	abandoned uint64 // highest seq whose grant must be given back; 0 none waiting
 }
 
@@ -44,9 +46,11 @@ func (l *lane) hear(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silent = a.Status == Unknown
-	if !l.silent {
-		l.told = max(l.told, a.Fence)
+	if l.silent {
+		return
 	}
+	l.told = max(l.told, a.Fence)
+	l.rival = l.rival.next(a)
 }
 
 func (l *lane) silence() {
@@ -69,7 +73,7 @@ func (l *lane) heard() uint64 {
 
 func (l *lane) forget() {
 	l.mu.Lock()
-	l.told = 0
+	l.told, l.rival = 0, rival{}
 	l.mu.Unlock()
 }
 

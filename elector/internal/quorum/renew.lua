@@ -1,9 +1,10 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
--- KEYS lock fence new next pause
--- ARGV value incarnation seq lease_ms token told heir keep_ms
--- -> {status, fence, holder, note of a pause}
+-- KEYS lock fence new next pause id
+-- ARGV value incarnation seq lease_ms token told heir keep_ms identity
+-- -> {status, fence, holder, note of a pause, identity}
+local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's seat outlasts the lease: it goes first also when the leader dies.
 local function keep()
@@ -15,25 +16,23 @@ local function keep()
 end
 local token, told = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
-  if got[1] == ARGV[1] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[4])
-  else
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
-  end
+  local set = got[1] ~= ARGV[1] and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+  -- A full memory refuses the new value, and must not cost the lease.
+  if not set or set.err then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
   if fence < token then
     fence = token
     redis.call('SET', KEYS[2], text(fence))
   end
   keep()
-  return {'mine', text(fence), '', got[5] or ''}
+  return {'mine', text(fence), '', got[5] or '', id}
 end
-if mine ~= 'nobody' then return {'taken', text(fence), got[1]} end
+if mine ~= 'nobody' then return {'taken', text(fence), got[1], '', id} end
 -- Free. A counter above all that this term was told means that others have
 -- come and gone, or that this term was closed by its own release.
-if fence > math.max(token, told) then return {'gone', text(fence), ''} end
+if fence > math.max(token, told) then return {'gone', text(fence), '', '', id} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
 fence = math.max(fence, token)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], text(fence))
 keep()
-return {'planted', text(fence), ''}
+return {'planted', text(fence), '', '', id}

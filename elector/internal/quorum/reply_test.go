@@ -11,6 +11,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add("won 12", int64(0), int64(3), 2)
 	f.Add("held 12 a/B/1 ", int64(9000), int64(-1), 7)
 	f.Add("mine 18446744073709551616 x", int64(-2), int64(1<<62), 7)
+	f.Add("mine 12  note K3QX7A", int64(1), int64(1), 5)
 	f.Add("", int64(0), int64(0), 0)
 	f.Fuzz(func(t *testing.T, words string, left, count int64, size int) {
 		var fields []any

@@ -27,6 +27,7 @@ const (
 	Taken    Status = "taken"
 	Raised   Status = "raised"
 	Released Status = "released"
+	Met      Status = "met" // asked for its identity alone
 )
 
 // Next is the note of a node that holds for another, and names the asker as the
@@ -42,6 +43,8 @@ type Answer struct {
 	Waiters int           // listening on the wake channel; -1 not known
 	Crowd   int           // listening on the events channel; -1 not known
 	Note    string        // the marker of a new node, the note of a pause, Next where held
+	ID      string        // the node's identity; empty: not known
+	Settled bool          // it has been known for so long that no lock value names an older one
 	Err     error
 }
 
@@ -65,13 +68,17 @@ func parseAnswer(v any, err error) Answer {
 	if len(fields) > 2 {
 		a.Holder, _ = fields[2].(string)
 	}
-	if len(fields) == 4 { // of a renewal
+	if len(fields) == 5 { // of a renewal
 		a.Note, _ = fields[3].(string)
+		a.ID = parseIdentity(fields[4])
 	}
 	if len(fields) > 6 {
 		a.Left = millis(fields[3])
 		a.Waiters, a.Crowd = int(integer(fields[4])), int(integer(fields[5]))
 		a.Note, _ = fields[6].(string)
+	}
+	if len(fields) > 7 {
+		a.ID = parseIdentity(fields[7])
 	}
 	return a
 }

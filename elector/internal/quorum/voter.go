@@ -42,8 +42,9 @@ type Voter struct {
 
 	seq   uint64
 	alive atomic.Uint64  // the attempt that runs or serves its term; 0: none
-	value string         // of the newest attempt; with its token once that is agreed on
+	lock  Ballot         // of the newest attempt; with its token once that is agreed on
 	mutex *redsync.Mutex // of the newest attempt
+	met   time.Time      // when the nodes were asked for their identities alone
 
 	background flights
 }
@@ -74,12 +75,12 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	v.seq++
 	seq := v.seq
 	v.alive.Store(seq)
-	ballot := Ballot{
+	v.lock = Ballot{
 		Candidate: v.seat.Candidate, Incarnation: v.seat.Incarnation, Seq: seq,
 		Nodes: v.nodes.Len(), Lease: v.seat.Lease, Advertise: v.seat.Advertise,
+		Identities: v.identities(),
 	}
-	v.value = ballot.String()
-	value := v.value
+	value := v.lock.String()
 	for _, l := range v.lanes {
 		l.forget()
 	}
@@ -90,8 +91,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			marker = markers[node]
 		}
 		k := v.seat.Keys
-		return v.callLate(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next}, v.whileAlive(seq,
-			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow))
+		return v.callLate(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next, k.ID}, v.whileAlive(seq,
+			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, newIdentity()))
 	}
 	r.claim = true
 	for i, l := range v.lanes {
@@ -120,8 +121,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		v.Abandon()
 		return 0, t
 	}
-	ballot.Token = token
-	v.value = ballot.String()
+	v.lock.Token = token
 	return token, t
 }
 
@@ -177,19 +177,20 @@ type Heir struct {
 // behind hung ones must not go out on a verdict from before that, or for a term
 // that has ended since.
 func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
-	k, seq, value := v.seat.Keys, v.seq, v.value
+	v.lock.Identities = v.identities()
+	k, seq, value := v.seat.Keys, v.seq, v.lock.String()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause}, func() []any {
+		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause, k.ID}, func() []any {
 			if !fit() {
 				r.end() // nobody waits for the others, a hung one perhaps: a release may be next
 				return nil
 			}
 			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
-				heir.Incarnation, heir.Keep.Milliseconds()}
+				heir.Incarnation, heir.Keep.Milliseconds(), newIdentity()}
 		})
 	}
 	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
@@ -201,7 +202,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 // on no context: a dead one must not leave a lock behind.
 func (v *Voter) Release(token uint64, heir Heir) Tally {
 	v.alive.Store(0)
-	k, seq, value := v.seat.Keys, v.seq, v.value
+	k, seq, value := v.seat.Keys, v.seq, v.lock.String()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
 		defer cancel()
@@ -289,6 +290,7 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 		sent := time.Now()
 		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, with...).Result())
 		took = time.Since(sent)
+		a.Settled = l.meet(a.ID, sent, v.seat.Lease)
 	})
 	if dropped {
 		return a

@@ -274,7 +274,7 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 		a := p.voter("a")
 		a.lines[0].mute.Store(true)
 		a.loses()
-		phantom := a.value
+		phantom := a.lock.String()
 		a.Settle(time.Minute)
 		a.lines[0].mute.Store(false)
 		// Its clean-up got lost.

@@ -1,0 +1,248 @@
+package elector_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Candidates whose lists of nodes differ, although they are of one length: a wrong URL
+// in one replica's environment.
+
+const otherNodes = "votes with other Redis nodes than this candidate"
+
+// startOn starts a candidate on some of the nodes.
+func (c *cluster) startOn(id string, nodes []int, change ...func(*elector.Config)) *candidate {
+	c.t.Helper()
+	return makeCandidate(c.t, c.quorumOf(id, nodes...), id, change...).run(nil)
+}
+
+// noneDiffers wants that nobody complains about another list of nodes.
+func noneDiffers(t *testing.T, cs ...*candidate) {
+	t.Helper()
+	for _, x := range cs {
+		if lines := x.log.lines("other Redis nodes"); len(lines) > 0 {
+			t.Errorf("%s complains: %q", x.ID(), lines)
+		}
+	}
+}
+
+// A leader sits, and the other one meets its lock on a node that both have.
+func TestOtherNodesAreRefused(t *testing.T) {
+	for _, other := range [][]int{{0, 3, 4}, {3, 4, 0}, {0, 1, 3}, {4, 2, 1}} {
+		t.Run(fmt.Sprint(other), func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, c *cluster) {
+				c.seed()
+				a := c.startOn("a", []int{0, 1, 2})
+				term := a.elected(3 * shortLease)
+				b := c.startOn("b", other)
+				b.quiet(4 * shortLease)
+				if err := b.Check(); err == nil || !strings.Contains(err.Error(), "a holds the lock and "+otherNodes) {
+					t.Errorf("Check: %v", err)
+				}
+				b.quiet(6 * shortLease)
+				if lines := b.log.lines("refusing to lead"); len(lines) != 1 {
+					t.Errorf("said %d times", len(lines))
+				}
+				if !term.Valid() || a.Check() != nil {
+					t.Errorf("the leader suffered: %v, %v", term.Err(), a.Check())
+				}
+				noneDiffers(t, a)
+				a.shutdown() // nobody is there to disagree with
+				b.elected(shortLease)
+				if err := b.Check(); err != nil {
+					t.Errorf("alone: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The order of a list is nobody's business, nor under which names it is.
+func TestSameNodesInAnotherOrder(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.startOn("a", []int{0, 1, 2})
+		a.elected(3 * shortLease)
+		b := c.startOn("b", []int{2, 0, 1})
+		b.quiet(8 * shortLease)
+		a.shutdown()
+		b.elected(shortLease)
+		noneDiffers(t, a, b)
+	})
+}
+
+// Both start at the same moment, each with nothing but its own list: on nodes that
+// nobody has used yet, and on old ones. Neither may lead beside the other.
+func TestOtherNodesFromTheStart(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		for _, other := range [][]int{{0, 3, 4}, {3, 0, 1}} {
+			t.Run(fmt.Sprintf("fresh=%v,%v", fresh, other), func(t *testing.T) {
+				for i := range 6 {
+					bubble(t, 5, func(t *testing.T, c *cluster) {
+						if !fresh {
+							c.seed()
+						}
+						c.nodes[1].set(fault{delay: time.Duration(i%3) * time.Millisecond / 4})
+						c.nodes[3].set(fault{delay: time.Duration(i/3) * time.Millisecond / 2})
+						a := c.startOn("a", []int{0, 1, 2})
+						b := c.startOn("b", other)
+						defer never2(t, a, b)()
+						one, _ := first(t, 4*shortLease, a, b)
+						for _, x := range others([]*candidate{a, b}, one) {
+							x.quiet(3 * shortLease)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// The node that both have is away when the second one is elected: nobody can see it.
+// When it is back one of them makes room, whichever comes first there.
+func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
+	for name, how := range map[string]func(c *cluster){
+		"its data kept":              func(c *cluster) {},
+		"empty":                      func(c *cluster) { c.nodes[0].restartEmpty() },
+		"first back for the earlier": func(c *cluster) { c.nodes[0].set(down, "b") },
+		"first back for the later":   func(c *cluster) { c.nodes[0].set(down, "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 5, func(t *testing.T, c *cluster) {
+				c.seed()
+				a := c.startOn("a", []int{0, 1, 2})
+				first := a.elected(3 * shortLease)
+				time.Sleep(3 * shortLease)
+				c.nodes[0].set(down)
+				b := c.startOn("b", []int{0, 3, 4})
+				second := b.elected(3 * shortLease)
+				time.Sleep(2 * shortLease)
+				if !first.Valid() || !second.Valid() {
+					t.Fatalf("both led, each on a majority of its own: %v, %v", first.Err(), second.Err())
+				}
+				c.nodes[0].heal()
+				how(c)
+				time.Sleep(shortLease)
+				c.nodes[0].heal()
+				ended, stays, loser := first, second, a
+				select {
+				case <-first.Done():
+				case <-second.Done():
+					ended, stays, loser = second, first, b
+				case <-time.After(2 * shortLease):
+					t.Fatal("both lead on, two leases after they met on a node")
+				}
+				why := wantReason(t, ended, 0, elector.ReasonLost)
+				if !strings.Contains(why.Error(), "another leader") || !strings.Contains(why.Error(), "127.0.0.1:7001") {
+					t.Errorf("ended with %v", why)
+				}
+				loser.quiet(4 * shortLease)
+				if err := loser.Check(); err == nil || !strings.Contains(err.Error(), otherNodes) {
+					t.Errorf("Check: %v", err)
+				}
+				if !stays.Valid() {
+					t.Errorf("the other one ended too: %v", stays.Err())
+				}
+			})
+		})
+	}
+}
+
+// An attempt that passes, by a candidate with other settings, costs a leader nothing:
+// it may hold a node that lost the leader's lock until it is given back, or lapses.
+func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
+	for _, value := range []string{
+		"b/B/1 n=5 lease=10000 token=1", "b/B/1 n=3 lease=9000 token=1", "b/B/1 n=3 lease=10000 ids=X1,Y1,Z1 token=1",
+	} {
+		t.Run(value, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				time.Sleep(3 * shortLease)
+				m := c.nodes[1].server()
+				for range 3 {
+					if err := m.Set(lockKey, value); err != nil {
+						t.Fatal(err)
+					}
+					m.SetTTL(lockKey, shortLease)
+					time.Sleep(3 * shortLease / 2)
+					if !term.Valid() {
+						t.Fatalf("lost: %v", term.Err())
+					}
+				}
+				for range 3 { // now somebody renews it
+					m.SetTTL(lockKey, shortLease)
+					_ = m.Set(lockKey, value)
+					m.SetTTL(lockKey, shortLease)
+					time.Sleep(shortLease / 2)
+				}
+				wantReason(t, term, shortLease, elector.ReasonLost)
+			})
+		})
+	}
+}
+
+// With two nodes in common each of the leaders holds one of them, after each was cut
+// off from the other's. Both may make room; then one leads.
+func TestTwoLeadersHoldANodeOfEachOther(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		c.seed()
+		c.nodes[1].set(cut, "a")
+		c.nodes[0].set(cut, "b")
+		a, b := c.startOn("a", []int{0, 1, 2}), c.startOn("b", []int{0, 1, 3})
+		one, two := a.elected(3*shortLease), b.elected(3*shortLease)
+		time.Sleep(3 * shortLease)
+		if !one.Valid() || !two.Valid() {
+			t.Fatalf("%v, %v", one.Err(), two.Err())
+		}
+		c.heal()
+		time.Sleep(2 * shortLease)
+		defer never2(t, a, b)()
+		if one.Valid() && two.Valid() {
+			t.Fatal("both lead on")
+		}
+		time.Sleep(3 * shortLease)
+		if !a.IsLeader() && !b.IsLeader() {
+			t.Error("nobody leads")
+		}
+	})
+}
+
+// Nodes that lose their data get a new identity. Neither a follower nor a leader that
+// is cut off from such a node, and names its old one, may take that for another list.
+func TestForgettingIsNoOtherList(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				all := []*candidate{c.start("a"), c.start("b"), c.start("d")}
+				lead, _ := first(t, 3*shortLease, all...)
+				defer never2(t, all...)()
+				for i := range 24 {
+					time.Sleep(shortLease/2 + time.Duration(i%7)*shortLease/4)
+					nd := c.nodes[i%n]
+					if i%3 == 0 {
+						nd.set(cut, lead.ID())
+					}
+					nd.restartEmpty()
+					time.Sleep(time.Duration(i%5) * shortLease)
+					nd.heal()
+					if i%6 == 5 {
+						if lead.IsLeader() {
+							_ = lead.Resign(t.Context())
+						}
+						lead, _ = first(t, 2*shortLease, all...)
+					}
+				}
+				noneDiffers(t, all...)
+				for _, x := range all {
+					if err := x.Check(); err != nil {
+						t.Errorf("%s: %v", x.ID(), err)
+					}
+				}
+			})
+		})
+	}
+}
