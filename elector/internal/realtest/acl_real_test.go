@@ -192,9 +192,10 @@ func TestRealACLIsEnough(t *testing.T) {
 func TestRealACLLessIsNotEnough(t *testing.T) {
 	// Without these the election works on, and misses something.
 	worse := map[string][]string{
-		"&mandate:*":     {"slow hand-over", "no word of the end", "warned"},
-		"+subscribe":     {"slow hand-over", "no word of the end", "warned"},
-		"+publish":       {"slow hand-over", "no word of the end"},
+		// The word of the end comes from the history, with the messages or without.
+		"&mandate:*":     {"slow hand-over", "warned"},
+		"+subscribe":     {"slow hand-over", "warned"},
+		"+publish":       {"slow hand-over"},
 		"+xadd":          {"no history"},
 		"+xrevrange":     {"no history"},
 		"+pexpire":       {"warned"},
