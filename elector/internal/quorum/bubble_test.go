@@ -218,3 +218,13 @@ func (p *polls) onScript(node int, s *redis.Script, f func()) {
 		return false
 	})
 }
+
+// refuse makes a node answer a command with an error, also inside of a script.
+func (p *polls) refuse(node int, command, msg string) {
+	p.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd == command {
+			c.WriteError(msg)
+		}
+		return cmd == command
+	})
+}

@@ -67,6 +67,9 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		if p.get(1, p.keys.New) == "" {
 			t.Error("a leader that plants on a node without a counter must leave the marker of a new node")
 		}
+		if fence := p.get(1, p.keys.Fence); fence != fmt.Sprint(token) {
+			t.Errorf("the counter is %q after a plant with token %d", fence, token)
+		}
 		if tally = a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
 			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
 		}
@@ -240,6 +243,9 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 
 		_ = p.redis[0].Set(p.keys.Next, "!incghost") // by hand: without an end
 		b.wins(1)
+		if seat := p.get(0, p.keys.Next); seat != "" {
+			t.Errorf("the seat is still %q: it would be read each time", seat)
+		}
 	})
 }
 

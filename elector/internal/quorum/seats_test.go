@@ -1,0 +1,244 @@
+package quorum
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// messages notes what is published on a channel of a node, by so many subscribers.
+func (p *polls) messages(node int, channel string, subscribers int) func() []string {
+	p.t.Helper()
+	var mu sync.Mutex
+	var got []string
+	for i := range subscribers {
+		ps := p.own[node].Subscribe(p.t.Context(), channel)
+		if _, err := ps.Receive(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() { ps.Close() })
+		go func() {
+			for m := range ps.Channel() {
+				if mu.Lock(); i == 0 {
+					got = append(got, m.Payload)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	return func() []string {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		all := got
+		got = nil
+		return all
+	}
+}
+
+// A release tells the front row once, with its token and who goes first; whatever
+// ended no term tells nobody and closes no token.
+func TestWhatAReleaseSays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		next string // before
+		heir Heir
+		do   func(p *polls, a *booth, token uint64, heir Heir)
+		want []string
+		seat string // after
+		open bool   // the token is not closed
+	}{
+		"nobody waits":           {want: []string{"released 2 "}},
+		"somebody is named":      {next: "incb", want: []string{"released 2 incb"}, seat: "incb"},
+		"an heir":                {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, seat: "!incc"},
+		"an heir given up":       {next: "!incc", want: []string{"released 2 "}},
+		"the lock had lapsed":    {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) { p.redis[0].Del(p.keys.Lock); a.Release(token, heir) }},
+		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.Settle(time.Minute) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				p.counters("1")
+				wake := p.messages(0, p.keys.Wake, 1)
+				a := p.voter("a")
+				token := a.wins(1)
+				if tc.next != "" {
+					_ = p.redis[0].Set(p.keys.Next, tc.next)
+					p.redis[0].SetTTL(p.keys.Next, testLease)
+				}
+				if tc.do == nil {
+					tc.do = func(_ *polls, a *booth, token uint64, heir Heir) {
+						if tally := a.Release(token, heir); !tally.Majority(Released) {
+							t.Errorf("%+v", tally.Answers)
+						}
+						synctest.Wait() // it does not wait for all
+					}
+				}
+				tc.do(p, a, token, tc.heir)
+				if got := wake(); !slices.Equal(got, tc.want) {
+					t.Errorf("told %q, want %q", got, tc.want)
+				}
+				if seat := p.get(0, p.keys.Next); seat != tc.seat {
+					t.Errorf("the seat is %q, want %q", seat, tc.seat)
+				}
+				if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
+					t.Errorf("the counter is %s", fence)
+				}
+				if p.locks() != 0 {
+					t.Error("the lock is still there")
+				}
+			})
+		})
+	}
+}
+
+// Who goes first: the first that finds room in the front row, for two leases, until it
+// has been; and an heir before all others. Only the one whose seat it is gives it up.
+func TestWhoIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before    string
+		listening int
+		named     bool // b, which asks for the lock that a holds
+		after     string
+		ttl       time.Duration
+	}{
+		"the first to ask":           {listening: FrontRow - 1, named: true, after: "incb", ttl: 2 * testLease},
+		"not beyond the front row":   {listening: FrontRow},
+		"once more":                  {before: "incb", named: true, after: "incb", ttl: 2 * testLease},
+		"another is named":           {before: "incc", after: "incc", ttl: testLease},
+		"the heir of the leader":     {before: "!incb", named: true, after: "!incb", ttl: testLease},
+		"another heir of the leader": {before: "!incc", after: "!incc", ttl: testLease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				p.counters("1")
+				a, b := p.voter("a"), p.voter("b")
+				token := a.wins(1)
+				if tc.before != "" {
+					_ = p.redis[0].Set(p.keys.Next, tc.before)
+					p.redis[0].SetTTL(p.keys.Next, testLease)
+				}
+				p.messages(0, p.keys.Wake, tc.listening)
+				p.messages(0, p.keys.Events, 3)
+				tally := b.loses()
+				got := tally.Answers[0]
+				if got.Status != Held || (got.Note == Next) != tc.named || got.Waiters != tc.listening || got.Crowd != 3 {
+					t.Errorf("%+v", got)
+				}
+				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
+					t.Errorf("named by %d, want %d", tally.Named(), want)
+				}
+				if seat, ttl := p.get(0, p.keys.Next), p.redis[0].TTL(p.keys.Next); seat != tc.after || ttl != tc.ttl {
+					t.Errorf("the seat is %q for %v, want %q for %v", seat, ttl, tc.after, tc.ttl)
+				}
+				// A leader that hands over to nobody takes an heir's seat back, at its next renewal.
+				a.Renew(testLease, token, Heir{}, fit)
+				synctest.Wait()
+				if seat := p.get(0, p.keys.Next); (seat == "") != (tc.after == "" || tc.after[0] == '!') {
+					t.Errorf("after a renewal the seat is %q", seat)
+				}
+			})
+		})
+	}
+}
+
+// Whoever wins leaves the seat of another alone, and its own to nobody.
+func TestASeatIsGivenUpByItsOwner(t *testing.T) {
+	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
+		atThePolls(t, 1, func(t *testing.T, p *polls) {
+			p.counters("1")
+			_ = p.redis[0].Set(p.keys.Next, before)
+			p.redis[0].SetTTL(p.keys.Next, testLease)
+			p.voter("a").wins(1)
+			if seat := p.get(0, p.keys.Next); seat != want {
+				t.Errorf("%q became %q, want %q", before, seat, want)
+			}
+		})
+	}
+}
+
+// An heir's seat is planted with the lock.
+func TestAPlantKeepsTheSeatOfTheHeir(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		p.redis[0].FlushAll()
+		a.Renew(testLease, token, Heir{Incarnation: "incc", Keep: time.Second}, fit)
+		synctest.Wait() // it does not wait for all
+		if p.get(0, p.keys.Lock) == "" {
+			t.Error("no lock was planted")
+		}
+		if seat, ttl := p.get(0, p.keys.Next), p.redis[0].TTL(p.keys.Next); seat != "!incc" || ttl != testLease+time.Second {
+			t.Errorf("%q for %v", seat, ttl)
+		}
+	})
+}
+
+// Without the right to count listeners nobody is taken for one.
+func TestListenersMayBeUnknown(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		a.wins(1)
+		p.refuse(0, "PUBSUB", "NOPERM")
+		if got := b.loses().Answers[0]; got.Status != Held || got.Waiters != -1 || got.Crowd != -1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A renewal brings news of a pause, which does not end the term.
+func TestRenewalTellsOfAPause(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		for _, note := range []string{"", "a migration", ""} {
+			if note != "" {
+				_ = p.redis[0].Set(p.keys.Pause, note)
+			} else {
+				p.redis[0].Del(p.keys.Pause)
+			}
+			if got := a.Renew(testLease, token, Heir{}, fit).Answers[0]; got.Status != Mine || got.Note != note {
+				t.Errorf("%+v, want the note %q", got, note)
+			}
+		}
+	})
+}
+
+// A report reaches the front row first, where there is news for it, then everybody,
+// then the history; what is not allowed does not stand in the way of the rest.
+func TestAnnounceTellsAllItCan(t *testing.T) {
+	for name, tc := range map[string]struct {
+		front, denied        string
+		wake, events, stream int
+	}{
+		"to all":               {front: "front", wake: 1, events: 1, stream: 1},
+		"not to the front row": {events: 1, stream: 1},
+		"no right to publish":  {front: "front", denied: "PUBLISH", stream: 1},
+		"no room for history":  {front: "front", denied: "XADD", wake: 1, events: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 1, func(t *testing.T, p *polls) {
+				wake, events := p.messages(0, p.keys.Wake, 1), p.messages(0, p.keys.Events, 1)
+				if tc.denied != "" {
+					p.refuse(0, tc.denied, "NOPERM")
+				}
+				a := p.voter("a")
+				a.Announce([]byte("news"), tc.front)
+				a.Settle(time.Minute)
+				if got := wake(); len(got) != tc.wake || tc.wake == 1 && got[0] != "front" {
+					t.Errorf("the front row was told %q", got)
+				}
+				if got := events(); len(got) != tc.events || tc.events == 1 && got[0] != "news" {
+					t.Errorf("all were told %q", got)
+				}
+				entries, _ := p.redis[0].Stream(p.keys.History)
+				if len(entries) != tc.stream || tc.stream == 1 && !slices.Equal(entries[0].Values, []string{"event", "news"}) {
+					t.Errorf("history: %v", entries)
+				}
+			})
+		})
+	}
+}
