@@ -61,8 +61,9 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
 	return a.usage()
 }
 
-// close ends what candidate has made.
+// close ends what candidate has made, and then the log.
 func (a *app) close() {
+	defer a.flushLogs()
 	if a.quorum != nil {
 		_ = a.quorum.Close()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -28,8 +29,9 @@ type app struct {
 	logFormat string
 
 	log      *slog.Logger
-	problems []string // found while flags were read
-	unhelped error    // help was asked for on what doesn't exist
+	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
+	problems []string        // found while flags were read
+	unhelped error           // help was asked for on what doesn't exist
 
 	// What the command line asks to work on; reading it makes them.
 	quorum  *elector.Quorum
@@ -84,6 +86,9 @@ passes.`,
 		a.consoleCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {
+		if runsLong(cmd) {
+			cmd.RunE = a.outliveReaders(cmd.RunE)
+		}
 		cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
 		cmd.RunE = coded(cmd.RunE)
 	}
@@ -120,14 +125,8 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 			return err
 		}
 		opts := &slog.HandlerOptions{Level: level}
-		switch a.logFormat {
-		case "json":
-			a.log = slog.New(slog.NewJSONHandler(a.stderr, opts))
-		case "text":
-			a.log = slog.New(slog.NewTextHandler(a.stderr, opts))
-		default:
+		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
 			a.problem("--log-format is %q: use one of %s", a.logFormat, strings.Join(logFormats, ", "))
-			a.log = slog.New(slog.DiscardHandler)
 		}
 		// go-redis prints connection trouble to stderr by a logger of its own; the
 		// elector reports the same once, in words that help.

@@ -48,6 +48,7 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends us at once
 			if screen != nil {
 				return a.live(ctx, screen, a.quorum, a.elector)
 			}
@@ -58,7 +59,19 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 			}()
 			defer func() { <-looked }()
 			defer stop()
-			return a.show(a.elector.Observe(ctx), asJSON)
+			shown := make(chan error, 1)
+			go func() { shown <- a.show(a.elector.Observe(ctx), asJSON) }()
+			select {
+			case err := <-shown:
+				return err
+			case <-ctx.Done():
+			}
+			select {
+			case err := <-shown:
+				return err
+			case <-time.After(finalFlush): // nobody reads what we print
+				return nil
+			}
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
+)
+
+// runsLong tells of the commands that lead, or serve, until a signal: what they do
+// must not wait for whoever reads their log, nor end with him.
+func runsLong(cmd *cobra.Command) bool {
+	return slices.Contains([]string{"run", "serve", "console"}, cmd.Name())
+}
+
+// logHandler is where the log goes.
+func (a *app) logHandler(cmd *cobra.Command, opts *slog.HandlerOptions) slog.Handler {
+	w := a.stderr
+	if queued := runsLong(cmd) || cmd.Name() == "watch"; queued {
+		a.logs = logqueue.New(a.stderr)
+		w = a.logs
+	}
+	h := format(w, a.logFormat, opts)
+	if a.logs != nil {
+		h = logqueue.NewHandler(a.logs, h)
+	}
+	return h
+}
+
+func format(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handler {
+	switch name {
+	case "json":
+		return slog.NewJSONHandler(w, opts)
+	case "text":
+		return slog.NewTextHandler(w, opts)
+	default: // it was reported
+		return slog.DiscardHandler
+	}
+}
+
+// outliveReaders has a command survive it when the reader of its log hangs, or goes.
+func (a *app) outliveReaders(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		// Caught, and not ignored: what we start would inherit that. A write then
+		// fails, and doesn't kill us.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+		a.stderr = a.logs // for what is said at the end
+		return run(cmd, args)
+	}
+}
+
+// finalFlush is how long the end of the program waits for the reader of its log.
+const finalFlush = time.Second
+
+// flushLogs ends the log.
+func (a *app) flushLogs() {
+	if a.logs != nil {
+		a.logs.Close(finalFlush)
+	}
+}

@@ -1,0 +1,169 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// politeScript notes when it starts and when it is asked to stop, and whether it
+// ignores any signal.
+const politeScript = `exec 2>/dev/null # it shares the log, and a shell has much to say
+trap 'echo stop >>journal; [ -e stubborn ] || exit 0' TERM
+grep '^SigIgn' /proc/self/status >>signals
+echo start $$ >>journal
+while :; do sleep 0.02; done`
+
+// unread is a leading `mandate run` whose log is a pipe, full to the brim when full.
+type unread struct {
+	t      *testing.T
+	dir    string
+	cmd    *exec.Cmd
+	done   chan struct{}
+	reader *os.File
+	redis  *redis.Client
+}
+
+func startUnread(t *testing.T, full bool) *unread {
+	t.Helper()
+	port := servertest.FreePort(t)
+	servertest.RedisOn(t, port)
+	u := &unread{t: t, dir: t.TempDir(), done: make(chan struct{}), redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port)})}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); u.redis.Close() })
+	u.reader = r
+	if full {
+		raw, _ := w.SyscallConn()
+		raw.Write(func(fd uintptr) bool {
+			for err := error(nil); err == nil; _, err = syscall.Write(int(fd), []byte("x")) {
+			}
+			return true
+		})
+	}
+	u.cmd = exec.Command("mandate", "run", "--election", "e", "--id", "a", "--lease", "20s", "--grace", "5s", "--restart-delay", "1ms", "--", "sh", "-c", politeScript)
+	u.cmd.Dir, u.cmd.Stderr = u.dir, w // exec makes the pipe a blocking one
+	u.cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:"+strconv.Itoa(port), "GORACE=atexit_sleep_ms=0")
+	if err := u.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	go func() { _ = u.cmd.Wait(); close(u.done) }()
+	t.Cleanup(func() { _ = u.cmd.Process.Kill(); <-u.done })
+	u.await("start ", 1)
+	return u
+}
+
+// await waits until a word stands n times in the journal.
+func (u *unread) await(word string, n int) {
+	u.t.Helper()
+	if err := poll(func() error {
+		text, _ := os.ReadFile(filepath.Join(u.dir, "journal"))
+		if got := strings.Count(string(text), word); got < n {
+			return errors.New(word + "stands " + strconv.Itoa(got) + " times in the journal")
+		}
+		return nil
+	}); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// ends waits for the end of mandate with exit code 0, much sooner than its lease ends.
+func (u *unread) ends() {
+	u.t.Helper()
+	select {
+	case <-u.done:
+	case <-time.After(15 * time.Second):
+		u.t.Fatal("it goes on")
+	}
+	if code := u.cmd.ProcessState.ExitCode(); code != 0 {
+		u.t.Errorf("it ended with %v", u.cmd.ProcessState)
+	}
+	if keys := u.redis.Keys(context.Background(), "*lock*").Val(); len(keys) > 0 {
+		u.t.Errorf("the lock was not released: %q", keys)
+	}
+}
+
+// A log that nobody reads holds up neither the first signal, nor the second, nor the
+// SIGTERM of a command whose lock is lost.
+func TestRealLogThatNobodyReads(t *testing.T) {
+	servertest.NeedRedis(t)
+	t.Run("signal", func(t *testing.T) {
+		u := startUnread(t, true)
+		u.cmd.Process.Signal(syscall.SIGTERM)
+		u.await("stop", 1)
+		u.ends()
+	})
+	t.Run("second signal", func(t *testing.T) {
+		u := startUnread(t, true)
+		if err := os.WriteFile(filepath.Join(u.dir, "stubborn"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u.cmd.Process.Signal(syscall.SIGTERM)
+		u.await("stop", 1)
+		time.Sleep(echo) // sooner it would be an echo of the first
+		began := time.Now()
+		u.cmd.Process.Signal(syscall.SIGTERM)
+		u.ends()
+		if d := time.Since(began); d > 4*time.Second {
+			t.Errorf("the second signal took %v: that was the grace", d)
+		}
+	})
+	t.Run("lost lock", func(t *testing.T) {
+		u := startUnread(t, true)
+		keys := u.redis.Keys(context.Background(), "*lock*").Val()
+		if len(keys) == 0 {
+			t.Fatalf("no lock in %q", u.redis.Keys(context.Background(), "*").Val())
+		}
+		u.redis.Set(context.Background(), keys[0], "another's", 0)
+		u.await("stop", 1) // and not SIGKILL, from the guard
+		u.redis.Del(context.Background(), keys...)
+		u.await("start ", 2)
+		u.cmd.Process.Signal(syscall.SIGTERM)
+		u.ends()
+	})
+}
+
+// When the reader of the log goes away mandate leads on, and the command has the
+// signals that a shell would have given it.
+func TestRealLogReaderGoesAway(t *testing.T) {
+	servertest.NeedRedis(t)
+	u := startUnread(t, false)
+	u.reader.Close()
+	for _, guard := range helpersOf(u.cmd.Process.Pid, supervise.GuardName) {
+		syscall.Kill(guard, syscall.SIGKILL) // which is logged
+	}
+	if err := poll(func() error {
+		if len(helpersOf(u.cmd.Process.Pid, supervise.GuardName)) == 0 {
+			return errors.New("no other guard")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	u.cmd.Process.Signal(syscall.SIGTERM)
+	u.ends()
+	u.await("start ", 1)
+	text, _ := os.ReadFile(filepath.Join(u.dir, "signals"))
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); strings.Trim(f[1], "0") != "" {
+			t.Errorf("the command ignores signals: %s", line)
+		}
+	}
+}
