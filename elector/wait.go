@@ -31,8 +31,8 @@ type waiter struct {
 
 	poke chan struct{}
 
-	mu      sync.Mutex // what was heard since the last claim
-	heard   heard
+	mu      sync.Mutex // of all below
+	notices notices
 	backoff time.Duration
 	at      time.Time // when to claim, if nothing is heard
 	waiters int       // in the front row, as last told
@@ -41,14 +41,13 @@ type waiter struct {
 	held    string    // the holder of the last claim
 	first   bool      // a majority of the nodes names us as the first to try after it
 	token   uint64    // its term's token
-	highest uint64    // counter or token that Redis told
 	muted   time.Time // no message makes us claim before this: the last one was false
 	woken   bool      // the last claim was made because of a message
 }
 
 func (e *Elector) newWaiter() *waiter {
 	w := &waiter{e: e, poke: make(chan struct{}, 1)}
-	w.stopEvents = e.quorum.nodes.Watch(e.keys.Events, w.hear)
+	w.stopEvents = e.quorum.nodes.Watch(e.keys.Events, w.receive)
 	return w
 }
 
@@ -64,11 +63,11 @@ func (w *waiter) leaveRow() {
 	}
 }
 
-// claiming forgets what was heard: the claim asks Redis itself.
+// claiming forgets what was received: the claim asks Redis itself.
 func (w *waiter) claiming() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = heard{}
+	w.notices = notices{}
 }
 
 // plan computes when to claim again from what the last claim told.
@@ -77,7 +76,7 @@ func (w *waiter) plan(t quorum.Tally) {
 	defer w.mu.Unlock()
 	now := time.Now()
 	majority := w.e.quorum.nodes.Majority()
-	w.rtt, w.highest = t.RTT, w.e.known.highest
+	w.rtt = t.RTT
 	w.crowds(t)
 	in, _ := quorum.IncumbentOf(t.Holders(), majority)
 	holder := in.Attempt
@@ -87,9 +86,7 @@ func (w *waiter) plan(t quorum.Tally) {
 	}
 	w.held, w.token, w.woken = holder, in.Token, false
 
-	if w.heard.token < w.token { // heard while the claim was under way, and older than its answer
-		w.heard = heard{leads: w.heard.leads, again: w.heard.again}
-	}
+	w.notices.forget(w.token)
 
 	left, ok := opensAt(t, majority)
 	switch {
@@ -135,7 +132,7 @@ func (w *waiter) crowds(t quorum.Tally) {
 func (w *waiter) row() {
 	switch {
 	case w.stopWake == nil && w.waiters < quorum.FrontRow:
-		w.stopWake = w.e.quorum.nodes.Watch(w.e.keys.Wake, w.hear)
+		w.stopWake = w.e.quorum.nodes.Watch(w.e.keys.Wake, w.receive)
 	case w.stopWake != nil && w.waiters > quorum.FrontRow &&
 		upTo(time.Duration(w.waiters)) >= quorum.FrontRow:
 		w.leaveRow()
@@ -175,61 +172,92 @@ func (w *waiter) wait(ctx context.Context) {
 	}
 }
 
-// next is when to claim after what was heard: never later than planned, but for
-// an election.
+// postpone lets a leader be that was announced: a crowd that waits for the end of the
+// same lease must not come when the first of the front row has won. The front row asks
+// as planned, so an announcement that is forged delays no election; the others ask
+// once within the new lease.
+func (w *waiter) postpone(now time.Time) {
+	if n := &w.notices; n.elected > w.token && w.stopWake == nil && !n.postponed {
+		n.postponed = true // once per claim
+		w.at = now.Add(w.e.cfg.Lease/2 + upTo(w.e.cfg.Lease/4))
+	}
+}
+
+// next is when to claim after what was received: never later than planned, but for
+// what postpone does.
 func (w *waiter) next() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h, now := &w.heard, time.Now()
+	n, now := &w.notices, time.Now()
 	majority := w.e.quorum.nodes.Majority()
-	switch {
-	case h.leads > h.token:
-		return w.afterElection(now)
-	case len(h.front) >= majority && w.stopWake != nil:
-		w.woken = true
-		return earlier(w.at, later(w.muted, now.Add(w.turn(majority))))
-	case len(h.all) >= majority:
-		// Not in the front row; or in it, and a part of what it was told came before
-		// the claim that is just over.
-		w.woken = true
-		spread := rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower)
-		if w.isHeir(majority) {
-			spread = 0
-		}
-		return earlier(w.at, later(w.muted, now.Add(spread)))
-	case h.again && w.held != "":
-		// What was published before the subscription stood was missed: ask once.
-		h.again = false
-		w.at = earlier(w.at, now.Add(upTo(w.e.timing.RetryEvery())))
-		return w.at
-	default:
-		return w.at
+	inRow := w.stopWake != nil && len(n.wake) >= majority
+	reports := n.events
+	if inRow {
+		reports = n.wake
 	}
-}
-
-// afterElection lets a new leader be: the front row still asks at the end of
-// the old lease, the others once within the new one. So a forged message delays
-// most, but not all.
-func (w *waiter) afterElection(now time.Time) time.Time {
 	w.woken = false
-	if w.stopWake == nil && !w.heard.postponed {
-		w.heard.postponed = true // once per claim
-		w.at = now.Add(w.e.cfg.Lease/2 + upTo(w.e.cfg.Lease/4))
+	switch {
+	case len(reports) < majority:
+		w.postpone(now)
+		if n.resubscribed && w.held != "" {
+			// What was published before the subscription stood was missed: ask once.
+			n.resubscribed = false
+			w.at = earlier(w.at, now.Add(upTo(w.e.timing.RetryEvery())))
+		}
+		return w.at
+	case n.replaced(reports, majority):
+		// The front row asks all the same, when a true winner has settled: else one
+		// forged message would cost a lease without a leader. All others leave it to them.
+		if !inRow && !w.isHeir(reports, majority) {
+			w.postpone(now)
+			return w.at
+		}
+		n.claimAt = time.Time{}
+		if n.confirmAt.IsZero() {
+			n.confirmAt = now.Add(w.confirmIn())
+		}
+		w.woken = true
+		return earlier(w.at, later(w.muted, n.confirmAt))
 	}
-	return w.at
+	// More messages can't put it off.
+	if at := now.Add(w.turn(inRow, reports, majority)); n.claimAt.IsZero() || at.Before(n.claimAt) {
+		n.claimAt = at
+	}
+	at := n.claimAt
+	if !n.confirmAt.IsZero() {
+		at = earlier(at, n.confirmAt)
+	}
+	w.woken = true
+	return earlier(w.at, later(w.muted, at))
 }
 
-// turn is when a member of the front row goes after a release: whom a majority
+// confirmIn is when the front row asks whether a leader that was announced is there:
+// after all turns, each at its own time.
+func (w *waiter) confirmIn() time.Duration {
+	row := 2 * w.unit() * time.Duration(max(1, w.waiters))
+	return row + upTo(row)
+}
+
+// unit is the time between two claims of the front row.
+func (w *waiter) unit() time.Duration { return max(slot, 2*w.rtt) }
+
+// turn is how long after a release to claim. In the front row whom a majority
 // of the nodes named goes at once, the others in random slots behind.
-func (w *waiter) turn(majority int) time.Duration {
-	unit := max(slot, 2*w.rtt)
-	if w.heard.named[w.e.incarnation] >= majority || w.isHeir(majority) {
+func (w *waiter) turn(inRow bool, reports map[int]release, majority int) time.Duration {
+	switch {
+	case w.isHeir(reports, majority):
 		return 0
+	case !inRow:
+		// Not in the front row; or in it, and a part of what was published there came
+		// before the claim that is just over.
+		return rowAhead + upTo(time.Duration(max(1, w.crowd))*perFollower)
 	}
-	row := max(1, w.waiters)
-	for name, n := range w.heard.named {
+	unit, row := w.unit(), max(1, w.waiters)
+	for name, count := range names(reports) {
 		switch {
-		case n < majority:
+		case count < majority:
+		case name == w.e.incarnation:
+			return 0
 		case strings.HasPrefix(name, heirMark):
 			return w.e.keepFor() + upTo(unit*time.Duration(row))
 		default:
@@ -242,12 +270,9 @@ func (w *waiter) turn(majority int) time.Duration {
 	return unit * time.Duration(rand.N(row))
 }
 
-// heirMark stands before a name for which the nodes keep the others waiting.
-const heirMark = "!"
-
 // isHeir tells whether a majority of the nodes keeps the seat for this candidate.
-func (w *waiter) isHeir(majority int) bool {
-	return w.heard.named[heirMark+w.e.incarnation] >= majority
+func (w *waiter) isHeir(reports map[int]release, majority int) bool {
+	return names(reports)[heirMark+w.e.incarnation] >= majority
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,0 +1,134 @@
+package elector_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A forged message must not make followers miss the release that comes after it: one
+// that only asks Redis needs no more than a moment.
+func TestForgedMessagesHideNoRelease(t *testing.T) {
+	hour := uint64(time.Hour / time.Millisecond)
+	for name, forged := range map[string]func(token uint64) (channel, message string){
+		"elected on wake":        func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+hour) },
+		"the next one on wake":   func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+1) },
+		"elected on events":      func(token uint64) (string, string) { return "events", forge(elector.Elected, "b0", "", token+hour) },
+		"beyond all on events":   func(uint64) (string, string) { return "events", forge(elector.Elected, "b0", "", 1<<53-1) },
+		"released on wake":       func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " ") },
+		"for a ghost on wake":    func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " !ghost") },
+		"released on events":     func(token uint64) (string, string) { return "events", forge(elector.Released, "b0", "", token+hour) },
+		"beyond all on wake":     func(uint64) (string, string) { return "wake", "released 9007199254740991 " },
+		"the same term on wake":  func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token, " !ghost") },
+		"an old one on wake":     func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token-1, " ") },
+		"an old one's elected":   func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token) },
+		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.Released, "x", "", 1) },
+	} {
+		for _, n := range []int{1, 3} {
+			for _, followers := range []int{1, 3, 20} {
+				t.Run(fmt.Sprintf("%s/n=%d/followers=%d", name, n, followers), func(t *testing.T) {
+					bubble(t, n, func(t *testing.T, c *cluster) {
+						a := c.start("a")
+						term := a.elected(3 * shortLease)
+						var rest []*candidate
+						for i := range followers {
+							rest = append(rest, c.start(fmt.Sprint("b", i)))
+						}
+						time.Sleep(shortLease + time.Second)
+						for _, nodes := range [][]*node{c.nodes[:1], c.nodes} { // on one node, on all
+							channel, message := forged(term.Token())
+							for _, nd := range nodes {
+								nd.server().Publish("mandate:{orders}:"+channel, message)
+							}
+							time.Sleep(100 * time.Millisecond)
+						}
+						a.stop()
+						began := time.Now()
+						_, next := first(t, 2*shortLease, rest...)
+						// A claim that a message caused in vain is not repeated for a sixteenth of a lease.
+						if gap := next.Since().Sub(began); gap > shortLease/16 {
+							t.Errorf("%v without a leader", gap)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Also one that listens, and answers each release with an "elected" of its own.
+func TestForgedElectionsAfterEachReleaseHideNone(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				rest := []*candidate{c.start("b"), c.start("d")}
+				time.Sleep(shortLease + time.Second)
+				for i, nd := range c.nodes {
+					r := c.client("mallory", i)
+					sub := r.Subscribe(t.Context(), "mandate:{orders}:wake")
+					if _, err := sub.Receive(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						for m := range sub.Channel() {
+							nd.server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", term.Token()+1))
+							_ = m
+						}
+					}()
+					t.Cleanup(func() { sub.Close(); r.Close(); <-done })
+				}
+				a.stop()
+				began := time.Now()
+				_, next := first(t, 2*shortLease, rest...)
+				if gap := next.Since().Sub(began); gap > 100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
+}
+
+// What a forged message costs: a request of each of the few that go first, at most once
+// in a sixteenth of a lease, however many there are.
+func TestForgedMessagesCostFewClaims(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				const followers = 30
+				for i := range followers {
+					c.start(fmt.Sprint("b", i))
+				}
+				time.Sleep(2*shortLease + time.Second) // between the claims that it would make anyway
+				for _, message := range []string{
+					fmt.Sprint("elected ", term.Token()+1), fmt.Sprint("released ", term.Token(), " "), fmt.Sprint("released ", term.Token()+7, " "),
+				} {
+					began := time.Now()
+					c.publish("wake", message)
+					time.Sleep(shortLease / 32)
+					if claims, _ := c.nodes[0].claims(began); claims > 16 {
+						t.Errorf("%q: %d claims", message, claims)
+					}
+					began = time.Now()
+					for range 100 {
+						c.publish("wake", message)
+						time.Sleep(shortLease / 100)
+					}
+					if claims, _ := c.nodes[0].claims(began); claims > followers*2+16*16 {
+						t.Errorf("%q, 100 times in a lease: %d claims", message, claims)
+					}
+				}
+				if !term.Valid() {
+					t.Error(term.Err())
+				}
+			})
+		})
+	}
+}
