@@ -77,9 +77,9 @@ func (c command) election() (kind, [][]byte) {
 	}
 	argv := c.args[3+keys:]
 	switch {
-	case keys == 5 && len(argv) == 9:
+	case keys == 6 && len(argv) == 10:
 		return claim, argv
-	case keys == 5 && len(argv) == 8 && bytes.ContainsRune(argv[0], '/'): // a lock value
+	case keys == 6 && len(argv) == 9 && bytes.ContainsRune(argv[0], '/'): // a lock value
 		return renewal, argv
 	case keys == 4 && len(argv) > 3 && string(argv[3]) == "0":
 		return abandonment, argv
