@@ -24,6 +24,8 @@ type Candidate struct {
 	// compared.
 	Running    time.Duration `json:"running_ns"`
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
+	// Nodes are the Redis nodes that it votes with, in the order of its list.
+	Nodes []VotingNode `json:"nodes,omitempty"`
 }
 
 // question is what goes over the channel <prefix>:{<election>}:ask. Whoever may
@@ -126,4 +128,5 @@ func (c *Candidate) tame() {
 	c.ID, c.Incarnation = clip(c.ID, maxName), clip(c.Incarnation, 64)
 	c.Advertise, c.Version = clip(c.Advertise, maxAdvertise), clip(c.Version, maxAdvertise)
 	c.Host, c.Role = clip(c.Host, maxAdvertise), clip(c.Role, 64)
+	c.Nodes = tameNodes(c.Nodes)
 }

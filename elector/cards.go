@@ -196,6 +196,7 @@ func (c *cards) card() Candidate {
 	if t := e.term.Load(); t != nil && (now == leading || now == stopping) {
 		card.Token = t.token
 	}
+	card.Nodes = votingNodes(e.quorum.nodes.Names(), e.voter.Identities())
 	err := e.Check()
 	if now == idle { // it is about to campaign
 		err = e.health()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -48,7 +49,8 @@ const inspectTimeout = 3 * time.Second
 // It asks each node for at most 3 s and then for 3 s more, or until ctx ends.
 // Beside the election's keys it writes two of its own (prefix:{election}:check)
 // and removes them. What Redis refuses to tell is Unknown, no failure. The error
-// is for a bad name only.
+// is for a bad name only. The candidates of a named election are asked which nodes
+// they vote with, and who leads.
 func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTime time.Duration) ([]Finding, error) {
 	named := election != ""
 	election = cmp.Or(election, "doctor")
@@ -57,7 +59,13 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 		return nil, err
 	}
 	keys := s.keys
+	var roll rollCall
+	var called sync.WaitGroup
+	if named {
+		called.Go(func() { roll = s.rollCall(ctx) })
+	}
 	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
+	called.Wait()
 	d := &diagnosis{keys: keys, facts: facts, majority: q.nodes.Majority()}
 	d.lease = cmp.Or(leaseTime, leaseOf(facts), 10*time.Second)
 	d.timing = Config{Lease: d.lease}.withDefaults().timing()
@@ -67,6 +75,7 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 	d.all()
 	if named {
 		d.election(election)
+		d.candidates(roll)
 	}
 	return d.findings, nil
 }
@@ -173,6 +182,7 @@ func (d *diagnosis) election(name string) {
 			d.add(f.Node, "lock", Fail, "remove that key, or choose another prefix", "%s holds a value that is not of an election", d.keys.Lock)
 		}
 	}
+	d.holders()
 	st, troubles := summarize(name, views, d.majority)
 	switch {
 	case len(views)-len(troubles) < d.majority:

@@ -137,6 +137,9 @@ type Status struct {
 	Pause     string        `json:"pause,omitempty"`
 	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
 	Nodes     []NodeStatus  `json:"nodes"`
+	// Conflict is set when nodes are held by candidates that vote with different nodes:
+	// there may be two leaders.
+	Conflict string `json:"conflict,omitempty"`
 
 	// mayLead is the incarnation that leads if the nodes which did not answer hold its
 	// lock, as others do; empty: there is none.
@@ -263,6 +266,7 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 	if st.Paused = paused >= majority; !st.Paused {
 		st.Pause, st.PauseLeft = "", 0
 	}
+	st.Conflict = conflict(holders)
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -75,6 +76,7 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 			ids(id), role, health, priority, running, cut(version, 9)), " ")
 	}
 	fmt.Fprintln(&b, p.dim(line("CANDIDATE", "ROLE", "HEALTH", "PRIORITY", "RUNNING", "VERSION")))
+	oneList := sameNodes(all)
 	for _, c := range all {
 		health, colour := "ok", ""
 		if !c.Healthy {
@@ -91,12 +93,34 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 		if where := strings.TrimSpace(c.Host + " " + c.Advertise); where != "" {
 			b.WriteString(wrap(where, "    "))
 		}
+		if !oneList {
+			b.WriteString(wrap("votes with: "+nodeNames(c), "    "))
+		}
 		if c.Detail != "" {
 			b.WriteString(wrap(c.Detail, "    "))
 		}
 	}
+	if !oneList {
+		b.WriteString(wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", ""))
+	}
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
+}
+
+// sameNodes tells whether all candidates have one list of nodes.
+func sameNodes(all []elector.Candidate) bool {
+	for i, c := range all {
+		for _, other := range all[:i] {
+			if !c.SameNodes(other) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func nodeNames(c elector.Candidate) string {
+	return strings.Join(each(c.Nodes, func(n elector.VotingNode) string { return cmp.Or(n.Name, "?") }), " ")
 }
 
 // printable keeps what others say from moving the cursor: whoever may write to

@@ -21,7 +21,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check what an election needs of its Redis: that a majority answers, and fast
 enough for the lease; rights; persistence; eviction; replicas and failover;
 clocks; whether messages arrive; that no server is listed twice. With NAME also
-that election, with its leader's lease, its keys and its Cluster slot.
+that election, with its leader's lease, its keys and its Cluster slot; and its
+candidates: whether two lead, and who votes with which nodes.
 
 "-" is what Redis refuses to tell (INFO, CONFIG): no failure. It answers within
 7 s. To try the rights it writes two keys of its own and removes them.

@@ -86,6 +86,9 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 	if st.Paused {
 		row("paused", "%s: nobody new is elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
 	}
+	if st.Conflict != "" {
+		row("CONFLICT", "%s (mandate doctor %s)", st.Conflict, st.Election)
+	}
 	b.WriteByte('\n')
 	nodeTable(&b, st.Nodes)
 	_, err := io.WriteString(w, b.String())

@@ -50,6 +50,33 @@ func parseIdentities(s string) Identities {
 	return Identities(s)
 }
 
+// IdentitiesOf puts the identities of a list together; one that can't be any is not
+// known.
+func IdentitiesOf(all []string) Identities {
+	words, some := make([]string, len(all)), false
+	for i, id := range all {
+		words[i] = notKnown
+		if parseIdentity(id) != "" {
+			words[i], some = id, true
+		}
+	}
+	if !some {
+		return ""
+	}
+	return Identities(strings.Join(words, ","))
+}
+
+// ByNode are the identities of n nodes in their order, empty where not known.
+func (ids Identities) ByNode(n int) []string {
+	all := make([]string, n)
+	for i, id := range strings.Split(string(ids), ",") {
+		if i < n && id != notKnown {
+			all[i] = id
+		}
+	}
+	return all
+}
+
 // Known are the identities that are known.
 func (ids Identities) Known() []string {
 	if ids == "" {
@@ -115,17 +142,10 @@ func (l *lane) known(lease time.Duration) string {
 // identities are what this voter's lock names.
 func (v *Voter) identities() Identities {
 	all := make([]string, len(v.lanes))
-	some := false
 	for i, l := range v.lanes {
 		all[i] = l.known(v.seat.Lease)
-		if some = some || all[i] != ""; all[i] == "" {
-			all[i] = notKnown
-		}
 	}
-	if !some {
-		return ""
-	}
-	return Identities(strings.Join(all, ","))
+	return IdentitiesOf(all)
 }
 
 // Identities are those of the nodes, as far as they answered lately. Safe beside the

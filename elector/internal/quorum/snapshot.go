@@ -25,7 +25,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		p := n.rdb.Pipeline()
 		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
 		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
-		fence, next := get(k.Fence), get(k.Next)
+		fence, next, id := get(k.Fence), get(k.Next), get(k.ID)
 		newLeft := p.PTTL(ctx, k.New)
 		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
 		if err := execute(ctx, p); err != nil {
@@ -37,6 +37,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		v := View{
 			Holder: lock.Val(), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
 			Paused: pause.Val() != "", Pause: pause.Val(), PauseLeft: positive(pauseLeft),
+			ID: parseIdentity(id.Val()),
 		}
 		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
 			var err error

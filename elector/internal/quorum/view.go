@@ -18,6 +18,7 @@ type View struct {
 	Pause     string        // the note of the pause
 	PauseLeft time.Duration // 0: it has no end
 	Next      string        // incarnation that goes first after a release
+	ID        string        // the node's identity; empty: it has none yet
 	RTT       time.Duration
 }
 

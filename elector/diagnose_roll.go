@@ -1,0 +1,126 @@
+package elector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// rollCall is what the candidates of an election answer.
+type rollCall struct {
+	all     []Candidate
+	leaders []Candidate // those that lead at the same time
+	err     error
+}
+
+// rollCall asks the candidates. Two answers of a leader may be those of one before and
+// of one after a change: then it asks once more.
+func (s *steering) rollCall(ctx context.Context) (r rollCall) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	if r.all, r.err = s.candidates(ctx); r.err != nil {
+		return r
+	}
+	if r.leaders = leadersOf(r.all); len(r.leaders) < 2 {
+		return r
+	}
+	again, err := s.candidates(ctx)
+	if err != nil {
+		return r
+	}
+	r.leaders = slices.DeleteFunc(r.leaders, func(c Candidate) bool {
+		return !slices.ContainsFunc(leadersOf(again), func(o Candidate) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
+	})
+	return r
+}
+
+func leadersOf(all []Candidate) []Candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.Role != string(leading) })
+}
+
+const sameList = "give all candidates the same list of nodes, in any order (docs/operating.md: changing the nodes)"
+
+// candidates compares what they say with each other, and with the nodes given here.
+func (d *diagnosis) candidates(r rollCall) {
+	if r.err != nil {
+		d.add("", "candidates", Unknown, "", "the roll could not be called: %s", words(r.err))
+		return
+	}
+	if len(r.leaders) > 1 {
+		var who []string
+		for _, c := range r.leaders {
+			who = append(who, fmt.Sprintf("%s (token %d) on %s", c.ID, c.Token, namesOf(c.Nodes)))
+		}
+		d.add("", "leaders", Fail, "stop all but one of them now; then "+sameList, "%d candidates lead at the same time: %s", len(r.leaders), strings.Join(who, "; "))
+	}
+	lists := byList(r.all)
+	if len(lists) > 1 {
+		var who []string
+		for _, list := range lists {
+			var ids []string
+			for _, c := range list {
+				ids = append(ids, c.ID)
+			}
+			who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
+		}
+		d.add("", "candidates", Fail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
+		return
+	}
+	here := Candidate{Nodes: make([]VotingNode, len(d.facts))}
+	for i, id := range d.identities() {
+		here.Nodes[i].Identity = id
+	}
+	switch {
+	case len(r.all) == 0:
+	case !r.all[0].SameNodes(here):
+		d.add("", "candidates", Fail, "list the same nodes here and there", "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
+	default:
+		d.add("", "candidates", OK, "", "%d answer, and vote with the same nodes", len(r.all))
+	}
+}
+
+// byList groups candidates that vote with the same nodes.
+func byList(all []Candidate) (lists [][]Candidate) {
+	for _, c := range all {
+		i := slices.IndexFunc(lists, func(list []Candidate) bool { return list[0].SameNodes(c) })
+		if i < 0 {
+			lists = append(lists, []Candidate{c})
+			continue
+		}
+		lists[i] = append(lists[i], c)
+	}
+	return lists
+}
+
+// identities are those of the nodes given here. Nobody has ever claimed at one that
+// answers and has none: that is a difference, too.
+func (d *diagnosis) identities() []string {
+	ids := make([]string, len(d.facts))
+	for i, f := range d.facts {
+		if ids[i] = f.View.ID; ids[i] == "" && f.View.Err == nil {
+			ids[i] = fmt.Sprintf("none%d", i)
+		}
+	}
+	return ids
+}
+
+// holders compares the lock values that the nodes hold.
+func (d *diagnosis) holders() {
+	var values []string
+	for _, f := range d.facts {
+		values = append(values, f.View.Holder)
+	}
+	if found := conflict(values); found != "" {
+		d.add("", "locks", Fail, sameList, "%s", found)
+	}
+	known := quorum.IdentitiesOf(d.identities()).Known()
+	for _, value := range values {
+		if b, err := quorum.ParseBallot(value); err == nil && b.Nodes == len(d.facts) && b.Identities.Differ(known, b.Nodes) {
+			d.add("", "nodes", Fail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
+			return
+		}
+	}
+}

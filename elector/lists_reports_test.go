@@ -1,0 +1,101 @@
+package elector_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// wantFail wants a failure of that check that names all of these.
+func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
+	t.Helper()
+	all, err := q.Diagnose(t.Context(), "", "orders", shortLease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(f elector.Finding) bool { return f.Check == check && f.Level == elector.Fail })
+	if i < 0 {
+		t.Fatalf("no failure of %s in %+v", check, all)
+	}
+	for _, name := range names {
+		if !strings.Contains(all[i].Found, name) {
+			t.Errorf("%s does not name %s: %s", check, name, all[i].Found)
+		}
+	}
+	if all[i].Advice == "" {
+		t.Errorf("%s gives no advice", check)
+	}
+}
+
+// Whoever looks is told who votes with which nodes, and that two lead.
+func TestReportsOfOtherNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		c.seed()
+		a := c.startOn("a", []int{0, 1, 2})
+		first := a.elected(3 * shortLease)
+		time.Sleep(3 * shortLease)
+		c.nodes[0].set(down)
+		b := c.startOn("b", []int{0, 3, 4})
+		second := b.elected(3 * shortLease)
+		time.Sleep(shortLease)
+		c.nodes[0].heal()
+		time.Sleep(shortLease / 2)
+		if !first.Valid() || !second.Valid() {
+			t.Fatalf("both lead for a little while: %v, %v", first.Err(), second.Err())
+		}
+		q := c.quorumOf("operator", 1, 2, 0)
+		all, err := q.Candidates(t.Context(), "", "orders")
+		if err != nil || len(all) != 2 || all[0].SameNodes(all[1]) || !all[0].SameNodes(all[0]) {
+			t.Fatalf("candidates %+v, %v", all, err)
+		}
+		for _, x := range all {
+			if len(x.Nodes) != 3 || x.Nodes[0].Name != "127.0.0.1:7001" || len(x.Nodes[0].Identity) != 6 {
+				t.Errorf("%s votes with %+v", x.ID, x.Nodes)
+			}
+		}
+		wantFail(t, q, "leaders", "a (token ", "b (token ", "127.0.0.1:7003", "127.0.0.1:7005")
+		wantFail(t, q, "candidates", "a with 127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003", "b with 127.0.0.1:7001 127.0.0.1:7004 127.0.0.1:7005")
+		// On the node that both have stands the lock of one of them: the other's nodes
+		// show that they disagree.
+		conflicts := 0
+		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
+			st, err := c.quorumOf("operator", nodes...).Status(t.Context(), "", "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(st.Conflict, "a") && strings.Contains(st.Conflict, "b") {
+				conflicts++
+				wantFail(t, c.quorumOf("operator", nodes...), "locks", "a ", "b ")
+			}
+		}
+		if conflicts != 1 {
+			t.Errorf("%d of the two lists show the conflict", conflicts)
+		}
+		time.Sleep(3 * shortLease)
+		wantFail(t, q, "candidates", "a with", "b with") // one follows, and is wrong still
+	})
+}
+
+// Who looks with other nodes than the candidates have is told so; with the same ones,
+// under whatever order, it is told nothing.
+func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		a, b := c.startOn("a", []int{0, 1, 2}), c.startOn("b", []int{2, 1, 0})
+		first(t, 3*shortLease, a, b)
+		time.Sleep(2 * shortLease)
+		wantFail(t, c.quorumOf("operator", 0, 1, 3), "candidates", "127.0.0.1:7003")
+		wantFail(t, c.quorumOf("operator", 0, 1, 3), "nodes", "votes with other nodes")
+		all, err := c.quorumOf("operator", 1, 2, 0).Diagnose(t.Context(), "", "orders", shortLease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			if slices.Contains([]string{"candidates", "leaders", "locks", "nodes"}, f.Check) && f.Level != elector.OK {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+}
