@@ -35,13 +35,19 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	return &Quorum{nodes: nodes}, nil
 }
 
-// Open makes a Quorum from URLs, one per independent deployment. It does no I/O.
+// Open makes a Quorum from URLs, one per independent deployment. It does no I/O, but
+// to read the files that are named.
 //
 //	redis://[user:password@]host:6379[/db]     rediss:// for TLS, unix:///path
 //	redis+sentinel://host:26379?master_name=m  one of the sentinels, more as &addr=
 //	redis+cluster://host:6379                  one of the nodes, more as &addr=
 //
-// Options of go-redis may follow as query parameters.
+// These parameters name files, which each new connection reads again, so that they can
+// be rotated under a running election; options of go-redis may follow too.
+//
+//	?password_file=/path   the password, in place of the one in the URL
+//	&ca_file=/path         of the server's certificate, in place of the machine's roots
+//	&cert_file=/path&key_file=/path  the client's certificate
 //
 // go-redis itself prints connections that fail to stderr, for the whole process,
 // beside what the Elector logs. Its redis.SetLogger sends that elsewhere (to
@@ -80,8 +86,15 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
-	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
 	bad := func(err error) error { return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err) }
+	d, err := openDoor(u)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if d != (door{}) {
+		raw = u.String()
+	}
+	plain := scheme + strings.TrimPrefix(raw, u.Scheme)
 	switch {
 	case kind == "sentinel" && (scheme == "redis" || scheme == "rediss"):
 		o, err := redis.ParseFailoverURL(plain)
@@ -91,19 +104,19 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 		if o.MasterName == "" {
 			return nil, bad(errors.New("?master_name= is missing"))
 		}
-		return redis.NewFailoverClient(o), nil
+		return d.failover(o), nil
 	case kind == "cluster" && (scheme == "redis" || scheme == "rediss"):
 		o, err := redis.ParseClusterURL(plain)
 		if err != nil {
 			return nil, bad(err)
 		}
-		return redis.NewClusterClient(o), nil
+		return d.cluster(o), nil
 	case slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme):
 		o, err := redis.ParseURL(raw)
 		if err != nil {
 			return nil, bad(err)
 		}
-		return redis.NewClient(o), nil
+		return d.single(o), nil
 	case u.Scheme == "" || u.Host == "":
 		return nil, errors.New("not a Redis URL: write redis://[user:password@]host:port")
 	default:

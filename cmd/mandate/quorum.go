@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 
@@ -11,23 +10,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 )
-
-// urls are the Redis URLs, from the flag or else from the environment.
-func (a *app) urls() []string {
-	if len(a.redis) > 0 {
-		return a.redis
-	}
-	var urls []string
-	for u := range strings.SplitSeq(os.Getenv("MANDATE_REDIS"), ",") {
-		if u = strings.TrimSpace(u); u != "" {
-			urls = append(urls, u)
-		}
-	}
-	if len(urls) == 0 {
-		urls = []string{defaultRedis}
-	}
-	return urls
-}
 
 // holdsTwo finds the list of MANDATE_REDIS where one URL belongs. go-redis would
 // take its second half for a database.
@@ -46,6 +28,7 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
 		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
 		urls = []string{defaultRedis} // so that the rest is looked at all the same
 	}
+	a.warnExposed(urls)
 	q, err := elector.Open(urls...)
 	if err != nil {
 		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))

@@ -24,6 +24,7 @@ type app struct {
 	stdout, stderr io.Writer
 
 	redis     []string
+	access    accessFlags
 	prefix    string
 	logLevel  string
 	logFormat string
@@ -77,6 +78,7 @@ passes.`,
 	f := root.PersistentFlags()
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
+	a.access.add(f)
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", "))
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))

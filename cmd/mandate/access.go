@@ -1,0 +1,177 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// accessFlags are the files that let mandate into Redis. Those beside the list of
+// URLs become parameters of each URL that does not name its own.
+type accessFlags struct {
+	urls                    string
+	password, ca, cert, key string
+}
+
+// settings are the flags but for the list, with their environment variable and the
+// parameter of a URL that they stand for.
+func (f *accessFlags) settings() []accessSetting {
+	return []accessSetting{
+		{&f.password, "redis-password-file", "MANDATE_REDIS_PASSWORD_FILE", "password_file"},
+		{&f.ca, "redis-ca", "MANDATE_REDIS_CA", "ca_file"},
+		{&f.cert, "redis-cert", "MANDATE_REDIS_CERT", "cert_file"},
+		{&f.key, "redis-key", "MANDATE_REDIS_KEY", "key_file"},
+	}
+}
+
+type accessSetting struct {
+	value            *string
+	flag, env, param string
+}
+
+func (f *accessFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one a line (env MANDATE_REDIS_FILE)")
+	usage := map[string]string{
+		"redis-password-file": "`FILE` that holds the password",
+		"redis-ca":            "`FILE` with the CA of the servers' certificates, for rediss://",
+		"redis-cert":          "`FILE` with the client's certificate, for rediss://",
+		"redis-key":           "`FILE` with the key of that certificate",
+	}
+	for _, s := range f.settings() {
+		flags.StringVar(s.value, s.flag, "", usage[s.flag]+" (read at each new connection; env "+s.env+")")
+	}
+}
+
+// urls are the Redis URLs, from a flag or else from the environment, with the files
+// that stand beside them.
+func (a *app) urls() []string {
+	urls := a.listedURLs()
+	values := url.Values{}
+	for _, s := range a.access.settings() {
+		if v := or(*s.value, os.Getenv(s.env)); v != "" {
+			values.Set(s.param, v)
+		}
+	}
+	if len(values) == 0 {
+		return urls
+	}
+	all := make([]string, len(urls))
+	for i, u := range urls {
+		all[i] = withFiles(u, values)
+	}
+	return all
+}
+
+// withFiles adds the files to a URL that names none of its own. What is no URL
+// stays, and is complained of by whoever opens it.
+func withFiles(raw string, values url.Values) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme == "" {
+		return raw
+	}
+	q := u.Query()
+	for param, v := range values {
+		_, own := u.User.Password()
+		if strings.HasSuffix(u.Scheme, "+sentinel") { // that one is the sentinels'
+			own = q.Has("password")
+		}
+		if q.Has(param) || param == "password_file" && own {
+			continue
+		}
+		q[param] = v
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+func (a *app) listedURLs() []string {
+	file := a.access.urls
+	switch {
+	case len(a.redis) > 0 && file != "":
+		a.problem("--redis and --redis-file are given: give one of them")
+		return []string{defaultRedis}
+	case len(a.redis) > 0:
+		return a.redis
+	case file != "":
+		return a.readURLs("--redis-file", file)
+	}
+	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
+	if list != "" && file != "" {
+		a.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
+		return []string{defaultRedis}
+	}
+	if file != "" {
+		return a.readURLs("MANDATE_REDIS_FILE", file)
+	}
+	if urls := splitURLs(list); len(urls) > 0 {
+		return urls
+	}
+	return []string{defaultRedis}
+}
+
+// readURLs reads a file of URLs: one a line, or separated by commas; # begins a
+// comment line. The file may hold passwords: it is never quoted.
+func (a *app) readURLs(from, name string) []string {
+	const longest = 1 << 20
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > longest {
+		a.problem("%s: %s is larger than 1 MiB", from, name)
+		return []string{defaultRedis}
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		a.problem("%s: the file with the URLs can't be read: %v", from, err)
+		return []string{defaultRedis}
+	}
+	var urls []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			urls = append(urls, splitURLs(line)...)
+		}
+	}
+	if len(urls) == 0 {
+		a.problem("%s: %s is empty: write one URL a line", from, name)
+		return []string{defaultRedis}
+	}
+	a.warnReadable(name)
+	return urls
+}
+
+func splitURLs(list string) []string {
+	var urls []string
+	for u := range strings.SplitSeq(list, ",") {
+		if u = strings.TrimSpace(u); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}
+
+// warnExposed warns of secrets that every user of this machine may read.
+func (a *app) warnExposed(urls []string) {
+	warned := map[string]bool{}
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue
+		}
+		for _, param := range []string{"password_file", "key_file"} {
+			if name := u.Query().Get(param); name != "" && !warned[name] {
+				warned[name] = true
+				a.warnReadable(name)
+			}
+		}
+	}
+}
+
+func (a *app) warnReadable(name string) {
+	info, err := os.Stat(name)
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
+		a.log.Warn("every user of this machine can read a secret file", "file", name, "mode", info.Mode().Perm().String(), "advice", "chmod o-r")
+	}
+}

@@ -1,0 +1,67 @@
+package elector
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A password file goes with the user of the URL, for each kind of deployment, and is
+// read whenever go-redis asks.
+func TestPasswordFileOfURLs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pass word")
+	credentials := func(c redis.UniversalClient) func(context.Context) (string, string, error) {
+		switch c := c.(type) {
+		case *redis.Client:
+			return c.Options().CredentialsProviderContext
+		case *redis.ClusterClient:
+			return c.Options().CredentialsProviderContext
+		}
+		return nil
+	}
+	named := "password_file=" + strings.ReplaceAll(file, " ", "%20")
+	for url, user := range map[string]string{
+		"redis://u%40x@127.0.0.1:1/3?" + named:                                                    "u@x",
+		"redis://127.0.0.1:1?" + named:                                                            "",
+		"rediss://u@127.0.0.1:1?" + named:                                                         "u",
+		"unix://u@/tmp/socket?" + named:                                                           "u",
+		"redis+cluster://u@127.0.0.1:1?addr=127.0.0.1:2&" + named:                                 "u",
+		"redis+sentinel://own:secret@127.0.0.1:1?master_name=m&username=u&" + named:               "u",
+		"rediss+sentinel://own:secret@127.0.0.1:1?master_name=m&" + named + "&dial_timeout=200ms": "",
+	} {
+		for _, password := range []string{"one", "two"} {
+			if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := clientOf(url)
+			if err != nil {
+				t.Errorf("%s: %v", url, err)
+				continue
+			}
+			gotUser, gotPassword, err := credentials(c)(t.Context())
+			if gotUser != user || gotPassword != password || err != nil {
+				t.Errorf("%s: %q, %q, %v", url, gotUser, gotPassword, err)
+			}
+			_ = c.Close()
+		}
+	}
+	for url, says := range map[string]string{
+		"redis://u:tops3cret@127.0.0.1:1?" + named:                                    "two passwords",
+		"redis+sentinel://127.0.0.1:1?master_name=m&password=tops3cret&" + named:      "two passwords",
+		"redis://u@127.0.0.1:1?password_file=":                                        "?password_file= names no file",
+		"redis://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                              "write rediss://",
+		"redis://:tops3cret@127.0.0.1:1?nosuch=1&password_file=/nosuch":               "two passwords",
+		"rediss://:tops3cret@127.0.0.1:1?ca_file=/nosuch":                             "no such file",
+		"redis+sentinel://:tops3cret@127.0.0.1:1?password_file=" + file + "&nosuch=1": "nosuch",
+	} {
+		_, err := clientOf(url)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "tops3cret") {
+			t.Errorf("%s: %v, want %q", url, err, says)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// replace writes a file as operators should: there is never half of it.
+func replace(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name+".new", []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A password is rotated a hundred times under a leader, and all connections are
+// cut again and again: that costs no term.
+func TestRealPasswordRotation(t *testing.T) {
+	t.Parallel()
+	servers := servertest.RedisN(t, 3)
+	password := func(i int) string { return fmt.Sprintf("secret-%d", i) }
+	file := filepath.Join(t.TempDir(), "password")
+	replace(t, file, password(0)+"\n")
+	var urls []string
+	for _, s := range servers {
+		rule := []any{"ACL", "SETUSER", candidates, "on", ">" + password(0)}
+		for _, right := range shipped(t, candidates) {
+			rule = append(rule, right)
+		}
+		s.Do(t, rule...)
+		urls = append(urls, "redis://"+candidates+"@"+s.Addr()+"?password_file="+url.QueryEscape(file))
+	}
+	el := newElectorate(t)
+	a := el.join("a", open(t, urls...))
+	_, term := el.next(0, el.lease+slack)
+	b := el.join("b", open(t, urls...))
+	for i := 1; i <= 100; i++ {
+		for _, s := range servers {
+			s.Do(t, "ACL", "SETUSER", candidates, ">"+password(i))
+		}
+		replace(t, file, password(i)+"\n")
+		if i%7 == 0 { // every half a second or so
+			for _, s := range servers {
+				s.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			}
+		}
+		time.Sleep(el.lease / 50)
+		for _, s := range servers {
+			s.Do(t, "ACL", "SETUSER", candidates, "<"+password(i-1))
+		}
+		if !term.Valid() {
+			t.Fatalf("the term was lost at rotation %d: %v", i, term.Err())
+		}
+	}
+	el.survives(term, el.lease)
+	a.shutdown()
+	if err := b.leadsOrEnds(el.lease + slack); err != nil {
+		t.Errorf("the follower ended: %v", err)
+	}
+	for _, c := range []*candidate{a, b} {
+		if said := c.log.lines("secret-"); len(said) > 0 {
+			t.Errorf("a password was logged: %q", said)
+		}
+	}
+}
+
+// A wrong password in the file costs nothing while connections live, is told in
+// clear words when they are cut, and is waited for.
+func TestRealPasswordFileIsWrongForAWhile(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t, "--requirepass", "right")
+	file := filepath.Join(t.TempDir(), "password")
+	replace(t, file, "right")
+	q := open(t, "redis://"+s.Addr()+"?password_file="+url.QueryEscape(file))
+	op := s.Client(t, func(o *redis.Options) { o.Password = "right" })
+	for _, tc := range []struct{ content, says string }{{"right", ""}, {"wrong", "check user and password"}, {"", "is empty"}, {"right\n", ""}} {
+		replace(t, file, tc.content)
+		if err := op.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := q.Status(t.Context(), "", "orders")
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("with %q in the file: %v, want %q", tc.content, err, tc.says)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := elector.Open("redis://" + s.Addr() + "?password_file=" + url.QueryEscape(file)); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a missing file at the start: %v", err)
+	}
+}
+
+// A client certificate and a CA are rotated on disk: the next connection takes them.
+func TestRealCertificateRotation(t *testing.T) {
+	t.Parallel()
+	ca, other := servertest.NewCA(t), servertest.NewCA(t)
+	s := servertest.RedisTLS(t, ca, "yes")
+	files := t.TempDir()
+	name := func(kind string) string { return filepath.Join(files, kind) }
+	show := func(client, server *servertest.CA) {
+		cert, key := client.Issue(t, "client")
+		for from, to := range map[string]string{cert: "cert", key: "key", server.File: "ca"} {
+			b, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t, name(to), string(b))
+		}
+	}
+	show(ca, ca)
+	q := open(t, "rediss://"+s.Addr()+"?"+url.Values{"ca_file": {name("ca")}, "cert_file": {name("cert")}, "key_file": {name("key")}}.Encode())
+	for _, tc := range []struct {
+		client, server *servertest.CA
+		says           string
+	}{{ca, ca, ""}, {other, ca, "unknown certificate authority"}, {ca, other, "signed by unknown authority"}, {ca, ca, ""}} {
+		show(tc.client, tc.server)
+		s.Restart(t)                               // ends all connections
+		_, _ = q.Status(t.Context(), "", "orders") // the connection that was cut may be noticed only now
+		_, err := q.Status(t.Context(), "", "orders")
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("says %v, want %q", err, tc.says)
+		}
+	}
+}
