@@ -180,6 +180,8 @@ func TestStoppedWorkersAreNotWaitedFor(t *testing.T) {
 		"only load balancers":   {[]string{"?valid_for_ms=0"}, nil, 0},
 		"somebody else's name":  {[]string{"?worker=" + one}, []string{two}, lease / 5},
 		"the answer was lost":   {[]string{"?worker=" + one}, []string{one, one, one}, 0},
+		"a shorter one later":   {[]string{"", "?valid_for_ms=100"}, nil, lease / 5},
+		"and by the same":       {[]string{"?worker=" + one, "?worker=" + one + "&valid_for_ms=100"}, nil, lease / 5},
 		"asked for more than L": {[]string{"?valid_for_ms=99999"}, nil, lease / 5},
 	} {
 		t.Run(name, func(t *testing.T) {
