@@ -229,7 +229,7 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		}
 		if b.Candidate == e.cfg.ID && b.Incarnation != e.incarnation && !e.known.twin {
 			e.known.twin = true
-			e.log.Warn("another process, or an earlier life of this one, holds the lock under our id", "holder", a.Holder)
+			e.log.Info("the lock is held under our id: by an earlier life of this process, unless another one is reported", "holder", a.Holder)
 		}
 	}
 	return e.mismatch(t)

@@ -33,6 +33,7 @@ type cards struct {
 	called  time.Time
 	led     uint64 // token of the term of the last roll call
 	seen    map[string]bool
+	twins   map[string]bool // incarnations that were seen under this candidate's id
 	pauses  doubt
 }
 
@@ -90,13 +91,16 @@ func (c *cards) hear(s quorum.Signal) {
 
 // run takes part until ctx ends.
 func (c *cards) run(ctx context.Context) {
-	c.since, c.others, c.seen = time.Now(), roster{}, map[string]bool{}
+	c.since, c.others, c.seen, c.twins = time.Now(), roster{}, map[string]bool{}, map[string]bool{}
 	c.shown, c.called, c.led, c.healthy, c.pauses = "", time.Time{}, 0, time.Time{}, doubt{}
 	stop := c.e.quorum.nodes.Watch(c.e.keys.Ask, c.hear)
 	defer stop()
 	defer c.leave()
 	look := time.NewTicker(c.e.timing.RenewEvery)
 	defer look.Stop()
+	if c.e.cfg.Succession == Race { // with the others the first look does
+		c.introduce()
+	}
 	for {
 		c.look()
 		select {
@@ -217,6 +221,9 @@ func (c *cards) answer(ctx context.Context, a asked) {
 	e := c.e
 	switch a.Kind {
 	case sayCard:
+		if a.Card != nil {
+			c.twin(*a.Card)
+		}
 		if a.Card != nil && e.cfg.Succession != Race {
 			c.others.note(*a.Card, time.Now())
 		}

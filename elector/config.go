@@ -22,7 +22,8 @@ type Config struct {
 	// no braces, at most 200 bytes.
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
-	// part. Two living candidates must not share one; it is noticed if they do.
+	// part. Two living candidates must not share one: nobody could tell them apart.
+	// When a second one starts both log it, and Candidates and Diagnose show both.
 	ID string
 	// Advertise is where this candidate can be reached when it leads, in words
 	// of your own (an address, a URL). Followers and operators see it.

@@ -62,6 +62,10 @@ func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Han
 }
 
 func eligible(all []Candidate, to string) (Candidate, error) {
+	if same := twinsOf(all)[to]; len(same) > 1 {
+		return Candidate{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): nobody can tell which is meant; give each an id of its own",
+			ErrRefused, len(same), to, same[0].Host, same[1].Host)
+	}
 	var ids []string
 	for _, c := range all {
 		ids = append(ids, c.ID)

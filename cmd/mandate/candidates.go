@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -92,6 +93,9 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 		fmt.Fprintln(&b, row)
 		if where := strings.TrimSpace(c.Host + " " + c.Advertise); where != "" {
 			b.WriteString(wrap(where, "    "))
+		}
+		if slices.ContainsFunc(all, func(o elector.Candidate) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
+			b.WriteString(wrap("another candidate has the same id: give each an id of its own", "    "))
 		}
 		if !oneList {
 			b.WriteString(wrap("votes with: "+nodeNames(c), "    "))

@@ -1,0 +1,46 @@
+package elector
+
+import (
+	"context"
+	"time"
+)
+
+// maxTwins bounds what is remembered, and logged, of processes with this
+// candidate's id: anybody who may publish can invent them.
+const maxTwins = 16
+
+// twin is another process that says of itself, and now, that it has our id. Each
+// candidate says so when it starts, and the others with its id answer. A lock that an
+// earlier life of this process has left says nothing, so a restart under a fixed id is
+// no twin.
+func (c *cards) twin(other Candidate) {
+	e := c.e
+	if other.ID != e.cfg.ID || other.Incarnation == e.incarnation || c.twins[other.Incarnation] || len(c.twins) >= maxTwins {
+		return
+	}
+	c.twins[other.Incarnation] = true
+	e.log.Warn("another process runs with the same candidate id: give each an id of its own",
+		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
+		"other_running", other.Running.Round(time.Second))
+	c.introduce()
+}
+
+// introduce tells the others who this is.
+func (c *cards) introduce() {
+	card := c.card()
+	c.tell(context.Background(), question{Kind: sayCard, Card: &card})
+}
+
+// twinsOf are the candidates whose id another one has too, by id.
+func twinsOf(all []Candidate) map[string][]Candidate {
+	byID := map[string][]Candidate{}
+	for _, c := range all {
+		byID[c.ID] = append(byID[c.ID], c)
+	}
+	for id, same := range byID {
+		if len(same) < 2 {
+			delete(byID, id)
+		}
+	}
+	return byID
+}

@@ -1,0 +1,78 @@
+package elector_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+const twinWarning = "another process runs with the same candidate id"
+
+// Two living processes with one id both say so, whichever leads, and so do the
+// roll call and Diagnose; a handover to "it" is refused.
+func TestTwinsAreReported(t *testing.T) {
+	for name, first := range map[string]string{"one leads": "a", "both follow": "c"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				lead := c.start(first)
+				lead.elected(3 * shortLease)
+				var twins []*candidate
+				if first == "a" {
+					twins = append(twins, lead)
+				}
+				for len(twins) < 2 {
+					time.Sleep(shortLease / 2)
+					twins = append(twins, makeCandidate(t, c.quorum("twin"), "a").run(nil))
+				}
+				time.Sleep(3 * shortLease)
+				for i, twin := range twins {
+					if lines := twin.log.lines(twinWarning); len(lines) != 1 {
+						t.Errorf("twin %d said it %d times: %q", i, len(lines), lines)
+					}
+				}
+				q := c.quorum("operator")
+				all, err := q.Candidates(t.Context(), "", "orders")
+				if err != nil || len(all) < 2 {
+					t.Fatalf("roll call: %+v, %v", all, err)
+				}
+				found, err := q.Diagnose(t.Context(), "", "orders", shortLease)
+				if err != nil || !slices.ContainsFunc(found, func(f elector.Finding) bool {
+					return f.Check == "ids" && f.Level == elector.Warn && strings.Contains(f.Found, "2 candidates have the id a")
+				}) {
+					t.Errorf("doctor says %+v, %v", found, err)
+				}
+				_, err = q.Transfer(t.Context(), "", "orders", "a")
+				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
+					t.Errorf("transfer says %v", err)
+				}
+				if first == "c" {
+					if lines := lead.log.lines(twinWarning); len(lines) != 0 {
+						t.Errorf("the leader has no twin, and says %q", lines)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A process that was killed and comes back under its fixed id has no twin.
+func TestRestartUnderAFixedIDIsNoTwin(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		old := c.start("a")
+		old.elected(3 * shortLease)
+		other := c.start("b")
+		time.Sleep(shortLease)
+		c.crash(old)
+		again := makeCandidate(t, c.quorum("restarted"), "a").run(nil)
+		time.Sleep(3 * shortLease)
+		for _, x := range []*candidate{again, other} {
+			if lines := x.log.lines("WARN"); len(lines) != 0 {
+				t.Errorf("%s warns: %q", x.ID(), lines)
+			}
+		}
+	})
+}
