@@ -15,16 +15,20 @@ import (
 // known is what this candidate remembers of the election.
 type known struct {
 	highest uint64      // the highest counter or token seen on any node
-	seen    lease.Stamp // when the election was last seen alive; zero: never
+	begun   lease.Stamp // when this Run or Campaign began
+	traced  bool        // a node has shown a trace of an earlier election, or this candidate has won one
+	asked   lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
 	heard   bool        // a majority has answered before
 	twin    bool        // another process with our id was reported
 	waits   bool        // said that nodes abstain
 }
 
-// alive takes what a tally tells about tokens.
+// alive takes what a tally tells about tokens. A counter above zero, a holder or a
+// pause is a trace of the election; a node that has lost everything has none.
 func (k *known) alive(t quorum.Tally) {
 	for _, a := range t.Answers {
 		k.highest = max(k.highest, a.Fence)
+		k.traced = k.traced || a.Fence > 0 || a.Status == quorum.Held || a.Status == quorum.Paused || a.Status == quorum.Kept
 	}
 }
 
@@ -77,6 +81,8 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 		return true
 	}
 	said := false
+	look := e.lookout()
+	defer look.close()
 	for {
 		changed := e.candidate.Changed()
 		st := e.candidate.Status()
@@ -93,15 +99,19 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 			e.log.Warn("unhealthy: not campaigning", "reason", st.Err)
 			e.feed.publish(e.plain(Unhealthy, st.Err.Error()))
 		}
-		look := time.NewTimer(e.timing.RenewEvery)
+		again := time.NewTimer(e.timing.RenewEvery)
 		select {
 		case <-ctx.Done():
-			look.Stop()
+			again.Stop()
 			return false
 		case <-changed:
-		case <-look.C: // a first failure does not change Healthy
+		case <-again.C: // a first failure does not change Healthy
+		case <-look.due.C:
+			look.start()
+		case views := <-look.views:
+			look.take(views)
 		}
-		look.Stop()
+		again.Stop()
 	}
 }
 
@@ -112,13 +122,13 @@ func (e *Elector) plain(k Kind, detail string) Event {
 	}
 }
 
-// claim tries once. When all nodes say that they are new, and this candidate
-// has not seen the election alive, it is a bootstrap: it claims again, and
-// names the markers it found, so that a node which forgot only afterwards still
-// abstains.
+// claim tries once. When all nodes say that they are new, and this candidate may
+// believe that no leader sits, it is a bootstrap: it claims again, and names the
+// markers it found, so that a node which forgot only afterwards still abstains.
 func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 	hint := max(e.known.highest+1, uint64(max(0, time.Now().UnixMilli())))
 	token, tally := e.voter.Claim(ctx, hint, nil)
+	e.known.alive(tally)
 	if token == 0 && tally.Count(quorum.New) == len(tally.Answers) && e.bootstraps() {
 		markers := make([]string, len(tally.Answers))
 		for i, a := range tally.Answers {
@@ -126,12 +136,15 @@ func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 		}
 		e.log.Info("nodes without any trace of this election: starting it")
 		token, tally = e.voter.Claim(ctx, hint, markers)
+		e.known.alive(tally)
 	}
 	e.sayAbstention(tally)
-	e.known.alive(tally)
 	e.known.heard = e.known.heard || token != 0 && tally.Count(quorum.Same) == 0
-	if token != 0 || tally.Count(quorum.Held, quorum.Paused, quorum.Kept) > 0 {
-		e.known.seen = e.clock.Now()
+	if tally.Heard() {
+		e.known.asked = e.clock.Now()
+		if t := e.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
+			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
+		}
 	}
 	return token, tally
 }
@@ -146,16 +159,6 @@ func (e *Elector) sayAbstention(t quorum.Tally) {
 			"nodes", abstain, "at_most", e.cfg.Lease)
 	}
 	e.known.waits = waits
-}
-
-// bootstraps tells whether this candidate may believe that no leader sits when
-// no node knows of one: it never saw the election alive, or not for two leases.
-func (e *Elector) bootstraps() bool {
-	if e.known.seen.IsZero() {
-		return true
-	}
-	elapsed, ok := e.clock.Since(e.known.seen)
-	return ok && elapsed > 2*e.cfg.Lease
 }
 
 // assess reports what a lost claim told, and returns an error when waiting

@@ -81,17 +81,25 @@
 // within the drift allowance, and:
 //
 //   - one Redis: it keeps its data. A restart without AOF, FLUSHALL, or a failover
-//     to a replica that lags lose the lock. A node that lost everything grants
-//     nothing for one lease, unless the candidate that asks has started after
-//     the loss too: it can't tell a loss from a first start, and the overlap
-//     lasts until the old leader's next renewal (a quarter of a lease).
-//   - 3 or 5 independent Redis: a majority of them keeps its data. A minority may
-//     hang, die or restart empty, and costs nothing. A node that comes back empty
-//     grants nothing for one lease. A node's clock may be stepped while a majority
-//     of the others has taken the leader's newest renewal, as they have when all
-//     are up and the leader reaches them.
+//     to a replica that lags lose the lock.
+//   - 3 or 5 independent Redis: they don't all forget between two renewals of the
+//     leader (a quarter of a lease; three quarters when its renewals don't get
+//     through), as they do when all restart without AOF one right after the other. A
+//     minority may hang, die or restart empty, and costs nothing; a majority that
+//     forgets costs the term. A node's clock may be stepped while a majority of the
+//     others has taken the leader's newest renewal, as they have when all are up and
+//     the leader reaches them.
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
+//
+// A node that lost everything grants nothing for one lease, and so even then nobody
+// leads beside the old leader, with one exception: when all nodes are new to the
+// election, a candidate that began to take part less than a lease ago, and has not
+// yet had an answer that shows a trace of it, takes that for the very first start and
+// leads at once. The overlap lasts until the old leader's next renewal. Every other
+// candidate waits, healthy or not, resting, cut off or suspended before; those that
+// don't claim look at the election when they begin and once per lease. (So the very
+// first election waits for a lease if no candidate could claim within its first one.)
 //
 // All candidates must list the same nodes, in any order. Two lists of one length can
 // each have a majority of its own; they are told apart by an identity that each node

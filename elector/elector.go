@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -158,6 +157,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 	if c := lease.ClockFrom(ctx); c != nil {
 		e.clock = c
 	}
+	e.known.begun = e.clock.Now()
 	probing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	if e.candidate != nil {
@@ -295,14 +295,4 @@ func (e *Elector) health() error {
 		}
 	}
 	return nil
-}
-
-// pause sleeps for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -82,7 +82,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 		}
 		if d := e.restAfter(ended.Reason, trips); d > 0 {
 			e.become(resting, nil, slog.Duration("for", d))
-			pause(ctx, d)
+			e.rest(ctx, d)
 		}
 	}
 }

@@ -200,6 +200,7 @@ func TestScenario20SlowAndFlakyProbesCostNothing(t *testing.T) {
 
 func TestScenario20AllUnhealthyNobodyLeads(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.seed() // a first start after so long would wait for a lease
 		wards := map[string]*ward{"a": {}, "b": {}}
 		var all []*candidate
 		for id, w := range wards {

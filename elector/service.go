@@ -208,6 +208,7 @@ func (s *service) count(r renewal) {
 		s.next.Reset(max(0, e.timing.RenewEvery-elapsed))
 	case r.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Refused })
+		s.term.bereft.Store(bereaved(r.tally))
 		s.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
 		e.countRenewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })

@@ -28,6 +28,7 @@ type Term struct {
 	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
 	over    chan struct{}            // closed when the work has returned and the lock was given back
 	armed   atomic.Bool              // the work's probe counts
+	bereft  atomic.Bool              // it ended because a majority of the nodes had lost its lock and all else
 
 	stopped  chan struct{} // of Campaign: closed by Term.Resign, the work has stopped; nil for Run
 	stopOnce sync.Once

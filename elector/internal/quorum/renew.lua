@@ -3,7 +3,7 @@
 -- round).
 -- KEYS lock fence new next pause id
 -- ARGV value incarnation seq lease_ms token told heir keep_ms identity
--- -> {status, fence, holder, note of a pause, identity}
+-- -> {status, fence, holder, note: of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's seat outlasts the lease: it goes first also when the leader dies.
@@ -35,4 +35,4 @@ fence = math.max(fence, token)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], text(fence))
 keep()
-return {'planted', text(fence), '', '', id}
+return {'planted', text(fence), '', got[2] and '' or 'forgot', id}

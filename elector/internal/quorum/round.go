@@ -34,6 +34,10 @@ const (
 // one that goes first after it.
 const Next = "next"
 
+// Forgot is the note of a node where a renewal planted the lock again because the
+// node had lost the counter too, and not the lock alone.
+const Forgot = "forgot"
+
 // Answer is what one node said in a round.
 type Answer struct {
 	Status  Status

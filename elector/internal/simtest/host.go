@@ -49,6 +49,8 @@ type proc struct {
 	stop    context.CancelFunc
 	done    chan struct{} // closed when Run has returned for good
 
+	born time.Time
+
 	// under Sim.mu
 	prefix    string // of its lock values
 	claimSent time.Time
@@ -65,7 +67,7 @@ func (h *host) boot(name string) *proc {
 	if name == "" {
 		name = fmt.Sprintf("c%d-%d", h.id, h.boots)
 	}
-	p := &proc{sim: s, host: h, name: name, done: make(chan struct{})}
+	p := &proc{sim: s, host: h, name: name, born: time.Now(), done: make(chan struct{})}
 	p.warp = &lease.Warp{Gate: p.gate, Granted: func(g *lease.Grant) { p.granted.Store(g) }}
 	if s.o.Mode == WallHints {
 		p.warp.Wall.Store(int64(s.share(110*time.Minute) - 55*time.Minute))

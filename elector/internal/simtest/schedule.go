@@ -64,7 +64,12 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	for c.at = c.upTo(6 * s.t.lease); c.at < end; c.at += c.upTo(6 * s.t.lease) {
 		c.stepClock(end)
 	}
-	p.steps = slices.Concat(p.steps, q.steps, c.steps)
+	l := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 8))}
+	// Not near the end: whoever waits for abstaining nodes waits for two leases at most.
+	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(24 * s.t.lease) {
+		l.lose()
+	}
+	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps)
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps
