@@ -42,6 +42,8 @@ type Elector struct {
 	unknown atomic.Bool          // Stats.LeaderUnknown
 	term    atomic.Pointer[Term] // the newest term, also an ended one
 	known   known                // of the campaigning goroutine only
+	owed    <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
+	going   context.Context      // of the same: ends when Run or Campaign's term does
 
 	mu      sync.Mutex
 	state   state
@@ -108,7 +110,9 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // of work and leadership ends first ends the other, and Run awaits both: it
 // never returns before the work has.
 //
-// Run returns nil after ctx has ended and the lock was released; the work's
+// Run returns nil after ctx has ended and the lock was released, on a majority of the
+// nodes; while they are away it repeats the release, for one lease at most, until
+// the lock has lapsed by itself: that is a *NotReleasedError. It returns the work's
 // error, unchanged, when the work failed; an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use.
 func (e *Elector) Run(ctx context.Context, work Work) error {
@@ -117,7 +121,10 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	}
 	defer e.running.Store(false)
 	defer e.enter(ctx)()
-	return e.run(ctx, work)
+	if err := e.run(ctx, work); err != nil {
+		return err
+	}
+	return e.settleUp()
 }
 
 // Campaign blocks until this candidate leads, and returns its term: "leader for
@@ -159,6 +166,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 	}
 	e.known.begun = e.clock.Now()
 	probing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	e.owed, e.going = nil, probing
 	var wg sync.WaitGroup
 	if e.candidate != nil {
 		wg.Go(func() { e.sayProbe(e.candidate.Run(probing)) })
@@ -211,8 +219,8 @@ func (e *Elector) Leader(ctx context.Context) (Leader, error) {
 }
 
 // Resign ends the term that this candidate serves, and waits until its work has
-// returned and the lock was released, or until ctx ends. It returns nil at once
-// when this candidate doesn't lead, and when it is called from inside the work
+// returned and the lock was released, or until ctx ends; a *NotReleasedError says that
+// the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't lead, and when it is called from inside the work
 // with the work's context (it would wait for itself). The candidate runs again
 // after Config.Cooldown.
 //
@@ -229,7 +237,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	}
 	select {
 	case <-t.over:
-		return nil
+		return t.unreleased
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -65,13 +65,14 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 			}
 			return err
 		}
+		e.owed = nil // what it holds still this term has taken over
 		ended := e.serve(ctx, term, work).lead()
 		close(term.over)
 		switch {
 		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
 			return ended.Err
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // shutdown is how Run ends well
+			return term.unreleased // shutdown is how Run ends well
 		case ended.Reason == ReasonUnhealthy:
 			trips++
 			if time.Since(term.since) > 4*e.cfg.Lease { // a good term

@@ -31,6 +31,7 @@ type service struct {
 	result   *outcome         // set when the work has returned
 	renewed  chan renewal     // the end of the one renewal under way
 	renewing bool             // one is under way
+	touched  lease.Stamp      // when the newest renewal was sent, or else the claim, whatever came of it
 	keeping  atomic.Bool      // the lease is wanted: no renewal goes out without
 	next     *time.Timer      // for the next renewal
 	longest  <-chan time.Time // fires after MaxTerm; nil: never
@@ -55,7 +56,7 @@ type renewal struct {
 func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	s := &service{
 		e: e, ctx: ctx, term: term, done: make(chan outcome, 1), renewed: make(chan renewal, 1),
-		next: time.NewTimer(e.timing.RenewEvery), released: make(chan struct{}),
+		next: time.NewTimer(e.timing.RenewEvery), released: make(chan struct{}), touched: e.clock.Now(),
 	}
 	if e.cfg.MaxTerm > 0 {
 		s.longest = time.After(e.cfg.MaxTerm)
@@ -184,7 +185,7 @@ func (s *service) renew() {
 		s.term.end(ReasonUnhealthy, err)
 		return
 	}
-	s.renewing = true
+	s.renewing, s.touched = true, sent
 	heir := s.e.heir(s.term)
 	// Asked again at a node's turn. left has run on the monotonic clock, which stands
 	// still while the machine sleeps: so the clock is asked too.
@@ -286,28 +287,4 @@ func (s *service) overrun() {
 	if e.cfg.OnOverrun != nil {
 		go e.cfg.OnOverrun(s.term)
 	}
-}
-
-// release gives the lock back: the work has returned. The front row hears of it
-// in the same step; the others a little later, so that they don't stand in its
-// way.
-func (s *service) release(ended *Ended) {
-	e := s.e
-	s.keeping.Store(false)
-	s.term.armed.Store(false)
-	s.closing()
-	if s.renewing { // a release follows the end of the renewal before it
-		<-s.renewed
-		s.renewing = false
-	}
-	heir := e.heir(s.term)
-	ev := e.event(Released, s.term, ended)
-	ev.Next = heir.Incarnation
-	e.voter.Release(s.term.token, heir)
-	close(s.released)
-	e.feed.publish(ev)
-	time.Sleep(frontRowLead)
-	<-s.announced
-	e.voter.Announce(ev.encode(), "")
-	<-s.probing
 }

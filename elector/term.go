@@ -27,8 +27,10 @@ type Term struct {
 	askOnce sync.Once
 	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
 	over    chan struct{}            // closed when the work has returned and the lock was given back
-	armed   atomic.Bool              // the work's probe counts
-	bereft  atomic.Bool              // it ended because a majority of the nodes had lost its lock and all else
+	// unreleased is the *NotReleasedError, if any; written before over is closed.
+	unreleased error
+	armed      atomic.Bool // the work's probe counts
+	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
 	stopped  chan struct{} // of Campaign: closed by Term.Resign, the work has stopped; nil for Run
 	stopOnce sync.Once
@@ -105,8 +107,9 @@ func (t *Term) Err() error {
 // and when the work has returned the lock is released. (Elector.Resign waits.)
 //
 // For a term of Campaign it also says that the work has stopped: it releases
-// the lock and returns when that is done or when ctx ends. Call it after every
-// such term, also after one that was lost.
+// the lock and returns when that is done or when ctx ends; a *NotReleasedError says
+// that the lock was not released, and has lapsed. Call it after every such term,
+// also after one that was lost.
 func (t *Term) Resign(ctx context.Context) error {
 	if t.stopped == nil {
 		t.ask()
@@ -115,7 +118,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	t.stopOnce.Do(func() { close(t.stopped) })
 	select {
 	case <-t.over:
-		return nil
+		return t.unreleased
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -41,6 +41,7 @@ const (
 	exitWarnings    = 5  // doctor: it works, with less than it could have
 	exitFailures    = 6  // doctor: no election, or none that is safe
 	exitRefused     = 7  // resign, transfer: refused
+	exitNotReleased = 8  // run, serve: ended by a signal, and the lock was not released
 	exitPermanent   = 69 // run: Redis refuses, and waiting can't help (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -63,6 +64,8 @@ Exit codes
   0         ended by a signal, after the lock was released
   N         with --once: COMMAND's own code, or 128+N when signal N killed it
   2         flags or arguments that can't work
+  8         ended by a signal; the lock was not released, as Redis was away
+            until the lock had lapsed, or until a second signal
   69        Redis refuses, and waiting can't help (password, rights, key types)
   126, 127  COMMAND can't be executed, was not found
   1         anything else`
@@ -144,16 +147,45 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	defer a.onSignals(stop, j)()
 	supervise.Adopt()
 	defer j.aside.Wait()
-	return takePart(ctx, e, work)
+	var working sync.Mutex
+	ended := make(chan error, 1)
+	go func() {
+		ended <- takePart(ctx, e, func(ctx context.Context, term *elector.Term) error {
+			working.Lock()
+			defer working.Unlock()
+			return work(ctx, term)
+		})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-j.hurry:
+	}
+	// Whoever hurries us does not wait for a Redis that is away, but for the command.
+	working.Lock()
+	defer working.Unlock()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(hurriedRelease):
+		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal: it lapses by itself, within a lease")}
+	}
 }
+
+// hurriedRelease is what a release gets after a second signal.
+const hurriedRelease = 500 * time.Millisecond
 
 // takePart is Run, with the exit code of what waiting can't mend.
 func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error {
 	err := e.Run(ctx, work)
-	if errors.Is(err, elector.ErrPermanent) {
+	switch {
+	case errors.Is(err, elector.ErrPermanent):
 		return &exitError{code: exitPermanent, err: aboutNodes(err)}
+	case errors.Is(err, elector.ErrNotReleased):
+		return &exitError{code: exitNotReleased, err: aboutNodes(err)}
+	default:
+		return err
 	}
-	return err
 }
 
 // echo is how soon after the first signal another one is the same request: a

@@ -37,6 +37,8 @@ docs/http.md has the rules, and examples in curl and Python.
 Exit codes
   0   ended by a signal, after the lock was released
   2   flags or arguments that can't work
+  8   ended by a signal; the lock was not released, as Redis was away
+      until the lock had lapsed, or until a second signal
   69  Redis refuses, and waiting can't help (password, rights, key types)
   1   anything else`
 

@@ -70,7 +70,7 @@ func TestForeignIdentityIsReplaced(t *testing.T) {
 			if id := p.get(0, p.keys.ID); id == value || len(id) != identityLength || string(a.Identities()) != id {
 				t.Errorf("%q became %q, and a knows %q", value, id, a.Identities())
 			}
-			a.Release(token, Heir{})
+			a.Releasing(token, Heir{}).Try(testLease)
 		}
 	})
 }

@@ -53,7 +53,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 		"somebody is named":      {next: "incb", want: []string{"released 2 incb"}, seat: "incb"},
 		"an heir":                {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, seat: "!incc"},
 		"an heir given up":       {next: "!incc", want: []string{"released 2 "}},
-		"the lock had lapsed":    {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) { p.redis[0].Del(p.keys.Lock); a.Release(token, heir) }},
+		"the lock had lapsed":    {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) { p.redis[0].Del(p.keys.Lock); a.Releasing(token, heir).Try(testLease) }},
 		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.Settle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 				}
 				if tc.do == nil {
 					tc.do = func(_ *polls, a *booth, token uint64, heir Heir) {
-						if tally := a.Release(token, heir); !tally.Majority(Released) {
+						if tally := a.Releasing(token, heir).Try(testLease); !tally.Majority(Released) {
 							t.Errorf("%+v", tally.Answers)
 						}
 						synctest.Wait() // it does not wait for all

@@ -44,7 +44,7 @@ func TestCountersAreNeverLowered(t *testing.T) {
 			}
 			return tally
 		},
-		"by a release": func(p *polls, a *booth, token uint64) Tally { return a.Release(token, Heir{}) },
+		"by a release": func(p *polls, a *booth, token uint64) Tally { return a.Releasing(token, Heir{}).Try(testLease) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
@@ -83,7 +83,7 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		if tally := a.Release(token, Heir{}); tally.Count(Gone) != 1 {
+		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(Gone) != 1 {
 			t.Errorf("%+v", tally.Answers)
 		}
 		if tally := b.loses(); tally.Count(New) != 1 || tally.Answers[0].Left != testLease {

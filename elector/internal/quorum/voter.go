@@ -197,23 +197,6 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	return v.tally(r)
 }
 
-// Release gives the term back and reports it to the front row. It waits for a
-// majority, and a little for the others, whose turn may come later. It depends
-// on no context: a dead one must not leave a lock behind.
-func (v *Voter) Release(token uint64, heir Heir) Tally {
-	v.alive.Store(0)
-	k, seq, value := v.seat.Keys, v.seq, v.lock.String()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
-		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
-		defer cancel()
-		return v.call(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
-			v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, k.Wake, value,
-			heir.Incarnation, heir.Keep.Milliseconds())
-	})
-	_, _ = v.mutex.UnlockContext(r.in(context.Background()))
-	return v.tally(r)
-}
-
 // Abandon gives back, in the background and without a report, whatever the last
 // attempt was granted.
 func (v *Voter) Abandon() {
@@ -248,17 +231,12 @@ func (v *Voter) release(node int, seq uint64) {
 		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
 			k := v.seat.Keys
 			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, []string{k.Lock, k.Fence, k.New, k.Next},
-				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "", 0).Err()
+				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "", 0, 0).Err()
 		})
 		if !done {
 			l.takeAbandoned()
 		}
 	})
-}
-
-// call runs a script on one node, in that node's order.
-func (v *Voter) call(ctx context.Context, node int, s *redis.Script, keys []string, args ...any) Answer {
-	return v.callLate(ctx, node, s, keys, func() []any { return args })
 }
 
 // whileAlive are the arguments of a request that is not sent any more once its attempt
@@ -273,8 +251,8 @@ func (v *Voter) whileAlive(seq uint64, args ...any) func() []any {
 	}
 }
 
-// callLate is call with arguments made when the node's turn comes; nil means that
-// nothing is sent any more.
+// callLate runs a script on one node, in that node's order, with arguments made when
+// its turn comes; nil means that nothing is sent any more.
 func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []string, args func() []any) Answer {
 	v.background.begin()
 	defer v.background.end()

@@ -83,7 +83,7 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
-		a.Release(token, Heir{})
+		a.Releasing(token, Heir{}).Try(testLease)
 		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
 			t.Errorf("after its release: %+v, %d locks", got, p.locks())
 		}
@@ -231,7 +231,7 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= testLease || ttl > testLease+keep {
 			t.Errorf("after a renewal the seat is kept for %v", ttl)
 		}
-		a.Release(token, heir)
+		a.Releasing(token, heir).Try(testLease)
 		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= 0 || ttl > keep {
 			t.Errorf("after a release the seat is kept for %v", ttl)
 		}
@@ -239,7 +239,7 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 			t.Errorf("%+v", tally.Answers)
 		}
 		time.Sleep(keep + time.Millisecond)
-		b.Release(b.wins(1), Heir{})
+		b.Releasing(b.wins(1), Heir{}).Try(testLease)
 
 		_ = p.redis[0].Set(p.keys.Next, "!incghost") // by hand: without an end
 		b.wins(1)
@@ -256,7 +256,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		token := a.wins(1)
 		p.redis[0].Del(p.keys.Lock)
 		b.wins(1)
-		if tally := a.Release(token, Heir{}); tally.Count(Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
+		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
 			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
 		}
 		// The late release of an attempt that was given up leaves the newer one alone.
@@ -424,12 +424,12 @@ func TestHintsAreBounded(t *testing.T) {
 		if now := uint64(time.Now().UnixMilli()); token > now {
 			t.Errorf("token %d: a hint two hours ahead was taken", token)
 		}
-		a.Release(token, Heir{})
+		a.Releasing(token, Heir{}).Try(testLease)
 		near := uint64(time.Now().Add(time.Minute).UnixMilli())
 		if token := a.wins(near); token != near {
 			t.Errorf("token %d: a good hint (%d) was not taken", token, near)
 		}
-		a.Release(near, Heir{})
+		a.Releasing(near, Heir{}).Try(testLease)
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(1<<53-2, 10))
 		if tally := a.loses(); tally.Answers[0].Err == nil || !strings.Contains(tally.Answers[0].Err.Error(), "2^53") {
 			t.Errorf("%+v", tally.Answers)

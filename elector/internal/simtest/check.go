@@ -274,7 +274,7 @@ func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 	if err == nil && ctx.Err() == nil {
 		s.violate("%s: Run returned nil without being told to end", p.name)
 	}
-	if err != nil && !errors.Is(err, errWork) {
+	if err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
 		s.violate("%s: Run returned %v", p.name, err)
 	}
 }

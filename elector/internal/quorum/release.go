@@ -1,0 +1,90 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+)
+
+// Release is the giving back of one term. It may be tried until it is definite: it
+// names the attempt that won the term, so one that comes late, or twice, finds a
+// newer lock to be none of its business.
+type Release struct {
+	v     *Voter
+	mutex *redsync.Mutex // of the attempt that won
+	seq   uint64
+	value string
+	token uint64
+	heir  Heir
+	told  []uint64 // the highest counters that the term's renewals can name
+
+	mu   sync.Mutex
+	done map[int]Answer // the nodes where it is definite
+}
+
+// Releasing ends the attempt that won the term; Try sends the release. A later Claim
+// does not change it.
+func (v *Voter) Releasing(token uint64, heir Heir) *Release {
+	v.alive.Store(0)
+	r := &Release{v: v, mutex: v.mutex, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}}
+	for _, l := range v.lanes {
+		r.told = append(r.told, l.heard())
+	}
+	return r
+}
+
+// Try gives the term back on the nodes where that is not definite yet, and reports it to
+// their front rows. It waits for a majority, and a little for the others, whose turn may
+// come later; each request waits for its turn for limit at most, and for its answer for
+// the call time-out. It depends on no context: a dead one must not leave a lock behind.
+// One Try at a time.
+func (r *Release) Try(limit time.Duration) Tally {
+	k, v := r.v.seat.Keys, r.v
+	rd := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		if a, ok := r.definite(node); ok {
+			return a
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		a := v.callLate(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next}, func() []any {
+			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
+				return nil
+			}
+			return []any{v.seat.Incarnation, r.seq, v.seat.Lease.Milliseconds(), r.token, k.Wake, r.value,
+				r.heir.Incarnation, r.heir.Keep.Milliseconds(), r.told[node]}
+		})
+		r.note(node, a)
+		return a
+	})
+	_, _ = r.mutex.UnlockContext(rd.in(context.Background()))
+	return v.tally(rd)
+}
+
+func (r *Release) definite(node int) (Answer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.done[node]
+	return a, ok
+}
+
+func (r *Release) note(node int, a Answer) {
+	if a.Status == Unknown {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done[node] = a
+}
+
+// Left is on how many nodes the lock may still be this term's.
+func (r *Release) Left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.v.nodes.Len() - len(r.done)
+}
+
+// Definite tells whether a majority of the nodes holds the lock no more for this term:
+// others can be elected.
+func (r *Release) Definite() bool { return r.v.nodes.Len()-r.Left() >= r.v.nodes.Majority() }

@@ -1,0 +1,86 @@
+package quorum
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The answer of a release is lost, so it is sent again: the node closes the token once,
+// above all that a late renewal of the term can name, and what came after is left alone.
+func TestReleaseIsTheSameTwice(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		raised := token + 5 // by claims that others have lost
+		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(raised, 10))
+		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
+			t.Fatalf("%+v", tally.Answers)
+		}
+		if err := releaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
+			t.Fatal(err)
+		}
+		r := a.Releasing(token, Heir{})
+		a.lines[0].mute.Store(true)
+		if tally := r.Try(testLease); tally.Count(Unknown) != 1 || r.Definite() || r.Left() != 1 {
+			t.Fatalf("%+v, definite %v", tally.Answers, r.Definite())
+		}
+		closed := p.get(0, p.keys.Fence)
+		a.lines[0].mute.Store(false)
+		if tally := r.Try(testLease); tally.Count(Gone) != 1 || !r.Definite() || r.Left() != 0 {
+			t.Errorf("%+v, definite %v", tally.Answers, r.Definite())
+		}
+		if now := p.get(0, p.keys.Fence); now != closed || p.locks() != 0 {
+			t.Errorf("the counter is %s, was %s; %d locks", now, closed, p.locks())
+		}
+		k := p.keys
+		if got := p.run(0, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause, k.ID},
+			a.lock.String(), a.seat.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity()); got.Status != Gone || p.locks() != 0 {
+			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
+		}
+
+		late := func() Answer {
+			return p.run(0, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
+				a.seat.Incarnation, r.seq, testLease.Milliseconds(), token, k.Wake, r.value, "", 0, r.told[0])
+		}
+		other := b.wins(1)
+		if got := late(); got.Status != Taken || p.locks() != 1 {
+			t.Errorf("under another's term: %+v, %d locks", got, p.locks())
+		}
+		b.Releasing(other, Heir{}).Try(testLease)
+		a.wins(1)
+		if got := late(); got.Status != Taken || p.locks() != 1 {
+			t.Errorf("under the next term of the same incarnation: %+v, %d locks", got, p.locks())
+		}
+	})
+}
+
+// What one node has answered definitely it is not asked again.
+func TestReleaseAsksOnlyWhereItIsOpen(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		a.lines[0].cut.Store(true)
+		a.lines[1].cut.Store(true)
+		r := a.Releasing(token, Heir{})
+		if r.Try(testLease); r.Definite() || r.Left() != 2 || p.locks() != 2 {
+			t.Fatalf("definite %v, left %d, %d locks", r.Definite(), r.Left(), p.locks())
+		}
+		asked := 0
+		p.onScript(2, releaseScript, func() { asked++ })
+		a.lines[0].cut.Store(false)
+		if r.Try(testLease); !r.Definite() || r.Left() != 1 {
+			t.Errorf("definite %v, left %d", r.Definite(), r.Left())
+		}
+		a.lines[1].cut.Store(false)
+		r.Try(testLease)
+		synctest.Wait() // the others' answers were enough
+		a.Settle(time.Minute)
+		if r.Left() != 0 || p.locks() != 0 || asked != 0 {
+			t.Errorf("left %d, %d locks; asked %d times again", r.Left(), p.locks(), asked)
+		}
+	})
+}

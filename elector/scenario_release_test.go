@@ -1,0 +1,184 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Redis is out of the leader's reach just when it gives the lock back.
+
+// callTimeout bounds one request, with the default RenewEvery.
+const callTimeout = shortLease / 5
+
+// outages are what can be in the way, and how long it takes to notice that it is over.
+var outages = []struct {
+	name   string
+	f      fault
+	notice time.Duration
+}{
+	{"refused", down, shortLease / 16},
+	{"cut", cut, callTimeout + shortLease/16}, // the request that was lost has its time
+	{"frozen", frozen, callTimeout + shortLease/16},
+}
+
+// outage is one of them, for d.
+func (c *cluster) outage(f fault, d time.Duration, clients ...string) {
+	c.each(f, clients...)
+	time.AfterFunc(d, func() { c.each(fault{}, clients...) })
+}
+
+func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
+	for _, o := range outages {
+		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
+			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
+				onAll(t, func(t *testing.T, c *cluster) {
+					a := c.start("a")
+					term := a.elected(3 * shortLease)
+					b := c.start("b")
+					b.quiet(shortLease + 100*time.Millisecond) // between two renewals
+					c.outage(o.f, d, "a")
+					began := time.Now()
+					a.stop()
+					if next := b.elected(shortLease); next.Token() <= term.Token() {
+						t.Errorf("token %d after %d", next.Token(), term.Token())
+					}
+					if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
+						t.Errorf("the next one leads after %v", took)
+					}
+					if err := a.ended(time.Second); err != nil {
+						t.Errorf("Run: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// When the outage is longer than the lease, Run says that it did not release the lock,
+// and not before the lock has lapsed.
+func TestReleaseThatNeverArrives(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			onAll(t, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				b := c.start("b")
+				b.quiet(shortLease + 100*time.Millisecond)
+				c.each(o.f, "a")
+				began := time.Now()
+				a.stop()
+				err := a.ended(shortLease + 2*callTimeout)
+				var not *elector.NotReleasedError
+				if !errors.Is(err, elector.ErrNotReleased) || !errors.As(err, &not) || not.Token != term.Token() || not.Err == nil {
+					t.Errorf("Run: %v", err)
+				}
+				if took := time.Since(began); took < shortLease-callTimeout {
+					t.Errorf("Run returned after %v, while the lock stood", took)
+				}
+				b.elected(shortLease / 10)
+				if err := a.Resign(t.Context()); err == nil {
+					t.Error("Resign says that the lock was released")
+				}
+				c.heal()
+			})
+		})
+	}
+}
+
+// A probe fails while Redis is away: the lock is given back as soon as Redis is back, not
+// when it lapses.
+func TestScenario42StepDownWhileRedisIsAway(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		a := c.start("a", flaky(w)...)
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease + 100*time.Millisecond)
+		const away = 2 * time.Second
+		c.outage(down, away, "a")
+		w.set(errors.New("sick"))
+		wantReason(t, term, time.Second, elector.ReasonUnhealthy)
+		b.elected(away + shortLease/16)
+		if len(a.log.lines("lock not released, trying again")) != 1 {
+			t.Error("not logged, or more than once")
+		}
+		w.set(nil)
+		time.Sleep(2 * shortLease)
+		a.shutdown()
+	})
+}
+
+// A term that expired is given back in the background: its candidate campaigns on.
+func TestExpiredTermIsGivenBackToo(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease + 100*time.Millisecond)
+		c.each(cut, "a")
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		time.Sleep(100 * time.Millisecond)
+		c.each(fault{}, "a")
+		began := time.Now()
+		first(t, shortLease, a, b)
+		if took := time.Since(began); took > callTimeout+shortLease/16 {
+			t.Errorf("somebody leads %v after Redis was back", took)
+		}
+	})
+}
+
+// One node out of three that is away delays nobody, and is told when it is back, within
+// the life of Run.
+func TestReleaseReachesTheRestLater(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		a.elected(3 * shortLease)
+		time.Sleep(shortLease + 100*time.Millisecond)
+		c.nodes[2].set(down, "a")
+		began := time.Now()
+		if err := a.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(time.Second)
+		if c.locks() != 1 {
+			t.Errorf("%d locks", c.locks())
+		}
+		c.nodes[2].heal()
+		time.Sleep(shortLease / 16)
+		if c.locks() != 0 {
+			t.Errorf("%d locks", c.locks())
+		}
+	})
+}
+
+// The same for a term of Campaign.
+func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		term, err := a.Campaign(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(shortLease / 10)
+		c.each(cut)
+		if err := term.Resign(t.Context()); !errors.Is(err, elector.ErrNotReleased) {
+			t.Errorf("Resign: %v", err)
+		}
+		c.heal()
+		again, err := a.Campaign(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Resign(t.Context()); err != nil {
+			t.Errorf("Resign: %v", err)
+		}
+	})
+}
