@@ -108,6 +108,21 @@ func overlaps(all []entry) (found []string) {
 	return found
 }
 
+// What docs/http.md says about the time between the deadline and the next leader:
+// --grace, and a tenth of the lease, at most 1 s.
+func TestStopTimes(t *testing.T) {
+	for lease, want := range map[time.Duration][2]time.Duration{
+		time.Second: {200 * time.Millisecond, 100 * time.Millisecond}, 8 * time.Second: {1600 * time.Millisecond, 800 * time.Millisecond},
+		10 * time.Second: {2 * time.Second, time.Second}, time.Minute: {12 * time.Second, time.Second},
+	} {
+		a := &app{}
+		grace, kill := a.stopTimes(&runFlags{lease: lease}, false)
+		if grace != want[0] || kill != want[1] || len(a.problems) > 0 {
+			t.Errorf("lease %v: %v and %v, want %v; %q", lease, grace, kill, want, a.problems)
+		}
+	}
+}
+
 func TestOverlapsAreFound(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {

@@ -30,8 +30,8 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // NewServer makes a server with bounds for what a client may cost: times to send
-// a request (10 s) and to take an answer (5 s; each piece of a stream has its
-// own), and the size of headers (16 KiB).
+// a request (10 s, its headers 5 s) and for the answer (9 s from then on; each
+// piece of a stream has 5 s), and the size of headers (16 KiB).
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readTimeout / 2, ReadTimeout: readTimeout,

@@ -1,0 +1,185 @@
+package electorhttp_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// Every duration that docs/http.md, the helps and doc.go promise, and its test:
+//
+//	valid_for_ms holds, and is at most Promise (--grace)     TestNobodyLeadsBeforeThePromiseHasLapsed, TestAskedPromise
+//	the lock is released within Promise of the end           TestNobodyLeadsBeforeThePromiseHasLapsed
+//	--grace is waited for, unless a worker reports           TestPromiseAndLapse
+//	200 until the deadline at most                           TestLeaderNeverBeyondTheDeadline
+//	from the deadline to the next leader                     TestNobodyLeadsSoonAfterTheDeadline; --grace and L/10: TestStopTimes in cmd/mandate
+//	a follower's name is at most a lease and 1.5 s old       TestLeaderIsForgottenWithItsLease
+//	a comment every quarter of the lease, at least every 10 s TestHeartbeat
+//	10 s to send a request, 9 s for an answer, 5 s a piece   TestDocumentedBounds
+//	2 s for what is under way when Serve ends                TestServerBounds, TestDocumentedBounds
+//	one wrong token every 2 s, after 30                      webguard's TestGuessersAreSlowedDown
+
+// A leader that is cut off answers 503 from its deadline on; then it is StopMargin,
+// and the allowance for clocks that differ, until anybody else can lead.
+func TestNobodyLeadsSoonAfterTheDeadline(t *testing.T) {
+	for _, margin := range []time.Duration{lease / 4, lease/5 + lease/10} { // the library's, and mandate serve's
+		for phase := time.Duration(0); phase < lease/4; phase += lease / 40 {
+			bubble(t, func(t *testing.T, s *stage) {
+				e, err := elector.New(s.redis.Quorum("a"), elector.Config{
+					Election: "e", ID: "a", Lease: lease, StopMargin: margin, Logger: slog.New(slog.DiscardHandler),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, err := electorhttp.New(e, electorhttp.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				term, err := e.Campaign(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := s.start("b", electorhttp.Config{})
+				time.Sleep(lease + phase)
+				s.redis.CutOff("a")
+				until(t, "503", lease, func() bool { return ask(h, http.MethodHead, "/leader").Code == http.StatusServiceUnavailable })
+				last := time.Now()
+				until(t, "b leads", 2*lease, b.IsLeader)
+				least := margin + lease/100 + 2*time.Millisecond
+				if gap := b.Term().Since().Sub(last); gap < least-2*time.Millisecond { // asked every millisecond
+					t.Errorf("b leads %v after the last 200, want at least %v", gap, least)
+				}
+				_ = term.Resign(t.Context())
+			})
+		}
+	}
+}
+
+func TestHeartbeat(t *testing.T) {
+	for l, want := range map[time.Duration]time.Duration{time.Second: 250 * time.Millisecond, 10 * time.Second: 2500 * time.Millisecond, time.Hour: 10 * time.Second} {
+		bubble(t, func(t *testing.T, s *stage) {
+			e, err := elector.New(s.redis.Quorum("a"), elector.Config{Election: "e", ID: "a", Lease: l, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := electorhttp.New(e, electorhttp.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan error, 1)
+			go func() { done <- h.Run(ctx) }()
+			time.Sleep(time.Millisecond)
+			all, _ := listen(t, h, "")
+			for s := range all {
+				if s.comment != "" {
+					break
+				}
+			}
+			last := time.Now()
+			for s := range all {
+				if s.comment != "" {
+					break
+				}
+			}
+			if got := time.Since(last); got != want {
+				t.Errorf("lease %v: a comment every %v, want %v", l, got, want)
+			}
+			cancel()
+			<-done
+		})
+	}
+}
+
+// What a client may cost: each bound, to the second.
+func TestDocumentedBounds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{Heartbeat: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- h.Serve(ctx, l) }()
+		t.Cleanup(cancel)
+		// closed is how long the server bears a client that has sent this, and reads
+		// so many lines of the answer.
+		closed := func(request string, lines int) time.Duration {
+			client, server := net.Pipe()
+			gone := &closeNoted{Conn: server, closed: make(chan struct{})}
+			l.conns <- gone
+			go func() { _, _ = io.WriteString(client, request) }()
+			began := time.Now()
+			for r := bufio.NewReader(client); lines > 0; lines-- {
+				_, _ = r.ReadString('\n')
+			}
+			<-gone.closed
+			client.Close()
+			return time.Since(began)
+		}
+		for name, tc := range map[string]struct {
+			request string
+			lines   int
+			most    time.Duration
+		}{
+			"headers that never end":      {"GET /leader HTTP/1.1\r\nHost: x\r\n", 0, 5 * time.Second},
+			"an answer that nobody takes": {"GET /leader HTTP/1.1\r\nHost: x\r\n\r\n", 0, 9 * time.Second},
+			"a stream that nobody reads":  {"GET /events HTTP/1.1\r\nHost: x\r\n\r\n", 1, 6 * time.Second},
+		} {
+			if got := closed(tc.request, tc.lines); got > tc.most || got < tc.most-2*time.Second {
+				t.Errorf("%s: closed after %v, want %v", name, got, tc.most)
+			}
+		}
+		// What is under way when it ends has 2 s.
+		client, server := net.Pipe()
+		l.conns <- server
+		go func() { _, _ = io.WriteString(client, "GET /leader HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		cancel()
+		if err := <-served; err != nil || time.Since(began) > 2100*time.Millisecond {
+			t.Errorf("Serve returned %v after %v", err, time.Since(began))
+		}
+		client.Close()
+	})
+}
+
+// closeNoted tells when the server closes a connection.
+type closeNoted struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c *closeNoted) Close() error {
+	select {
+	case <-c.closed:
+	default:
+		close(c.closed)
+	}
+	return c.Conn.Close()
+}
+
+// How many streams and questions there are by default.
+func TestDocumentedNumbers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		_, h := s.start("a", electorhttp.Config{})
+		time.Sleep(time.Second)
+		for range 64 {
+			listen(t, h, "")
+		}
+		time.Sleep(time.Second)
+		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "64 streams") {
+			t.Errorf("a 65th stream: %d %s", w.Code, w.Body)
+		}
+	})
+}
