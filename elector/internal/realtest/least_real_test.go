@@ -1,0 +1,92 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// What a Redis may refuse, and what an election does without: docs/redis.md has
+// these as a table. INFO and CONFIG are not among the shipped rights.
+func TestRealLeastRedis(t *testing.T) {
+	pubsub := []string{"&mandate:*", "+publish", "+subscribe", "+unsubscribe", "+ping"}
+	for _, tc := range []struct {
+		name   string
+		denied []string
+		slow   bool // a release is found by the lease's end
+		mute   bool // no roll call, no handover
+		blank  bool // no history
+	}{
+		{"INFO and CONFIG", nil, false, false, false},
+		{"pub and sub", pubsub, true, true, false},
+		{"NUMSUB", []string{"+pubsub|numsub"}, false, false, false},
+		{"XADD", []string{"+xadd"}, false, false, true},
+		{"all of them", append([]string{"+pubsub|numsub", "+xadd"}, pubsub...), true, true, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			has := slices.DeleteFunc(shipped(t, candidates), func(right string) bool { return slices.Contains(tc.denied, right) })
+			s := guarded(t, candidates, has)
+			el := newElectorate(t)
+			a := el.join("a", as(t, candidates, s))
+			_, term := el.next(0, el.lease+slack) // an election
+			b := el.join("b", as(t, candidates, s))
+			el.survives(term, el.lease) // renewals
+			looksWithout(t, b.q, term, tc.blank, tc.mute)
+
+			began := time.Now() // a release
+			a.shutdown()
+			if err := b.leadsOrEnds(el.lease + slack); err != nil {
+				t.Fatalf("the follower ended: %v", err)
+			}
+			if d := time.Since(began); !tc.slow && d > el.lease/2 {
+				t.Errorf("the release was found after %v", d)
+			}
+			c := el.join("c", as(t, candidates, s))
+			time.Sleep(el.lease / 4)
+			_ = b.q.Close() // a leader that is cut off: a takeover
+			if err := c.leadsOrEnds(2*el.lease + slack); err != nil {
+				t.Fatalf("the follower ended: %v", err)
+			}
+			for _, x := range []*candidate{a, c} {
+				if said := x.log.lines("needs +subscribe"); len(said) > 1 || tc.mute != (len(said) == 1) {
+					t.Errorf("%s said %d times that it may not subscribe: %q", x.ID(), len(said), said)
+				}
+			}
+		})
+	}
+}
+
+// looksWithout is what looking at an election still tells.
+func looksWithout(t *testing.T, q *elector.Quorum, term *elector.Term, blank, mute bool) {
+	t.Helper()
+	if st, err := q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil || st.Leader.Token != term.Token() || st.Leader.Since.IsZero() != blank {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	if terms, err := q.History(t.Context(), "", "orders", 5); err != nil || (len(terms) == 0) != blank {
+		t.Errorf("history: %+v, %v", terms, err)
+	}
+	found, err := q.Diagnose(t.Context(), "", "orders", 0)
+	for _, f := range found {
+		if err != nil || f.Level == elector.Fail {
+			t.Errorf("doctor: %+v, %v", f, err)
+		}
+	}
+	all, err := q.Candidates(t.Context(), "", "orders")
+	if mute && (len(all) > 0 || err != nil && !errors.Is(err, elector.ErrDenied)) || !mute && (len(all) != 2 || err != nil) {
+		t.Errorf("roll call: %+v, %v", all, err)
+	}
+	if err := q.Pause(t.Context(), "", "orders", time.Millisecond, ""); err != nil {
+		t.Errorf("pause: %v", err)
+	}
+	servertest.Eventually(t, slack, "the pause ends", func() bool {
+		st, err := q.Status(t.Context(), "", "orders")
+		return err == nil && !st.Paused
+	})
+}
