@@ -140,7 +140,7 @@ chaos: ## break real elections on purpose for a while, and prove the journal (CH
 	@$(say_redis)
 	$(find_race)
 	set -x
-	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -run Chaos $(TESTFLAGS) ./elector/internal/chaos
+	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -p 1 -run Chaos $(TESTFLAGS) ./elector/internal/chaos ./cmd/mandate
 
 .PHONY: servers
 servers: export SERVERS := $(SERVERS)

@@ -31,8 +31,8 @@ SIGHUP, COMMAND and all that it has started get SIGTERM, and SIGKILL after
 --grace: always before another candidate can start. The lock is released when
 none of these processes is left. A second signal to mandate kills them at once.
 What COMMAND leaves behind when it ends is ended in the same way. When mandate
-itself is killed (-9), or stopped beyond its lease, a small guard process kills
-them; a guard that is killed is replaced.
+itself is killed (-9), or stopped beyond its lease, two small helper processes
+kill them; a guard that is killed is replaced.
 
 On Linux that is every process below COMMAND, also one that has left its process
 group, session or parent (timeout, set -m, setsid, daemons). Elsewhere it is
@@ -47,10 +47,10 @@ What mandate run can't protect against:
   - processes of another user (sudo), unless mandate is root, and what other
     programs start at COMMAND's request (docker run, systemd-run, at): they are
     not stopped. Those that can be found are named in the log;
-  - mandate and its guard stopped together (kill -STOP of both), or a paused
-    machine: COMMAND may then overlap with the next leader's. All of mandate's
-    processes killed together (mandate, mandate-guard, mandate-reaper): on Linux
-    COMMAND dies too, but not what it has started;
+  - mandate and its helpers mandate-guard and mandate-reaper stopped together
+    (kill -STOP), or a paused machine: COMMAND may then overlap with the next
+    leader's. mandate and mandate-reaper killed together: on Linux COMMAND dies
+    too, but not what it has started;
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 

@@ -19,7 +19,7 @@
 // When a patch no longer applies, make the same mistake by hand in a clean
 // checkout and put the outcome of
 //
-//	git diff -U1 -- elector health
+//	git diff -U1 -- elector health cmd
 //
 // under the patch's header. When the mistake has become impossible, delete the
 // patch; when a mistake is made by somebody in earnest, add one.

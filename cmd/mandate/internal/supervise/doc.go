@@ -12,8 +12,9 @@
 // Who ends the tree:
 //
 //   - mandate, at the end of a term: SIGTERM, the grace, SIGKILL;
-//   - the reaper, when mandate is dead (the pipe between them closes);
-//   - the guard, when mandate is dead or has been silent beyond the lease (SIGSTOP);
+//   - the guard, when mandate is dead (the pipe between them closes) or has been silent
+//     beyond the lease (SIGSTOP);
+//   - the reaper, in the same cases: any one of the three may be killed or stopped;
 //   - the kernel, for COMMAND itself, when the reaper is killed. What was below the
 //     reaper is then adopted by mandate, which is a subreaper as well, and kills it.
 //

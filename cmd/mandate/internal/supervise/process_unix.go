@@ -164,7 +164,11 @@ func closed(c <-chan struct{}) bool {
 // in time, and not a duration: we may be stopped on the way from the one to the other.
 func (p *Process) Tell(until Instant) {
 	p.until = until
-	p.guard.tell(order{tree: p.tree, mandate: p.us, until: until})
+	o := order{tree: p.tree, mandate: p.us, until: until}
+	p.guard.tell(o)
+	if p.pid != 0 { // before, the reaper waits for the command
+		writeNow(p.pipe, o.line())
+	}
 }
 
 // Until is what was told last.

@@ -3,10 +3,10 @@
 package supervise
 
 import (
+	"bufio"
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -16,7 +16,7 @@ import (
 
 // The reaper's files beside the standard ones.
 const (
-	fdCommand = 3 // it reads: the command, and then the end of the pipe, which is that of mandate
+	fdCommand = 3 // it reads: the command, then the guard's orders, and the end of the pipe, which is that of mandate
 	fdReports = 4 // it writes: started PID, or failed ERRNO; then ended STATUS
 )
 
@@ -33,8 +33,9 @@ func ReaperMain() {
 	syscall.CloseOnExec(fdCommand)
 	syscall.CloseOnExec(fdReports)
 	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
+	orders := bufio.NewReader(in) // gob reads no byte too many from it
 	var c Command
-	if adoptOrphans() != nil || gob.NewDecoder(in).Decode(&c) != nil {
+	if adoptOrphans() != nil || gob.NewDecoder(orders).Decode(&c) != nil {
 		os.Exit(1) // mandate has ended before; or a system that no document promises anything for
 	}
 	attr := &syscall.SysProcAttr{Setpgid: true}
@@ -49,7 +50,7 @@ func ReaperMain() {
 	fmt.Fprintf(reports, "started %d\n", pid)
 	letGo()
 	go func() {
-		_, _ = io.Copy(io.Discard, in)
+		follow(orders, Now)
 		t := tree{root: os.Getpid(), group: pid}
 		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
 			t.signal(syscall.SIGKILL)

@@ -92,6 +92,17 @@ func TestReaperEndsTheTreeOfADeadMandate(t *testing.T) {
 	noneLeft(t, pids)
 }
 
+// And when mandate is silent and there is no guard: somebody has killed it meanwhile.
+func TestReaperEndsTheTreeOfASilentMandate(t *testing.T) {
+	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p.guard.dismiss()
+	p.Tell(Now().Add(100 * time.Millisecond))
+	if !p.AwaitGone(time.After(patience), nil) {
+		t.Fatal("something is left")
+	}
+	noneLeft(t, pids)
+}
+
 // A reaper that is killed takes the command with it, and we inherit the rest.
 func TestKilledReaper(t *testing.T) {
 	Adopt()
