@@ -32,7 +32,7 @@ type Process struct {
 	guard *guard
 	until Instant // what the guard was told last
 
-	killing bool // we have killed the tree ourselves
+	killing bool // we have killed the tree ourselves, before the guard had to
 }
 
 // Start starts the command, and the guard that kills it when we can't: until then it
@@ -264,7 +264,7 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, hurry <-chan struct{}) boo
 // Kill kills the tree, again and again until nothing is left of it: one look at a
 // tree that grows never sees all of it. It returns false when the timeout came first.
 func (p *Process) Kill(timeout <-chan time.Time) bool {
-	p.killing = true
+	p.killing = p.killing || Until(p.until) > 0 // later the guard does it, too
 	return p.await(timeout, nil, func() bool {
 		p.signal(syscall.SIGKILL)
 		return p.isGone()
