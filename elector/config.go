@@ -38,7 +38,8 @@ type Config struct {
 	// without a word is replaced after it. Default 10 s. All candidates must
 	// use the same.
 	Lease time.Duration
-	// RenewEvery is the time between renewals. Default a quarter of the lease.
+	// RenewEvery is the time between renewals. Default a quarter of the lease, at
+	// least 10 ms. It also bounds each request to a node: to four fifths of it.
 	RenewEvery time.Duration
 	// StopMargin is how long before the lease ends the work is told to stop.
 	// Default a quarter of the lease.

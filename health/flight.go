@@ -24,7 +24,8 @@ type call struct {
 	began   time.Time
 	done    chan struct{} // closed when the call has returned
 	err     error         // valid after done
-	overdue bool          // guarded by flight.mu
+	overdue bool          // guarded by flight.mu, as is left
+	left    bool          // who asked has gone: what it says was asked before whoever asks next began
 }
 
 // ask runs p, or joins the run in flight. It returns at the latest patience after ctx has
@@ -38,12 +39,15 @@ func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c, mine, overdue := f.join(ctx, p)
+		c, mine, overdue, left := f.join(ctx, p)
 		if overdue {
 			return fmt.Errorf("no answer for %s: the call from %s still hangs, not asked again",
 				short(time.Since(c.began)), c.began.UTC().Format("15:04:05Z"))
 		}
 		err := f.wait(ctx, c, patience)
+		if left && ctx.Err() == nil {
+			continue // an old answer is no news of now
+		}
 		// The call that was joined may have ended with its own caller's context, which
 		// says nothing about the probe.
 		if !mine && ctx.Err() == nil && isContextError(err) {
@@ -53,16 +57,16 @@ func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error
 	}
 }
 
-func (f *flight) join(ctx context.Context, p Probe) (c *call, mine, overdue bool) {
+func (f *flight) join(ctx context.Context, p Probe) (c *call, mine, overdue, left bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current != nil {
-		return f.current, false, f.current.overdue
+		return f.current, false, f.current.overdue, f.current.left
 	}
 	c = &call{began: time.Now(), done: make(chan struct{})}
 	f.current = c
 	go f.run(ctx, c, p)
-	return c, true, false
+	return c, true, false, false
 }
 
 // run is the only place that calls a probe. What a probe does to its goroutine (panic,
@@ -99,11 +103,13 @@ func (f *flight) wait(ctx context.Context, c *call, patience time.Duration) erro
 		return c.answer(ctx, patience)
 	case <-timer.C:
 	}
+	f.mu.Lock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f.mu.Lock()
 		c.overdue = true
-		f.mu.Unlock()
+	} else {
+		c.left = true
 	}
+	f.mu.Unlock()
 	return c.noAnswer(ctx, patience)
 }
 

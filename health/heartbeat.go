@@ -23,12 +23,14 @@ import (
 // the threshold. A Runner looks at the moment the bound runs out, not only at its
 // interval.
 //
-// All methods are safe for concurrent use. Use one heartbeat for one runner.
+// All methods are safe for concurrent use. Use one heartbeat for one runner: one that
+// several electors share stays armed until the last of their terms has ended, but the
+// work of one keeps it alive for all, and hides that another one stalls.
 type Heartbeat struct {
 	bound time.Duration
 	base  time.Time
 	last  atomic.Int64 // nanoseconds from base to the last beat, monotonic
-	armed atomic.Bool
+	armed atomic.Int32 // by how many runners
 }
 
 // NewHeartbeat returns a heartbeat that may be silent for less than bound. With a bound of
@@ -44,11 +46,18 @@ func (h *Heartbeat) Beat() { h.last.Store(int64(time.Since(h.base))) }
 // Arm starts the watch and counts as the first beat.
 func (h *Heartbeat) Arm() {
 	h.Beat()
-	h.armed.Store(true)
+	h.armed.Add(1)
 }
 
-// Disarm ends the watch.
-func (h *Heartbeat) Disarm() { h.armed.Store(false) }
+// Disarm ends the watch that one Arm has started.
+func (h *Heartbeat) Disarm() {
+	for {
+		n := h.armed.Load()
+		if n == 0 || h.armed.CompareAndSwap(n, n-1) {
+			return
+		}
+	}
+}
 
 var errUnarmed = errors.New("heartbeat is not armed: it is a work probe, which passes only while the work runs; " +
 	"it belongs in elector.Config.WorkProbe (or Runner.RunArmed), not among the candidate probes")
@@ -59,7 +68,7 @@ func (h *Heartbeat) Check(context.Context) error {
 	if h.bound <= 0 {
 		return Definite(fmt.Errorf("heartbeat has a bound of %s: make it with NewHeartbeat and a bound above zero", h.bound))
 	}
-	if !h.armed.Load() {
+	if h.armed.Load() == 0 {
 		return errUnarmed
 	}
 	if silent := time.Since(h.base) - time.Duration(h.last.Load()); silent >= h.bound {
@@ -69,7 +78,7 @@ func (h *Heartbeat) Check(context.Context) error {
 }
 
 func (h *Heartbeat) stallsAt() (time.Time, Probe) {
-	if h.bound <= 0 || !h.armed.Load() {
+	if h.bound <= 0 || h.armed.Load() == 0 {
 		return time.Time{}, nil
 	}
 	return h.base.Add(time.Duration(h.last.Load()) + h.bound), h

@@ -27,6 +27,8 @@ func TestTimingAtItsBounds(t *testing.T) {
 		"odd milliseconds":   {timing(1001 * time.Millisecond), nil},
 		"zero":               {lease.Timing{}, []string{"Lease is 0s", "RenewEvery is 0s"}},
 		"fraction of a ms":   {timing(1000500 * time.Microsecond), []string{"whole milliseconds"}},
+		"no time to renew":   {lease.Timing{Lease: time.Second, RenewEvery: 500 * time.Microsecond, StopMargin: time.Second / 4}, []string{"RenewEvery is 500µs: give at least 10ms"}},
+		"just time to renew": {lease.Timing{Lease: time.Second, RenewEvery: lease.MinRenewEvery, StopMargin: time.Second / 4}, nil},
 		"negative margin":    {lease.Timing{Lease: time.Second, RenewEvery: time.Second / 4, StopMargin: -1}, []string{"StopMargin is -1ns"}},
 		"just two renewals":  {lease.Timing{Lease: time.Second, RenewEvery: 369 * time.Millisecond, StopMargin: time.Second / 4}, nil},
 		"not quite two":      {lease.Timing{Lease: time.Second, RenewEvery: 369*time.Millisecond + 1, StopMargin: time.Second / 4}, []string{"two renewals"}},

@@ -19,6 +19,10 @@ const MinLease = 50 * time.Millisecond
 // be replaced for that long.
 const MaxLease = 24 * time.Hour
 
+// MinRenewEvery is the shortest time between renewals that is accepted: each request
+// has four fifths of it, and below that a busy machine alone takes longer.
+const MinRenewEvery = 10 * time.Millisecond
+
 // Timing is the schedule of a lease. All times count from the moment before
 // the request that obtained or renewed the lease was sent (never from its
 // answer, which may have been under way for long).
@@ -65,6 +69,9 @@ func (t Timing) Problems() []error {
 	}
 	if len(all) > 0 {
 		return all
+	}
+	if t.RenewEvery < MinRenewEvery {
+		add("RenewEvery is %v: give at least %v, each request to Redis may take four fifths of it (default: a quarter of the lease)", t.RenewEvery, MinRenewEvery)
 	}
 	if room := t.Deadline(); room < 2*t.RenewEvery {
 		add("the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than twice RenewEvery (%v): "+
