@@ -390,3 +390,34 @@ func TestManyWorkers(t *testing.T) {
 		}
 	})
 }
+
+// A worker may report as soon as the term has ended, also before its work has seen
+// that; a page of another site may not.
+func TestReportAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e := s.candidate("a")
+		h, err := electorhttp.New(e, electorhttp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Promise(term)
+		ask(h, http.MethodGet, "/leader?worker=worker-1234")
+		_ = e.Resign(canceled()) // asks only
+		<-term.Done()
+		path := fmt.Sprintf("/stopped?worker=worker-1234&token=%d", term.Token())
+		if w := ask(h, http.MethodPost, path, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
+			t.Errorf("from another site: %d", w.Code)
+		}
+		if w := ask(h, http.MethodPost, path); w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if !h.Lapse(term, lease) {
+			t.Error("the report did not count")
+		}
+		_ = term.Resign(t.Context())
+	})
+}
