@@ -173,6 +173,17 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 						t.Fatalf("lost: %v", term.Err())
 					}
 				}
+				// The node goes away while the attempt holds it.
+				_ = m.Set(lockKey, value)
+				time.Sleep(shortLease / 2)
+				c.nodes[1].set(cut, "a")
+				time.Sleep(3 * shortLease)
+				if !term.Valid() {
+					t.Fatalf("lost to an attempt that was met once: %v", term.Err())
+				}
+				m.Del(lockKey)
+				c.nodes[1].heal()
+				time.Sleep(shortLease)
 				for range 3 { // now somebody renews it
 					m.SetTTL(lockKey, shortLease)
 					_ = m.Set(lockKey, value)

@@ -186,12 +186,12 @@ func (v *Voter) Meet(ctx context.Context) {
 type Rival struct {
 	Node   string
 	Holder string        // the lock value
-	For    time.Duration // since it was first met there
+	For    time.Duration // from the first to the last time that it was met there
 }
 
 type rival struct {
 	attempt, holder string
-	since           time.Time
+	since, last     time.Time
 }
 
 // next is what an answer makes of what was known.
@@ -203,7 +203,7 @@ func (r rival) next(a Answer) rival {
 	if attempt != r.attempt {
 		r.since = time.Now()
 	}
-	r.attempt, r.holder = attempt, a.Holder
+	r.attempt, r.holder, r.last = attempt, a.Holder, time.Now()
 	return r
 }
 
@@ -216,7 +216,7 @@ func (v *Voter) Rivals() []Rival {
 		r := l.rival
 		l.mu.Unlock()
 		if r.holder != "" {
-			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: time.Since(r.since)})
+			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
 		}
 	}
 	return all

@@ -256,6 +256,9 @@ func (s *Sim) close() {
 func (s *Sim) report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, line := range s.history.accused() {
+		s.violate("a list of nodes that is the same is taken for another: %s", line)
+	}
 	r := Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
 		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
