@@ -1,0 +1,42 @@
+package fence
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The slots are those that CLUSTER KEYSLOT of Redis 7.0 answers.
+func TestSlotsAreThoseOfTheServer(t *testing.T) {
+	for key, want := range map[string]uint16{
+		"": 0, "123456789": 12739, "somekey": 11058, "foo{hash_tag}": 2515, "foo{bar}{zap}": 5061,
+		"foo{}{bar}": 8363, "foo{{bar}}zap": 4015, "foo{bar": 15278, "}x{y}": 12222, "\x80\xff": 1384,
+	} {
+		if got := slot(key); got != want {
+			t.Errorf("slot(%q) is %d, want %d", key, got, want)
+		}
+	}
+}
+
+// A channel or a script is no key: taken for one, it would be refused on Cluster, and a
+// key that is overlooked would be refused late.
+func TestWhereCommandsHaveTheirKey(t *testing.T) {
+	ctx := t.Context()
+	c := redis.NewClient(&redis.Options{})
+	defer c.Close()
+	p := c.TxPipeline()
+	p.Get(ctx, "get")
+	p.Eval(ctx, "return 1", []string{"eval"}, "x")
+	p.EvalSha(ctx, "sha", []string{"evalsha"})
+	p.Eval(ctx, "return 1", nil)
+	p.XGroupCreate(ctx, "xgroup", "g", "0")
+	p.ObjectIdleTime(ctx, "object")
+	p.Publish(ctx, "channel", "x")
+	p.Echo(ctx, "words")
+	p.Ping(ctx)
+	p.XRead(ctx, &redis.XReadArgs{Streams: []string{"stream", "0"}})
+	if got, want := keysOf(p.Cmds()), []string{"get", "eval", "evalsha", "xgroup", "object"}; !slices.Equal(got, want) {
+		t.Errorf("keys %q, want %q", got, want)
+	}
+}

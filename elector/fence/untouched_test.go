@@ -1,0 +1,122 @@
+package fence_test
+
+import (
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/fence"
+)
+
+// The counter of an election belongs to its nodes: a token written into it by a fence
+// would be one that an election has not handed out.
+func TestElectionsCounterIsOnlyRead(t *testing.T) {
+	m := miniredis.RunT(t)
+	r, err := fence.OnElection(client(t, m.Addr()), "", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = m.Set(r.Mark(), "5")
+	for _, way := range []string{"script", "transaction"} {
+		for _, token := range []uint64{5, 7} {
+			if err := write(r, way, token, "x"); err != nil {
+				t.Errorf("%s, token %d: %v", way, token, err)
+			}
+			if counter, _ := m.Get(r.Mark()); counter != "5" {
+				t.Fatalf("%s with token %d: the counter became %q", way, token, counter)
+			}
+		}
+	}
+	if err := r.Raise(t.Context(), 7); err != nil {
+		t.Error(err)
+	}
+	if counter, _ := m.Get(r.Mark()); counter != "5" {
+		t.Errorf("Raise made the counter %q", counter)
+	}
+}
+
+// A mark that can't be read is no mark that refuses: the caller may try again.
+func TestAMarkThatCanNotBeReadIsNotStale(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := newRedis(t, client(t, m.Addr()))
+	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "GET" {
+			c.WriteError("NOPERM no permissions to access a key")
+		}
+		return cmd == "GET"
+	})
+	for _, way := range []string{"script", "transaction"} {
+		if err := write(r, way, 7, "x"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "NOPERM") {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+	if m.Exists(list) {
+		t.Error("something was written")
+	}
+}
+
+// What a server refuses as a whole is explained; nothing of it was done.
+func TestRefusedTransactionsAreExplained(t *testing.T) {
+	m := miniredis.RunT(t)
+	for prefix, advice := range map[string]string{"CROSSSLOT": "one hash tag", "EXECABORT": "before anything was done", "LOADING": ""} {
+		m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if cmd == "EXEC" {
+				c.WriteError(prefix + " refused")
+			}
+			return cmd == "EXEC"
+		})
+		c := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
+		err := write(newRedis(t, c), "transaction", 7, "x")
+		if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), prefix) || !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s: %v", prefix, err)
+		}
+		if advice == "" && strings.HasPrefix(err.Error(), "fence") {
+			t.Errorf("explained as something else: %v", err)
+		}
+		c.Close()
+	}
+}
+
+func TestSQLSaysWhatFailed(t *testing.T) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // each connection has a memory of its own
+	s, err := fence.NewSQL(fence.SQLite, "marks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := func(resource string) error {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback() }()
+		return s.Guard(t.Context(), tx, resource, 7)
+	}
+	if err := guard("orders"); err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "raising the mark of orders in marks") {
+		t.Errorf("without a table: %v", err)
+	}
+	if err := s.Create(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard(strings.Repeat("x", 255)); err != nil {
+		t.Errorf("a name of 255 bytes: %v", err)
+	}
+	if err := guard(strings.Repeat("x", 256)); err == nil || !strings.Contains(err.Error(), "1 to 255 bytes") {
+		t.Errorf("a name of 256 bytes: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), db); err == nil || !strings.Contains(err.Error(), "creating the table marks") {
+		t.Errorf("on a closed database: %v", err)
+	}
+}
