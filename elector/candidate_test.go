@@ -116,23 +116,44 @@ func (c *candidate) elected(within time.Duration) *elector.Term {
 	case term := <-c.terms:
 		return term
 	case <-c.done:
-		c.t.Fatalf("%s: Run ended: %v", c.ID(), c.result)
 	case <-time.After(within):
+	}
+	switch term, _, came := await(c.terms, 0); {
+	case came:
+		return term
+	case closed(c.done):
+		c.t.Fatalf("%s: Run ended: %v", c.ID(), c.result)
+	default:
 		c.t.Fatalf("%s was not elected within %v", c.ID(), within)
 	}
 	return nil
 }
 
+// await reads from a channel, at the latest when the time is up. What has come by then
+// counts: on a starved machine both are ready, and a select takes any of them.
+func await[T any](from <-chan T, within time.Duration) (v T, open, came bool) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case v, open = <-from:
+		return v, open, true
+	case <-timer.C:
+	}
+	select {
+	case v, open = <-from:
+		return v, open, true
+	default:
+		return v, false, false
+	}
+}
+
 // ended waits for Run's end.
 func (c *candidate) ended(within time.Duration) error {
 	c.t.Helper()
-	select {
-	case <-c.done:
-		return c.result
-	case <-time.After(within):
+	if _, _, came := await(c.done, within); !came {
 		c.t.Fatalf("%s: Run did not end within %v", c.ID(), within)
 	}
-	return nil
+	return c.result
 }
 
 // shutdown ends Run and wants it to end well.
@@ -157,9 +178,7 @@ func (c *candidate) quiet(d time.Duration) {
 // reasonOf waits for a term's end and returns why.
 func reasonOf(t testing.TB, term *elector.Term, within time.Duration) *elector.Ended {
 	t.Helper()
-	select {
-	case <-term.Done():
-	case <-time.After(within + tick):
+	if _, _, came := await(term.Done(), within+tick); !came {
 		t.Fatalf("the term did not end within %v", within)
 	}
 	var ended *elector.Ended
@@ -182,6 +201,7 @@ func wantReason(t testing.TB, term *elector.Term, within time.Duration, want ele
 func first(t testing.TB, within time.Duration, cs ...*candidate) (*candidate, *elector.Term) {
 	t.Helper()
 	for limit := time.Now().Add(within); ; time.Sleep(tick) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
 		for _, c := range cs {
 			select {
 			case term := <-c.terms:
@@ -189,7 +209,7 @@ func first(t testing.TB, within time.Duration, cs ...*candidate) (*candidate, *e
 			default:
 			}
 		}
-		if time.Now().After(limit) {
+		if late {
 			t.Fatalf("nobody was elected within %v", within)
 		}
 	}
@@ -201,8 +221,12 @@ const tick = 100 * time.Microsecond
 // eventually waits until ok holds.
 func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(within); !ok(); time.Sleep(tick) {
-		if time.Now().After(limit) {
+	for limit := time.Now().Add(within); ; time.Sleep(tick) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
+		if ok() {
+			return
+		}
+		if late {
 			t.Fatalf("not within %v: %s", within, what)
 		}
 	}

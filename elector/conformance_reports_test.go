@@ -16,16 +16,14 @@ import (
 // next reads an event.
 func next(t testing.TB, events <-chan elector.Event, within time.Duration) elector.Event {
 	t.Helper()
-	select {
-	case ev, ok := <-events:
-		if !ok {
-			t.Fatal("the channel was closed")
-		}
-		return ev
-	case <-time.After(within):
+	ev, open, came := await(events, within)
+	switch {
+	case !came:
 		t.Fatalf("no event within %v", within)
+	case !open:
+		t.Fatal("the channel was closed")
 	}
-	return elector.Event{}
+	return ev
 }
 
 // want reads the next event and wants it to be of this kind.

@@ -235,12 +235,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	if inside, _ := ctx.Value(termKey{}).(*Term); inside == t {
 		return nil
 	}
-	select {
-	case <-t.over:
-		return t.unreleased
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return t.awaitOver(ctx)
 }
 
 // Check tells whether this candidate is able to take part, and renewing if it

@@ -140,20 +140,22 @@ func (s *steering) ask(ctx context.Context, q question, linger time.Duration, en
 	}
 	timeout := time.NewTimer(askTimeout)
 	defer timeout.Stop()
-	for {
+	for over := false; !over; {
 		select {
 		case <-ctx.Done():
-			return nil
+			over = true
 		case <-timeout.C:
-			return nil
+			over = true
 		case <-e.poke:
 		}
+		// Also when time is up: on a busy machine what came in time may lie here unread.
 		for _, m := range e.take() {
 			if a, err := parseAnswer(m.Payload); err == nil && enough(a) {
 				timeout.Reset(linger)
 			}
 		}
 	}
+	return nil
 }
 
 func (s *steering) candidates(ctx context.Context) ([]Candidate, error) {

@@ -116,10 +116,22 @@ func (t *Term) Resign(ctx context.Context) error {
 		return nil
 	}
 	t.stopOnce.Do(func() { close(t.stopped) })
+	return t.awaitOver(ctx)
+}
+
+// awaitOver waits until the term is over, also its release. A term that is over is not
+// reported as one that may not be, whatever has become of ctx: of two channels that
+// are ready a select takes any.
+func (t *Term) awaitOver(ctx context.Context) error {
 	select {
 	case <-t.over:
 		return t.unreleased
 	case <-ctx.Done():
+	}
+	select {
+	case <-t.over:
+		return t.unreleased
+	default:
 		return ctx.Err()
 	}
 }

@@ -103,6 +103,11 @@ func (f *flight) wait(ctx context.Context, c *call, patience time.Duration) erro
 		return c.answer(ctx, patience)
 	case <-timer.C:
 	}
+	select { // both, after a pause of the process: then the answer counts
+	case <-c.done:
+		return c.answer(ctx, patience)
+	default:
+	}
 	f.mu.Lock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.overdue = true

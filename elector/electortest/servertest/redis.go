@@ -203,8 +203,12 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 // Eventually asks until ok holds.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(within); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
+	for limit := time.Now().Add(within); ; time.Sleep(time.Millisecond) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
+		if ok() {
+			return
+		}
+		if late {
 			t.Fatalf("not within %v: %s", within, what)
 		}
 	}

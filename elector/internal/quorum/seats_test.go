@@ -49,11 +49,14 @@ func TestWhatAReleaseSays(t *testing.T) {
 		seat string // after
 		open bool   // the token is not closed
 	}{
-		"nobody waits":           {want: []string{"released 2 "}},
-		"somebody is named":      {next: "incb", want: []string{"released 2 incb"}, seat: "incb"},
-		"an heir":                {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, seat: "!incc"},
-		"an heir given up":       {next: "!incc", want: []string{"released 2 "}},
-		"the lock had lapsed":    {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) { p.redis[0].Del(p.keys.Lock); a.Releasing(token, heir).Try(testLease) }},
+		"nobody waits":      {want: []string{"released 2 "}},
+		"somebody is named": {next: "incb", want: []string{"released 2 incb"}, seat: "incb"},
+		"an heir":           {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, seat: "!incc"},
+		"an heir given up":  {next: "!incc", want: []string{"released 2 "}},
+		"the lock had lapsed": {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) {
+			p.redis[0].Del(p.keys.Lock)
+			a.Releasing(token, heir).Try(testLease)
+		}},
 		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.Settle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {

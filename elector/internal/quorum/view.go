@@ -81,7 +81,15 @@ func gather(seen []sighting, answers <-chan sighting, enough func() <-chan time.
 				over = enough()
 			}
 		case <-over:
-			return
+			// What has come in time counts also when it is read late, on a busy machine.
+			for {
+				select {
+				case s := <-answers:
+					seen[s.node] = s
+				default:
+					return
+				}
+			}
 		}
 	}
 }

@@ -1,0 +1,32 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// A term that is over has been resigned, also for a caller whose context has ended
+// meanwhile: both channels are ready then.
+func TestResignOfATermThatIsOverSucceeds(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		term, err := a.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := term.Resign(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("while it is being released: %v", err)
+		}
+		if err := term.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if err := term.Resign(ended); err != nil {
+				t.Fatalf("after its end: %v", err)
+			}
+		}
+	})
+}
