@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/internal/webguard"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
 // Config says what a Handler serves beside who leads.

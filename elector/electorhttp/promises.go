@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/internal/webguard"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
 // Bounds of a worker's name. It is also what keeps others from reporting that

@@ -144,7 +144,7 @@ func copyModule(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"elector", "health", "internal", "cmd"} {
+	for _, name := range []string{"elector", "health", "cmd"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/internal/webguard"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
 //go:embed page
