@@ -165,6 +165,8 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	case wait > 0:
 		o.keep(a.messages)
 		return wait
+	case leader != nil && !leader.agreed: // the first renewal will tell
+		return o.e.timing.RenewEvery
 	case leader != nil:
 		return min(o.e.cfg.Lease, leader.Left+settle)
 	default:

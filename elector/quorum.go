@@ -168,7 +168,7 @@ type Leader struct {
 	Left        time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
 
-	agreed bool   // a majority of the nodes names the token; until the first renewal it may not
+	agreed bool   // all nodes name one token; until the first renewal they may not
 	lowest uint64 // that a node names
 }
 

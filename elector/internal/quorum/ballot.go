@@ -98,7 +98,7 @@ func parseBallot(s string) (b Ballot, err error) {
 type Incumbent struct {
 	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
 	Ballot
-	Agreed bool   // a majority of the nodes names this token
+	Agreed bool   // all nodes that it holds name this token
 	Lowest uint64 // the lowest token that a node names: the term's may be this one
 }
 
@@ -118,14 +118,16 @@ func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 			in, ok = Incumbent{Attempt: attempt, Ballot: b}, true
 		}
 	}
-	in.Token, in.Lowest = 0, math.MaxUint64
+	in.Token, in.Lowest, in.Agreed = 0, math.MaxUint64, len(tokens[in.Attempt]) == 1
+	decided := false
 	for token, n := range tokens[in.Attempt] {
-		if in.Lowest = min(in.Lowest, token); in.Agreed {
-			continue
-		}
-		in.Token, in.Agreed = max(in.Token, token), n >= majority
-		if in.Agreed {
-			in.Token = token
+		in.Lowest = min(in.Lowest, token)
+		switch {
+		case decided:
+		case n >= majority:
+			in.Token, decided = token, true
+		default:
+			in.Token = max(in.Token, token)
 		}
 	}
 	return in, ok

@@ -161,6 +161,7 @@ func (s *Sim) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overlap("step")
+	s.answers()
 	now := time.Now()
 	var open []*proc // whose work was not told to stop
 	for _, p := range s.procs {

@@ -6,6 +6,11 @@
 // every step and at every event; in a quiet end the faults are healed and
 // liveness is checked.
 //
+// Every candidate also observes the election, and serves it over HTTP: whoever it
+// names must be one whom a majority of the nodes had, with that token and address.
+// Messages are forged that could be true, also in the quiet end; they must neither be
+// reported nor leave the election without a leader for longer.
+//
 // One seed is one schedule. The order in which goroutines run at the same
 // instant, and the electors' own random pauses, are not part of it, so a
 // failure that depends on them may need a few runs of its seed.

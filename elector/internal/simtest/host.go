@@ -28,7 +28,7 @@ type host struct {
 func (s *Sim) newHost(id int, rate float64) *host {
 	h := &host{sim: s, id: id, rate: rate, last: time.Now()}
 	for _, n := range s.nodes {
-		h.links = append(h.links, &link{host: h, node: n, onCommand: s.onCommand})
+		h.links = append(h.links, &link{host: h, node: n, onCommand: s.onCommand, onSend: s.note})
 	}
 	return h
 }
@@ -58,6 +58,8 @@ type proc struct {
 	resumed   time.Time
 	stopped   time.Time // when it was told to shut down
 	running   *record
+
+	observer *observer
 }
 
 // boot starts a new life on the host. The name is its own unless given.
@@ -86,7 +88,7 @@ func (h *host) boot(name string) *proc {
 		panic(err)
 	}
 	p.e, err = elector.New(q, elector.Config{
-		Election: election, ID: name, Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
+		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
 		Cooldown: s.t.cooldown, Logger: s.history.logger(),
 		Succession: s.succession, Priority: h.id % 3,
 		Probe: p.probe, ProbeSettings: s.probeSettings(), WorkProbe: p.work, WorkProbeSettings: s.probeSettings(),
@@ -96,6 +98,7 @@ func (h *host) boot(name string) *proc {
 	}
 	ctx, cancel := context.WithCancel(lease.WithClock(context.Background(), lease.NewClock(p.warp)))
 	p.stop = cancel
+	p.observe(context.WithoutCancel(ctx))
 	s.mu.Lock()
 	s.procs, s.born = append(s.procs, p), append(s.born, p)
 	s.mu.Unlock()
@@ -104,6 +107,8 @@ func (h *host) boot(name string) *proc {
 		defer close(p.done)
 		defer s.forget(p)
 		p.live(ctx)
+		p.observer.end()
+		p.observer.done.Wait()
 		_ = q.Close()
 		for _, c := range clients {
 			_ = c.Close()

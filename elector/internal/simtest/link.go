@@ -30,6 +30,7 @@ type link struct {
 	host      *host
 	node      *node
 	onCommand func(*proc, command)
+	onSend    func(*node) // before a request reaches the node
 }
 
 // conn is one connection from a process to a node. Writing never blocks, as
@@ -164,6 +165,7 @@ func (c *conn) send() {
 		}
 		c.requests = c.requests[1:]
 		c.net.mu.Unlock()
+		c.link.onSend(c.link.node)
 		_, err := c.server.Write(head.data)
 		c.net.mu.Lock()
 		if err != nil {

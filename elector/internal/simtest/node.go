@@ -27,7 +27,9 @@ type node struct {
 	up   bool
 	hung bool
 
-	forgot time.Time // under Sim.mu: when it last lost everything
+	// under Sim.mu
+	forgot time.Time // when it last lost everything
+	noted  string    // the lock value that was noted last
 }
 
 func newNode(id int, rate float64) *node {

@@ -69,7 +69,11 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(24 * s.t.lease) {
 		l.lose()
 	}
-	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps)
+	f := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 10)), kind: "plausible forged messages"}
+	for f.at = f.upTo(4 * s.t.lease); f.at < end; f.at += f.upTo(4 * s.t.lease) {
+		f.forgePlausible()
+	}
+	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps, f.steps)
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,7 @@ type Sim struct {
 	hosts      []*host
 	succession elector.Succession
 	extra      sync.WaitGroup // goroutines of faults
+	forging    atomic.Bool    // in the quiet end
 
 	rngMu sync.Mutex
 	rng   *rand.Rand // for what is decided while it runs
@@ -108,6 +110,9 @@ type Sim struct {
 	kinds     map[string]int // of violations
 	broken    []string
 	snapshot  []string
+	attempts  map[string]*attempt // all that ever held a lock
+	forgeries int                 // plausible messages that were forged
+	forger    *rand.Rand          // of the goroutine of run: in the quiet end
 }
 
 // Run simulates in a bubble of its own and reports; it fails t only for what
@@ -126,7 +131,7 @@ func newSim(o Options) *Sim {
 	plan := rand.New(rand.NewPCG(o.Seed, 1))
 	s := &Sim{
 		o: o, keys: quorum.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
-		rng: rand.New(rand.NewPCG(o.Seed, 2)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
+		rng: rand.New(rand.NewPCG(o.Seed, 2)), attempts: map[string]*attempt{}, forger: rand.New(rand.NewPCG(o.Seed, 9)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
 	s.t = timings(plan, o.Lease)
@@ -229,8 +234,12 @@ func (s *Sim) found() bool {
 	return slices.ContainsFunc(s.broken, func(v string) bool { return strings.Contains(v, s.o.Until) })
 }
 
-// tick is one step of the checker, and of the clocks that run at another rate.
+// tick is one step of the checker, and of the clocks that run at another rate. When
+// all faults are over, plausible messages are still forged.
 func (s *Sim) tick() {
+	if s.forging.Load() && s.forger.IntN(60) == 0 {
+		s.forge(s.forger)
+	}
 	for _, n := range s.nodes {
 		n.drift()
 	}
@@ -259,6 +268,7 @@ func (s *Sim) report() Report {
 	for _, line := range s.history.accused() {
 		s.violate("a list of nodes that is the same is taken for another: %s", line)
 	}
+	s.faults["plausible message, each"] = s.forgeries
 	r := Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
 		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
