@@ -243,7 +243,7 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 					if i > 0 {
 						time.Sleep(gap)
 					}
-					n.restartEmpty()
+					n.server().FlushAll() // as a restart does, without the lost connections
 				}
 				time.Sleep(renewal / 20)
 				b := c.start("b")
