@@ -169,7 +169,7 @@ func (o order) carryOut() {
 		return
 	}
 	o.tree.kill()
-	if o.mandate.root > 1 && o.mandate.rootLives() {
+	if o.mandate.root > 1 && o.mandate.rootStopped() {
 		o.mandate.signal(syscall.SIGKILL, os.Getpid())
 	}
 }

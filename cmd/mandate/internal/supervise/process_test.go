@@ -21,7 +21,29 @@ func TestMain(m *testing.M) {
 	case ReaperName:
 		ReaperMain()
 	}
+	if script := os.Getenv("SUPERVISE_STOPS"); script != "" {
+		stopsWithoutReaper(script)
+	}
 	os.Exit(m.Run())
+}
+
+// stopsWithoutReaper is a mandate whose reaper is killed, and that is stopped before it
+// can do anything about it.
+func stopsWithoutReaper(script string) {
+	Adopt()
+	os.Unsetenv("SUPERVISE_STOPS")
+	p, err := Start(Command{"/bin/sh", []string{"sh", "-c", script}, os.Environ()}, Now().Add(time.Hour))
+	if err != nil {
+		panic(err)
+	}
+	for text := []byte(nil); strings.Count(string(text), "\n") < 7; time.Sleep(time.Millisecond) {
+		text, _ = os.ReadFile(os.Getenv("PIDS"))
+	}
+	p.Tell(Now().Add(300 * time.Millisecond))
+	syscall.Kill(p.tree.root, syscall.SIGKILL)
+	<-p.gone
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(time.Hour)
 }
 
 // patience is how long the tests wait for what should happen: far more than it takes.
@@ -42,18 +64,24 @@ func start(t *testing.T, until time.Duration, n int, script string) (p *Process,
 		p.Close()
 	})
 	await(t, "the numbers of the processes", func() bool {
-		text, _ := os.ReadFile(file)
-		pids = nil
-		for _, f := range strings.Fields(string(text)) {
-			pid, err := strconv.Atoi(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
+		pids = numbers(t, file)
 		return len(pids) >= n
 	})
 	return p, pids
+}
+
+// numbers reads a file of them.
+func numbers(t *testing.T, file string) (pids []int) {
+	t.Helper()
+	text, _ := os.ReadFile(file)
+	for _, f := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
 }
 
 func await(t *testing.T, what string, done func() bool) {

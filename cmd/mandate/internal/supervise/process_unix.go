@@ -27,6 +27,7 @@ type Process struct {
 
 	exited, gone chan struct{}
 	status       syscall.WaitStatus // set when exited is closed
+	late         bool               // set when exited is closed: the reaper has killed the tree in the guard's place
 	orphaned     bool               // set when gone is closed: the reaper was killed, the rest of the tree is below us
 
 	guard *guard
@@ -124,6 +125,9 @@ func (p *Process) follow(reports *bufio.Reader) {
 		if err != nil {
 			break
 		}
+		if line == silenced && !ended {
+			p.late = true
+		}
 		var ws uint32
 		if n, _ := fmt.Sscanf(line, "ended %d\n", &ws); n == 1 && !ended {
 			ended, p.status = true, syscall.WaitStatus(ws)
@@ -203,6 +207,9 @@ func (p *Process) KilledByGuard() bool {
 	if !p.HasExited() || !killed(p.status) || p.killing {
 		return false
 	}
+	if p.late { // both have the same orders: this one was faster
+		return true
+	}
 	select {
 	case <-p.guard.gone:
 		return p.guard.hasKilled()
@@ -212,7 +219,7 @@ func (p *Process) KilledByGuard() bool {
 }
 
 // guardEnds is how long the guard may take to see that the tree is gone, and to end.
-const guardEnds = 200 * time.Millisecond
+const guardEnds = 500 * time.Millisecond
 
 func killed(ws syscall.WaitStatus) bool { return ws.Signaled() && ws.Signal() == syscall.SIGKILL }
 

@@ -17,8 +17,10 @@ import (
 // The reaper's files beside the standard ones.
 const (
 	fdCommand = 3 // it reads: the command, then the guard's orders, and the end of the pipe, which is that of mandate
-	fdReports = 4 // it writes: started PID, or failed ERRNO; then ended STATUS
+	fdReports = 4 // it writes: started PID, or failed ERRNO; silenced before it kills; ended STATUS
 )
+
+const silenced = "silenced\n"
 
 // ReaperMain is the reaper process. It starts the command that it reads, and lives
 // until that and everything below it has ended.
@@ -51,6 +53,7 @@ func ReaperMain() {
 	letGo()
 	go func() {
 		follow(orders, Now)
+		fmt.Fprint(reports, silenced)
 		t := tree{root: os.Getpid(), group: pid}
 		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
 			t.signal(syscall.SIGKILL)

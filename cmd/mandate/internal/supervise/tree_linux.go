@@ -17,6 +17,7 @@ type process struct {
 	start              uint64 // since boot, in ticks: with it a number that was given out again is recognized
 	name               string
 	dead               bool // a zombie
+	stopped            bool // by a signal
 }
 
 // processes reads all processes of this machine. Those that begin, end or get
@@ -70,6 +71,7 @@ func parseStat(stat []byte) (p process, ok bool) {
 	p.group, errs[2] = strconv.Atoi(string(f[2]))
 	p.start, errs[3] = strconv.ParseUint(string(f[19]), 10, 64)
 	p.dead = f[0][0] == 'Z' || f[0][0] == 'X'
+	p.stopped = f[0][0] == 'T' || f[0][0] == 't'
 	return p, errors.Join(errs[:]...) == nil
 }
 
@@ -142,6 +144,12 @@ func (t tree) living(spare ...int) (found []Living) {
 func (t tree) rootLives() bool {
 	p, ok := look(t.root)
 	return ok && p.start == t.start && !p.dead
+}
+
+// rootStopped tells whether somebody has stopped the root.
+func (t tree) rootStopped() bool {
+	p, ok := look(t.root)
+	return ok && p.start == t.start && p.stopped
 }
 
 // killRoot kills the root, and nobody who has got its number since.

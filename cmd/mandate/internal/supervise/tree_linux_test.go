@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -24,14 +25,18 @@ var leavers = map[string]string{
 const stubborn = `STUBBORN='trap "" TERM HUP INT; echo $$ >>$PIDS; while :; do sleep 0.05; done'; export STUBBORN; PIDSFILE=$PIDS
 `
 
-// everyWay starts a stubborn process in each way, and then the command itself.
-func everyWay(t *testing.T, until time.Duration, last string) (*Process, []int) {
-	t.Helper()
+func everyLeaver() string {
 	script := stubborn
 	for _, way := range leavers {
 		script += way + "\n"
 	}
-	return start(t, until, len(leavers)+1, script+"echo $$ >>$PIDS; "+last)
+	return script
+}
+
+// everyWay starts a stubborn process in each way, and then the command itself.
+func everyWay(t *testing.T, until time.Duration, last string) (*Process, []int) {
+	t.Helper()
+	return start(t, until, len(leavers)+1, everyLeaver()+"echo $$ >>$PIDS; "+last)
 }
 
 // Whatever a script starts ends with the term, also what left its process group, its
@@ -128,14 +133,24 @@ func TestKilledReaper(t *testing.T) {
 
 // The guard does the same when we are stopped just then.
 func TestGuardOfAKilledReaper(t *testing.T) {
-	Adopt()
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
-	syscall.Kill(p.tree.root, syscall.SIGKILL)
-	<-p.gone
-	p.Tell(Now())
-	<-p.GuardGone()
+	file := filepath.Join(t.TempDir(), "pids")
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "SUPERVISE_STOPS="+everyLeaver()+"echo $$ >>$PIDS; sleep 1000", "PIDS="+file)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	mandate := tree{root: cmd.Process.Pid, start: identify(cmd.Process.Pid)}
+	await(t, "the stop", mandate.rootStopped)
+	pids := numbers(t, file)
+	if len(pids) != len(leavers)+1 {
+		t.Fatalf("processes %v", pids)
+	}
 	for _, pid := range pids {
 		await(t, "the end of an orphan", func() bool { l, ok := look(pid); return !ok || l.dead })
+	}
+	if !mandate.rootStopped() {
+		t.Error("mandate goes on")
 	}
 }
 
@@ -147,8 +162,11 @@ func TestStoppedReaper(t *testing.T) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	noneLeft(t, pids)
+}
 
-	p, pids = everyWay(t, time.Hour, "sleep 1000")
+// Nor for the guard.
+func TestGuardOfAStoppedReaper(t *testing.T) {
+	p, pids := everyWay(t, time.Hour, "sleep 1000")
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)
 	p.Tell(Now())
 	if !p.AwaitGone(time.After(patience), nil) {

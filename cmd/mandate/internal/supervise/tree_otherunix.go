@@ -10,6 +10,8 @@ func (t tree) living(...int) []Living { return nil }
 
 func (t tree) rootLives() bool { return syscall.Kill(t.root, 0) == nil }
 
+func (t tree) rootStopped() bool { return false }
+
 func (t tree) killRoot() { _ = syscall.Kill(t.root, syscall.SIGKILL) }
 
 func identify(int) uint64 { return 0 }

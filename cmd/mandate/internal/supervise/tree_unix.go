@@ -40,6 +40,9 @@ func (p *pauses) next() time.Duration {
 	return p.last
 }
 
+// patienceWithRoot is how many looks an empty tree gets until its root is killed.
+const patienceWithRoot = 4
+
 // beyondUs is the pause between two looks at processes that we may not signal.
 const beyondUs = time.Second
 
@@ -48,9 +51,14 @@ const beyondUs = time.Second
 // it would get another parent, and be lost.
 func (t tree) kill() {
 	var p pauses
-	for t.rootLives() {
+	for empty := 0; t.rootLives(); {
 		living, denied := t.signal(syscall.SIGKILL)
-		if living == 0 {
+		if empty++; living > 0 {
+			empty = 0
+		}
+		// The reaper has some looks' time to reap, to report and to end by itself. Then it
+		// is one that somebody has stopped, or that waits for a command yet.
+		if empty > patienceWithRoot {
 			t.killRoot()
 		}
 		if living > 0 && living == denied {
