@@ -179,7 +179,11 @@ func (d *diagnosis) election(name string) {
 			d.add(f.Node, "nodes", Fail, "list the same nodes here and there",
 				"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(d.facts))
 		} else if f.View.Holder != "" && err != nil {
-			d.add(f.Node, "lock", Fail, "remove that key, or choose another prefix", "%s holds a value that is not of an election", d.keys.Lock)
+			d.add(f.Node, "lock", Fail, "if nothing else uses it: redis-cli DEL '"+d.keys.Lock+"'; or choose another prefix",
+				"%s holds a value that is not of an election", d.keys.Lock)
+		}
+		if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, say
+			d.add(f.Node, "lock", Fail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", words(err))
 		}
 	}
 	d.holders()
