@@ -19,12 +19,10 @@ const (
 	shut = "<!-- end -->\n"
 )
 
-var update = flag.Bool("update", false, "write the table of mutants, and their number, into docs/safety.md")
+var update = flag.Bool("update", false, "write the table of mutants into docs/safety.md")
 
-// count is what the text above the table says of them.
-var count = regexp.MustCompile(`\d+ of \d+\nare caught`)
-
-// The document's table of mutants is made of the patches' headers.
+// The document's table of mutants is made of the patches' headers. The text above it gives no
+// number of them: two branches that each add a mutant would make it wrong without a conflict.
 func TestSafetyListsTheMutants(t *testing.T) {
 	doc, err := os.ReadFile(safety)
 	if err != nil {
@@ -35,16 +33,12 @@ func TestSafetyListsTheMutants(t *testing.T) {
 	if !ok1 || !ok2 {
 		t.Fatal("the marks of the table are missing")
 	}
-	if !count.MatchString(before) {
-		t.Fatal("the number of the mutants is missing")
-	}
-	all := load(t)
 	var table strings.Builder
 	table.WriteString("\n| the mistake | the tier and the test that notice |\n|---|---|\n")
-	for _, m := range all {
+	for _, m := range load(t) {
 		fmt.Fprintf(&table, "| %s | %s: `%s` |\n", m.breaks, m.caught[0].tier, m.caught[0].test)
 	}
-	want := count.ReplaceAllString(before, fmt.Sprintf("%d of %d\nare caught", len(all), len(all))) + open + table.String() + "\n" + shut + after
+	want := before + open + table.String() + "\n" + shut + after
 	if *update {
 		if err := os.WriteFile(safety, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
