@@ -62,6 +62,7 @@ func (a *app) consoleCommand() *cobra.Command {
 	var c *console.Console
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		a.checkAddress(cmd.Context(), "--http", o.http)
+		a.checkNames("--host", o.hosts)
 		token = a.consoleToken(&o)
 		if err = a.observerOfAll(cmd, args); err == nil {
 			c, err = a.console(&o, token, args)

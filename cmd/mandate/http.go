@@ -15,6 +15,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 )
 
@@ -28,6 +29,15 @@ func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
 	f.StringArrayVar(&o.hosts, "http-host", nil, "`NAME` that it is also asked for under, beside localhost and addresses; may be repeated")
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
+}
+
+// checkNames refuses what no request can ask for.
+func (a *app) checkNames(flag string, names []string) {
+	for _, name := range names {
+		if err := webguard.CheckName(name); err != nil {
+			a.problem("%s: %q is %v", flag, name, err)
+		}
+	}
 }
 
 // checkAddress refuses what no machine can listen on; whether this one can is
@@ -46,6 +56,7 @@ func (a *app) token(ctx context.Context, o httpFlags) string {
 	if o.addr != "" {
 		a.checkAddress(ctx, "--http", o.addr)
 	}
+	a.checkNames("--http-host", o.hosts)
 	if o.addr == "" && len(o.hosts) > 0 {
 		a.problem("--http-host is given without --http: give the address to listen on")
 	}

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/exec"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,7 +141,9 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
-	defer a.onSignals(stop, j)()
+	hurry, end := a.onSignals(stop, "the command is killed now")
+	defer end()
+	j.hurry = hurry
 	supervise.Adopt()
 	defer j.aside.Wait()
 	var working sync.Mutex
@@ -164,16 +163,8 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	// Whoever hurries us does not wait for a Redis that is away, but for the command.
 	working.Lock()
 	defer working.Unlock()
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(hurriedRelease):
-		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal: it lapses by itself, within a lease")}
-	}
+	return hurried(ended)
 }
-
-// hurriedRelease is what a release gets after a second signal.
-const hurriedRelease = 500 * time.Millisecond
 
 // takePart is Run, with the exit code of what waiting can't mend.
 func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error {
@@ -185,49 +176,6 @@ func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error 
 		return &exitError{code: exitNotReleased, err: aboutNodes(err)}
 	default:
 		return err
-	}
-}
-
-// echo is how soon after the first signal another one is the same request: a
-// wrapper that signals us and our process group (timeout, npm) would else have
-// the command killed, with no grace.
-const echo = 500 * time.Millisecond
-
-// onSignals makes the first signal stop the program well, and the second one
-// fast. The returned function ends that.
-func (a *app) onSignals(stop context.CancelFunc, j *job) (end func()) {
-	hurry := make(chan struct{})
-	j.hurry = hurry
-	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup means it
-		signal.Notify(sigs, syscall.SIGHUP)
-	}
-	done := make(chan struct{})
-	go func() {
-		var first time.Time
-		hurried := false
-		for {
-			select {
-			case s := <-sigs:
-				switch {
-				case first.IsZero():
-					first = time.Now()
-					stop() // first: a log is slower than anything
-					a.log.Info("shutting down", "signal", s.String())
-				case !hurried && time.Since(first) >= echo:
-					hurried = true
-					close(hurry)
-					a.log.Warn("second signal: killing the command now", "signal", s.String())
-				}
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(sigs)
-		close(done)
 	}
 }
 

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,17 +85,26 @@ func (a *app) serveCommand() *cobra.Command {
 			return err
 		}
 		s.promises = w.handler
-		signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-		if !signal.Ignored(syscall.SIGHUP) { // nohup means it
-			signals = append(signals, syscall.SIGHUP)
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
-		defer stop()
-		// A second signal ends us at once, an echo of the first doesn't.
-		context.AfterFunc(ctx, func() { time.AfterFunc(echo, stop) })
-		return w.beside(func() error { return takePart(ctx, a.elector, s.work) })
+		return w.beside(func() error { return a.runSidecar(cmd.Context(), s) })
 	}
 	return cmd
+}
+
+// runSidecar takes part until a signal. A second one does not wait for what was
+// promised to lapse: it leaves the lock to lapse, which is later.
+func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	hurry, end := a.onSignals(stop, "the release of the lock is not waited for")
+	defer end()
+	ended := make(chan error, 1)
+	go func() { ended <- takePart(ctx, a.elector, s.work) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-hurry:
+		return hurried(ended)
+	}
 }
 
 // sidecar reads the flags.

@@ -188,7 +188,7 @@ func TestResign(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e := s.candidate("a")
-		for _, cfg := range []electorhttp.Config{{Token: "fifteen bytes.."}, {Heartbeat: -1}, {MaxStreams: -1}} {
+		for _, cfg := range []electorhttp.Config{{Token: "fifteen bytes.."}, {Heartbeat: -1}, {MaxStreams: -1}, {Hosts: []string{"me.example", "me.example:80"}}, {Hosts: []string{""}}} {
 			if _, err := electorhttp.New(e, cfg); err == nil {
 				t.Errorf("%+v was accepted", cfg)
 			}

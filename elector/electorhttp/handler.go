@@ -87,6 +87,11 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
 		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
 	}
+	for _, name := range cfg.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
+		}
+	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}

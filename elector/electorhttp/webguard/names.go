@@ -4,10 +4,25 @@
 package webguard
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"strings"
 )
+
+// CheckName refuses what no Host header can match, so that a mistake is reported
+// at the start and not by each request that is refused for it.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("empty: give a host name")
+	case net.ParseIP(strings.Trim(name, "[]")) != nil: // addresses are served anyway
+		return nil
+	case strings.ContainsAny(name, ":/*?#@\\, \t\r\n"):
+		return errors.New("no host name: give it alone, without scheme, port, path or wildcard")
+	}
+	return nil
+}
 
 // Expected tells whether somebody who means this server would ask under this
 // name: localhost, an address, or one of names. Any other name is that of a site

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// echo is how soon after the first signal another one is the same request: a
+// wrapper that signals us and our process group (timeout, npm) would else have
+// the command killed, with no grace.
+const echo = 500 * time.Millisecond
+
+// onSignals makes the first signal stop the program well, and the second one close
+// hurry; effect says in the log what that does. The returned function ends that.
+func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan struct{}, end func()) {
+	again := make(chan struct{})
+	sigs := make(chan os.Signal, 8)
+	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup means it
+		signal.Notify(sigs, syscall.SIGHUP)
+	}
+	done := make(chan struct{})
+	go func() {
+		var first time.Time
+		hurried := false
+		for {
+			select {
+			case s := <-sigs:
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					stop() // first: a log is slower than anything
+					a.log.Info("shutting down", "signal", s.String())
+				case !hurried && time.Since(first) >= echo:
+					hurried = true
+					close(again)
+					a.log.Warn("second signal", "signal", s.String(), "effect", effect)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return again, func() {
+		signal.Stop(sigs)
+		close(done)
+	}
+}
+
+// hurriedRelease is what a release gets after a second signal.
+const hurriedRelease = 500 * time.Millisecond
+
+// hurried waits for the end of a program whose work has ended after a second signal,
+// and no longer: not for a Redis that is away.
+func hurried(ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(hurriedRelease):
+		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal: it lapses by itself, within a lease")}
+	}
+}
