@@ -108,11 +108,14 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request, question func(cont
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
-		question(ctx)
+		if ctx.Err() == nil { // both may have come at once
+			question(ctx)
+			return
+		}
 	case <-ctx.Done():
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "too many ask at a time")
 	}
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusServiceUnavailable, "too many ask at a time")
 }
 
 func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {

@@ -26,6 +26,7 @@ import (
 //	a comment every quarter of the lease, at least every 10 s TestHeartbeat
 //	10 s to send a request, 9 s for an answer, 5 s a piece   TestDocumentedBounds
 //	2 s for what is under way when Serve ends                TestServerBounds, TestDocumentedBounds
+//	8 questions to Redis at a time, 4 s for each            TestQuestionsToRedisAreBounded
 //	one wrong token every 2 s, after 30                      webguard's TestGuessersAreSlowedDown
 
 // A leader that is cut off answers 503 from its deadline on; then it is StopMargin,
@@ -180,6 +181,54 @@ func TestDocumentedNumbers(t *testing.T) {
 		time.Sleep(time.Second)
 		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "64 streams") {
 			t.Errorf("a 65th stream: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// However many ask what only Redis knows, it is asked 8 times at a time: the others
+// wait, at most 4 s, and /leader does not wait for them.
+func TestQuestionsToRedisAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		heal := s.redis.CutOff("a") // so that each question takes as long as it may
+		took := make(chan time.Duration, 100)
+		began := time.Now()
+		for range cap(took) {
+			go func() {
+				w := ask(h, http.MethodGet, "/history")
+				if w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+					t.Errorf("refused without Retry-After: %s", w.Body)
+				}
+				if w.Code == http.StatusServiceUnavailable {
+					took <- time.Since(began)
+				} else {
+					took <- -time.Since(began)
+				}
+			}()
+		}
+		time.Sleep(time.Second)
+		if w := ask(h, http.MethodHead, "/leader"); w.Code != http.StatusOK || time.Since(began) > time.Second {
+			t.Errorf("/leader: %d after %v", w.Code, time.Since(began))
+		}
+		rounds := map[time.Duration]int{}
+		for range cap(took) {
+			d := <-took
+			rounds[d]++
+			if d > 4*time.Second || d < -8*time.Second {
+				t.Errorf("answered after %v", d.Abs())
+			}
+		}
+		for d, n := range rounds {
+			if d < 0 && n > 8 {
+				t.Errorf("%d questions were asked at the same time: %v", n, rounds)
+			}
+		}
+
+		heal()
+		time.Sleep(lease)
+		if w := ask(h, http.MethodGet, "/history"); w.Code != http.StatusOK {
+			t.Errorf("afterwards: %d %s", w.Code, w.Body)
 		}
 	})
 }
