@@ -236,9 +236,12 @@ func TestReplacedGuardKnowsTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-p.Exited():
+	case <-p.GuardGone():
 	case <-time.After(patience):
 		t.Fatal("the new guard waits for an order")
+	}
+	if !p.GuardHasKilled() {
+		t.Error("the new guard has ended, but not by killing")
 	}
 }
 

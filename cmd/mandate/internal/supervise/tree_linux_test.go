@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,9 +227,12 @@ func TestBelow(t *testing.T) {
 func TestOnlyTheSameProcess(t *testing.T) {
 	cmd := sibling(t)
 	start := identify(cmd.Process.Pid)
-	for _, wrong := range []tree{{root: cmd.Process.Pid, start: start + 1}, {root: cmd.Process.Pid}} {
-		if wrong.killRoot(); wrong.rootLives() || cmd.Process.Signal(syscall.Signal(0)) != nil {
-			t.Error("killed, or taken for another process")
+	for _, wrong := range []uint64{start + 1, 0} {
+		if err := signalOne(process{pid: cmd.Process.Pid, start: wrong}, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("another process of that number was signalled: %v", err)
+		}
+		if (tree{root: cmd.Process.Pid, start: wrong}).rootLives() {
+			t.Error("taken for another process")
 		}
 	}
 	if !(tree{root: cmd.Process.Pid, start: start}).rootLives() {
