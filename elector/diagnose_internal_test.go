@@ -72,8 +72,8 @@ func TestDiagnoseNode(t *testing.T) {
 		says   string
 	}{
 		"down":             {func(f *quorum.Facts) { f.Ping = errors.New("refused") }, "reach", Fail, "refused"},
-		"far":              {func(f *quorum.Facts) { f.RTT = 700 * time.Millisecond }, "reach", Warn, "700ms"},
-		"too far":          {func(f *quorum.Facts) { f.RTT = 2100 * time.Millisecond }, "reach", Fail, "2s"},
+		"far":              {func(f *quorum.Facts) { f.RTT = 400 * time.Millisecond }, "reach", Warn, "400ms"},
+		"too far":          {func(f *quorum.Facts) { f.RTT = 700 * time.Millisecond }, "reach", Fail, "667ms"},
 		"old":              {info("redis_version", "5.0.7"), "version", Warn, "5.0.7"},
 		"no version":       {noInfo, "version", Unknown, "NOPERM"},
 		"no scripts":       {func(f *quorum.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", Fail, "NOPERM"},

@@ -54,15 +54,15 @@ func or(v, otherwise, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// reach compares the round trip with the time that one renewal has.
+// reach compares the round trip with what a renewal on a new connection can bear.
 func (d *diagnosis) reach(f *quorum.Facts) {
-	switch limit := d.timing.CallTimeout(); {
+	switch limit := d.timing.MaxRoundTrip(); {
 	case f.RTT > limit:
-		d.add(f.Node, "reach", Fail, "use a longer lease, or a Redis nearby", "a round trip takes %v: with a lease of %v it counts as no answer after %v", short(f.RTT), d.lease, limit)
-	case f.RTT > limit/4:
-		d.add(f.Node, "reach", Warn, "use a longer lease, or a Redis nearby", "a round trip takes %v, and with a lease of %v it may take %v", short(f.RTT), d.lease, limit)
+		d.add(f.Node, "reach", Fail, "use a longer lease, or a Redis nearby", "a round trip takes %v: with a lease of %v nobody can lead from %v on", short(f.RTT), d.lease, short(limit))
+	case f.RTT > limit/2:
+		d.add(f.Node, "reach", Warn, "use a longer lease, or a Redis nearby", "a round trip takes %v, and with a lease of %v it may take %v", short(f.RTT), d.lease, short(limit))
 	default:
-		d.add(f.Node, "reach", OK, "", "a round trip takes %v; with a lease of %v it may take %v", short(f.RTT), d.lease, limit)
+		d.add(f.Node, "reach", OK, "", "a round trip takes %v; with a lease of %v it may take %v", short(f.RTT), d.lease, short(limit))
 	}
 }
 

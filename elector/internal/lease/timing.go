@@ -46,6 +46,11 @@ func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
 // before the next renewal wants to go out.
 func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
 
+// MaxRoundTrip is the longest round trip to a node at which a request is answered in
+// time also when it has to make its connection: it is dialled, greeted (HELLO) and used
+// within one call. TLS and a database number cost a trip more, each.
+func (t Timing) MaxRoundTrip() time.Duration { return t.CallTimeout() / 3 }
+
 // RetryEvery is the pause before a renewal with an unknown outcome is tried
 // again, and how often the deadline timer looks at the clock.
 func (t Timing) RetryEvery() time.Duration { return t.Lease / 16 }

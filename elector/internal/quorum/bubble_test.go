@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,11 +35,26 @@ type line struct {
 	cut  atomic.Bool  // nothing gets through
 	mute atomic.Bool  // requests are executed, answers are lost
 	dial atomic.Int64 // how long a new connection takes, in ns
+	trip atomic.Int64 // how long each answer takes, in ns
 }
 
 type lineConn struct {
 	net.Conn
-	l *line
+
+	l     *line
+	until *atomic.Int64 // the deadline for reading, in ns; 0: none
+}
+
+func (c lineConn) SetReadDeadline(t time.Time) error {
+	c.until.Store(0)
+	if !t.IsZero() {
+		c.until.Store(t.UnixNano())
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c lineConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 func (c lineConn) Write(b []byte) (int, error) {
@@ -51,6 +67,13 @@ func (c lineConn) Write(b []byte) (int, error) {
 
 func (c lineConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if trip := c.l.trip.Load(); trip > 0 && err == nil {
+		if until := c.until.Load(); until != 0 && until < time.Now().UnixNano()+trip {
+			time.Sleep(time.Until(time.Unix(0, until)))
+			return 0, os.ErrDeadlineExceeded
+		}
+		time.Sleep(time.Duration(trip))
+	}
 	if c.l.mute.Load() {
 		c.Close()
 		return 0, syscall.ECONNRESET
@@ -111,7 +134,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 					return nil, syscall.ECONNREFUSED
 				}
 				c, err := m.Dial()
-				return lineConn{c, l}, err
+				return lineConn{c, l, &atomic.Int64{}}, err
 			},
 		}
 		for _, f := range change {
