@@ -111,8 +111,8 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // never returns before the work has.
 //
 // Run returns nil after ctx has ended and the lock was released, on a majority of the
-// nodes; while they are away it repeats the release, for one lease at most, until
-// the lock has lapsed by itself: that is a *NotReleasedError. It returns the work's
+// nodes; while they are away it repeats the release until the lock has lapsed by
+// itself, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
 // error, unchanged, when the work failed; an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use.
 func (e *Elector) Run(ctx context.Context, work Work) error {

@@ -61,7 +61,8 @@ func (s *service) giveBack(r *quorum.Release, why Reason) error {
 	tally := r.Try(e.cfg.Lease)
 	if r.Definite() {
 		if r.Left() > 0 {
-			e.voter.Go(func() { _ = s.repeat(e.going, r, func() bool { return r.Left() == 0 }) })
+			going := e.going // a later Run has its own
+			e.voter.Go(func() { _ = s.repeat(going, r, func() bool { return r.Left() == 0 }) })
 		}
 		return nil
 	}
