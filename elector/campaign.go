@@ -58,6 +58,9 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 				e.voter.Abandon()
 				e.setTrouble(no)
 				w.plan(tally)
+				if no.err != nil {
+					w.refused(tally)
+				}
 				w.wait(ctx)
 				continue
 			}

@@ -61,6 +61,36 @@ func TestOtherNodesAreRefused(t *testing.T) {
 	}
 }
 
+// A candidate that could win each time, and must not lead, costs its nodes little: it
+// claims what it has to give back.
+func TestRefusedCandidateClaimsLittle(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		c.seed()
+		term := c.startOn("a", []int{0, 1, 2}).elected(3 * shortLease)
+		b := c.startOn("b", []int{0, 3, 4})
+		b.quiet(6 * shortLease)
+		for _, n := range c.nodes {
+			n.took()
+		}
+		const leases = 12
+		b.quiet(leases * shortLease)
+		for i, n := range c.nodes {
+			claims := 0
+			for _, cl := range n.took() {
+				if cl.script == "claim" {
+					claims++
+				}
+			}
+			if claims > 2*leases {
+				t.Errorf("node %d: %d claims in %d leases", i, claims, leases)
+			}
+		}
+		if !term.Valid() {
+			t.Errorf("the leader suffered: %v", term.Err())
+		}
+	})
+}
+
 // The order of a list is nobody's business, nor under which names it is.
 func TestSameNodesInAnotherOrder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
