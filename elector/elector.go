@@ -205,8 +205,8 @@ func (e *Elector) Term() *Term {
 	return nil
 }
 
-// Leader asks Redis who leads. It blocks for a round trip, at most 1.5 s. The
-// error is ErrNoLeader, or ErrUnreachable with each node's trouble.
+// Leader asks Redis who leads, and then since when. It blocks for two round trips,
+// at most 2 s. The error is ErrNoLeader, or ErrUnreachable with each node's trouble.
 func (e *Elector) Leader(ctx context.Context) (Leader, error) {
 	st, err := e.quorum.Status(ctx, e.cfg.Prefix, e.cfg.Election)
 	if err != nil {

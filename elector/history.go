@@ -39,8 +39,8 @@ type TermRecord struct {
 const mostRecords = 500
 
 // History tells the last n terms of an election (at most 500), newest first,
-// merged from all nodes; it waits for each of them at most 1.5 s (or until ctx
-// ends). An empty prefix means "mandate". The error is ErrUnreachable, with each
+// merged from all nodes. It asks twice, and waits for each of them at most 1.5 s
+// each time (or until ctx ends). An empty prefix means "mandate". The error is ErrUnreachable, with each
 // node's trouble, when no majority told its history, or who leads; what the others
 // told is returned with it. While it is not known who leads, the newest term of
 // which no end was reported is neither Current nor vanished: it has no Reason.

@@ -1,0 +1,139 @@
+package elector_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// What people and scripts ask an election answers within the time that its comment,
+// and the help of its command, promises: with all nodes up, one hung, or all.
+func TestRequestsOfOperatorsAreBounded(t *testing.T) {
+	requests := map[string]struct {
+		most time.Duration
+		do   func(context.Context, *elector.Quorum) error
+	}{
+		"Status": {2 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := q.Status(ctx, "", "orders")
+			return err
+		}},
+		"Leader": {2 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			e, err := elector.New(q, elector.Config{Election: "orders"})
+			if err != nil {
+				return err
+			}
+			_, err = e.Leader(ctx)
+			return err
+		}},
+		"History": {3 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := q.History(ctx, "", "orders", 10)
+			return err
+		}},
+		"Elections": {1500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := q.Elections(ctx, "")
+			return err
+		}},
+		"Candidates": {3 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := q.Candidates(ctx, "", "orders")
+			return err
+		}},
+		"Pause": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
+			return q.Pause(ctx, "", "orders", time.Minute, "a test")
+		}},
+		"Resume": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
+			return q.Resume(ctx, "", "orders")
+		}},
+		"Diagnose": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := q.Diagnose(ctx, "", "orders", 0)
+			return err
+		}},
+	}
+	for name, r := range requests {
+		for _, hung := range []int{0, 1, 3} {
+			t.Run(fmt.Sprintf("%s/%d hung", name, hung), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					trio(t, c)
+					for _, n := range c.nodes[:hung] {
+						n.set(frozen, "operator")
+					}
+					q := c.quorum("operator")
+					began := time.Now()
+					err := r.do(t.Context(), q)
+					// The operator's clock has the wire's time on top, and the scheduler's.
+					if took := time.Since(began); took > r.most+10*time.Millisecond {
+						t.Errorf("took %v, want at most %v", took, r.most)
+					}
+					if hung == 0 && err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The table of docs/operating.md by which a lease is chosen, with the defaults: what an
+// outage costs that begins right before a renewal, right after it, or in between.
+func TestOutagesThatCostNothing(t *testing.T) {
+	for _, l := range []time.Duration{2 * time.Second, 10 * time.Second} {
+		for name, o := range map[string]struct {
+			fault fault
+			lasts time.Duration
+		}{
+			"refused": {down, l * 42 / 100},
+			"hung":    {frozen, l * 42 / 100},
+			"lost":    {cut, l * 26 / 100}, // each request has its time until it counts as lost
+		} {
+			for _, phase := range []int{0, 3, 6, 9} {
+				t.Run(fmt.Sprintf("%v, %s, phase %d", l, name, phase), func(t *testing.T) {
+					bubble(t, 1, func(t *testing.T, c *cluster) {
+						term := c.start("a", func(cfg *elector.Config) { cfg.Lease = l }).elected(3 * l)
+						time.Sleep(l + time.Duration(phase)*l/40 - 5*time.Millisecond)
+						c.each(o.fault)
+						time.Sleep(o.lasts)
+						c.heal()
+						time.Sleep(l)
+						if !term.Valid() {
+							t.Errorf("an outage of %v: %v", o.lasts, term.Err())
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// The rows on a leader that is cut off: when its work is told to stop, how long it
+// has for that, and when another one leads.
+func TestSizingOfTheLease(t *testing.T) {
+	for _, l := range []time.Duration{2 * time.Second, 10 * time.Second} {
+		for phase := range 5 {
+			t.Run(fmt.Sprintf("%v, phase %d", l, phase), func(t *testing.T) {
+				bubble(t, 1, func(t *testing.T, c *cluster) {
+					lease := func(cfg *elector.Config) { cfg.Lease = l }
+					term := c.start("a", lease).elected(3 * l)
+					b := c.start("b", lease)
+					time.Sleep(2*l + time.Duration(phase)*l/20)
+					c.each(frozen, "a")
+					began := time.Now()
+					for term.Valid() {
+						time.Sleep(time.Millisecond)
+					}
+					told := time.Since(began)
+					if most := l*74/100 - 2*time.Millisecond; told > most+2*time.Millisecond {
+						t.Errorf("the work was told after %v, want at most %v", told, most)
+					}
+					after := b.elected(l).Since().Sub(began)
+					if after < l*3/4-l/100 || after > l+20*time.Millisecond {
+						t.Errorf("another one led after %v of %v", after, l)
+					} else if after-told < l/4 {
+						t.Errorf("the work had %v to stop", after-told)
+					}
+				})
+			})
+		}
+	}
+}
