@@ -118,6 +118,11 @@ func TestGuardIsToldInTime(t *testing.T) {
 	for _, lease := range []time.Duration{50 * time.Millisecond, 10 * time.Second, time.Hour} {
 		for _, grace := range []time.Duration{0, lease / 100, lease / 3} {
 			j := &job{lease: lease, grace: grace, kill: killTime(lease)}
+			// It gives mandate the whole grace to end the command, and keeps within what
+			// the term ends before its lease does.
+			if j.patience() <= j.grace || j.patience() >= j.grace+j.kill {
+				t.Errorf("lease %v, grace %v: the guard waits for %v, of %v", lease, grace, j.patience(), j.grace+j.kill)
+			}
 			if j.tell() > j.patience()/2 {
 				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.tell(), j.patience())
 			}
