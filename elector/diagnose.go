@@ -60,9 +60,11 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 	}
 	keys := s.keys
 	var roll rollCall
+	var terms []TermRecord
 	var called sync.WaitGroup
 	if named {
 		called.Go(func() { roll = s.rollCall(ctx) })
+		called.Go(func() { terms = s.recentTerms(ctx) })
 	}
 	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
 	called.Wait()
@@ -76,6 +78,7 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 	if named {
 		d.election(election)
 		d.candidates(roll)
+		d.overlaps(terms)
 	}
 	return d.findings, nil
 }

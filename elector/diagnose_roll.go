@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -127,4 +128,45 @@ func (d *diagnosis) holders() {
 			return
 		}
 	}
+}
+
+// recentTerms are what the history tells of late; none when it can't be read, which
+// other checks say.
+func (s *steering) recentTerms(ctx context.Context) []TermRecord {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	terms, _ := s.history(ctx, 50)
+	return terms
+}
+
+// overlaps names the newest terms that were valid at the same time.
+func (d *diagnosis) overlaps(terms []TermRecord) {
+	i := slices.IndexFunc(terms, func(r TermRecord) bool { return len(r.Overlaps) > 0 })
+	if i < 0 {
+		return
+	}
+	newest := terms[i]
+	who, level, count := []string{nameOf(newest)}, Warn, 0
+	for _, r := range terms {
+		if len(r.Overlaps) == 0 {
+			continue
+		}
+		count++
+		if r.Current {
+			level = Fail
+		}
+		if r.id != newest.id && slices.Contains(newest.Overlaps, r.Token) {
+			who = append(who, nameOf(r))
+		}
+	}
+	d.add("", "overlap", level, "look for work that was done twice, and for the cause: "+sameList,
+		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
+}
+
+func nameOf(r TermRecord) string {
+	at := r.From
+	if at.IsZero() {
+		at = r.Until
+	}
+	return fmt.Sprintf("%s (token %d, %s)", r.Candidate, r.Token, at.UTC().Format(time.RFC3339))
 }

@@ -40,6 +40,12 @@ type Event struct {
 	Next        string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
 	Count       int       `json:"count,omitempty"`  // on Skipped
 	Time        time.Time `json:"time"`             // by the clock of whoever reports it
+
+	// On Released, in the history only: for how long the lease covered the work, until it
+	// had returned or until the lease ended, and how long before this report that was.
+	// Both by the clock that Term.Valid reads; zero: not known.
+	Held time.Duration `json:"held_ns,omitempty"`
+	Late time.Duration `json:"late_ns,omitempty"`
 }
 
 const eventVersion = 1

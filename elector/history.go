@@ -27,11 +27,24 @@ type TermRecord struct {
 	Reason    Reason    `json:"reason,omitempty"`
 	Detail    string    `json:"detail,omitempty"` // the reason in words
 
+	// Overlaps are the tokens of other terms that were valid at the same time as this one:
+	// two led at once, for more than 1 s. It must never happen; candidates with different
+	// lists of nodes are the likely cause. Each node's clock tells when it received the
+	// reports of both terms, and the leader of the earlier one for how long that was
+	// valid: a leader that was paused, or whose work outran its lease, and reported its
+	// end later overlaps with nobody. A term overlaps with the sitting leader's also when it
+	// began more than 1 s after that one, which has held a majority of the locks since.
+	// What can't be seen: terms of which no node received both reports, those whose earlier
+	// leader vanished, and those of versions that did not report for how long they led.
+	Overlaps []uint64 `json:"overlaps,omitempty"`
+
 	// Lasted is how long the term lasted, or has lasted. Gap is the time from its
 	// end to the begin of the next term; two machines' clocks are compared, so it
 	// can even be negative. Zero: not known.
 	Lasted time.Duration `json:"lasted_ns,omitempty"`
 	Gap    time.Duration `json:"gap_ns,omitempty"`
+
+	id termID
 }
 
 // mostRecords is what the history of an election holds at most: about 1000
@@ -50,11 +63,16 @@ func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([
 	if err != nil {
 		return nil, err
 	}
+	return s.history(ctx, n)
+}
+
+func (s *steering) history(ctx context.Context, n int) ([]TermRecord, error) {
+	q, election := s.q, s.election
 	st, lookErr := q.look(ctx, s.keys, election)
 	// One term more than asked for, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
 	told, errs := q.nodes.Recall(ctx, s.keys, int64(2*n+2), statusTimeout)
-	records := recordsOf(eventsOf(told, st), st.Leader, time.Now())
+	records := s.mark(ctx, st, recordsOf(eventsOf(told, st), st.Leader, time.Now()), told)
 	if lookErr != nil && len(records) > 0 && records[0].Reason == ReasonVanished {
 		records[0].Reason = "" // it may be the sitting leader's
 	}
@@ -73,6 +91,27 @@ func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([
 	return records, lookErr
 }
 
+// mark marks the terms that overlap. That the sitting leader's does is believed only if
+// it leads still: it may have been replaced while the history was read.
+func (s *steering) mark(ctx context.Context, st Status, records []TermRecord, told [][]quorum.Entry) []TermRecord {
+	received, released := receiptsOf(told, st.Election)
+	var holder *termID
+	if i := slices.IndexFunc(records, func(r TermRecord) bool { return r.Current }); i >= 0 {
+		holder = &records[i].id
+	}
+	found := overlaps(released, received, holder)
+	if holder != nil && len(found[*holder]) > 0 {
+		again, err := s.q.look(ctx, s.keys, s.election)
+		if err != nil || again.Leader == nil || again.Leader.Token != st.Leader.Token || again.Leader.Incarnation != st.Leader.Incarnation {
+			found = overlaps(released, received, nil)
+		}
+	}
+	for i := range records {
+		records[i].Overlaps = found[records[i].id]
+	}
+	return records
+}
+
 const defaultPrefix = "mandate"
 
 // eventsOf merges what the nodes told. What no counter of Redis allows was
@@ -83,18 +122,18 @@ func eventsOf(told [][]quorum.Entry, st Status) []Event {
 		highest = max(highest, n.Fence)
 	}
 	type word struct {
-		kind  Kind
-		token uint64
+		kind Kind
+		term termID
 	}
 	seen := map[word]bool{}
 	var events []Event
 	for _, entries := range told {
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)
-			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest || seen[word{ev.Kind, ev.Token}] {
+			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest || seen[word{ev.Kind, idOf(ev)}] {
 				continue
 			}
-			seen[word{ev.Kind, ev.Token}] = true
+			seen[word{ev.Kind, idOf(ev)}] = true
 			events = append(events, ev)
 		}
 	}
@@ -103,12 +142,12 @@ func eventsOf(told [][]quorum.Entry, st Status) []Event {
 
 // recordsOf makes terms of events, newest first.
 func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
-	terms := map[uint64]*TermRecord{}
+	terms := map[termID]*TermRecord{}
 	for _, ev := range events {
-		t := terms[ev.Token]
+		t := terms[idOf(ev)]
 		if t == nil {
-			t = &TermRecord{Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise}
-			terms[ev.Token] = t
+			t = &TermRecord{Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise, id: idOf(ev)}
+			terms[t.id] = t
 		}
 		switch ev.Kind { //nolint:exhaustive // the history holds no others
 		case Elected:
@@ -122,7 +161,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		if t.From.IsZero() && t.Until.IsZero() {
 			continue // of a later version
 		}
-		t.Current = leader != nil && t.Token == leader.Token && t.Until.IsZero()
+		t.Current = leader != nil && t.Until.IsZero() && t.id.leads(leader)
 		switch {
 		case t.Current:
 			t.Lasted = now.Sub(t.From)
@@ -133,7 +172,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		}
 		records = append(records, *t)
 	}
-	slices.SortFunc(records, func(a, b TermRecord) int { return cmp.Compare(b.Token, a.Token) })
+	slices.SortFunc(records, func(a, b TermRecord) int { return compareIDs(b.id, a.id) })
 	for i := 1; i < len(records); i++ {
 		if next, r := records[i-1], &records[i]; !next.From.IsZero() && !r.Until.IsZero() {
 			r.Gap = next.From.Sub(r.Until)

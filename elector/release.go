@@ -34,6 +34,7 @@ func (e *NotReleasedError) Unwrap() error { return e.Err }
 // way.
 func (s *service) release(ended *Ended) {
 	e := s.e
+	held := s.term.held() // before the lock may be another's
 	s.keeping.Store(false)
 	s.term.armed.Store(false)
 	s.closing()
@@ -49,6 +50,9 @@ func (s *service) release(ended *Ended) {
 	e.feed.publish(ev)
 	time.Sleep(frontRowLead)
 	<-s.announced
+	if since, ok := e.clock.Since(s.term.begun); ok && held > 0 {
+		ev.Held, ev.Late = held, max(0, since-held)
+	}
 	e.voter.Announce(ev.encode(), "")
 	<-s.probing
 }

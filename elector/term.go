@@ -15,6 +15,7 @@ type Term struct {
 	token   uint64
 	grant   *lease.Grant
 	since   time.Time
+	begun   lease.Stamp
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -40,7 +41,7 @@ type termKey struct{}
 
 func newTerm(parent context.Context, e *Elector, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
-		elector: e, token: token, grant: grant, since: time.Now(),
+		elector: e, token: token, grant: grant, since: time.Now(), begun: e.clock.Now(),
 		asked: make(chan struct{}), over: make(chan struct{}),
 	}
 	// The parent's end is a reason of its own (shutdown), which the machine
@@ -174,6 +175,17 @@ func (t *Term) end(reason Reason, err error) {
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
 	})
+}
+
+// held is for how long the lease has covered the work: until now, or until the lease
+// ended; zero when the clocks can't tell.
+func (t *Term) held() time.Duration {
+	elapsed, ok := t.elector.clock.Since(t.begun)
+	past, known := t.grant.Past()
+	if !ok || !known {
+		return 0
+	}
+	return max(0, elapsed-past)
 }
 
 // guard ends the term at its deadline by itself, also when the goroutine that

@@ -25,8 +25,9 @@ until when, why it ended, and how long it took until the next one led. It is
 what the leaders reported to Redis, by their own clocks: one that was paused
 reports its end when it wakes up, maybe after the next one was elected, and NEXT
 AFTER is below zero then. "vanished" is a leader that was never heard of again;
-"?" may lead still: Redis did not tell who does. It writes nothing, and answers
-within 4 s.
+"?" may lead still: Redis did not tell who does. OVERLAP marks terms that were
+valid at the same time for more than 1 s: two led at once. It writes nothing,
+and answers within 6 s.
 
 Exit codes
   0  there is a history
@@ -104,16 +105,31 @@ func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
 		}
 		l := line(fmt.Sprint(t.Token), t.Candidate, from, lasted, end, gap)
 		switch {
+		case len(t.Overlaps) > 0:
+			l = p.paint("31", l)
 		case t.Current:
 			l = p.paint("32", l)
 		case !slices.Contains(planned, t.Reason):
 			l = p.paint("33", l)
 		}
 		fmt.Fprintln(b, l)
+		if len(t.Overlaps) > 0 {
+			b.WriteString(p.paint("31", strings.TrimRight(wrap("OVERLAP: led at the same time as token "+overlapping(t.Overlaps), "    "), "\n")) + "\n")
+		}
 		if t.Detail != "" {
 			b.WriteString(p.dim(strings.TrimRight(wrap(t.Detail, "    "), "\n")) + "\n")
 		}
 	}
+}
+
+// overlapping names some of the tokens: a reader of forged entries has a screen, too.
+func overlapping(tokens []uint64) string {
+	const most = 5
+	words := each(tokens[:min(most, len(tokens))], func(t uint64) string { return fmt.Sprint(t) })
+	if more := len(tokens) - most; more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
 }
 
 // brief is a duration in at most seven characters.

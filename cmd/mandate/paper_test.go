@@ -37,3 +37,15 @@ func TestHistoryFitsATerminal(t *testing.T) {
 		}
 	}
 }
+
+// Two that led at once are the worst that a history can show.
+func TestHistoryNamesOverlaps(t *testing.T) {
+	var b strings.Builder
+	historyTable(&paper{terminal: true}, &b, []elector.TermRecord{
+		{Token: 9, Candidate: "b", From: time.Unix(1e9, 0), Current: true, Overlaps: []uint64{1, 2, 3, 4, 5, 6, 7}},
+		{Token: 8, Candidate: "a", From: time.Unix(1e9, 0), Reason: elector.ReasonLost},
+	})
+	if got := b.String(); strings.Count(got, "OVERLAP") != 1 || !strings.Contains(got, "same time as token 1, 2, 3, 4, 5, and 2 more") {
+		t.Errorf("got\n%s", got)
+	}
+}

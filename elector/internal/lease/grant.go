@@ -60,6 +60,13 @@ func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
 }
 
+// Past is for how long the deadline for the work has passed; zero while it is ahead.
+// ok is false when the clocks can't tell.
+func (g *Grant) Past() (past time.Duration, ok bool) {
+	elapsed, ok := g.clock.Since(*g.anchor.Load())
+	return max(0, elapsed-g.timing.Deadline()), ok
+}
+
 // Deadline is the time of the deadline for the work by the clock that Valid
 // reads: a step of the wall clock moves it along, and does not shorten or extend
 // what is left. Between two renewals it is one and the same time unless a clock

@@ -84,6 +84,8 @@ type (
 		Reason  string `json:"reason,omitempty"`
 		Detail  string `json:"detail,omitempty"`
 		GapMS   *int64 `json:"gap_ms,omitempty"`
+
+		Overlaps []uint64 `json:"overlaps,omitempty"` // tokens of terms that were valid at the same time
 	}
 )
 
@@ -142,7 +144,7 @@ func candidateOf(c elector.Candidate, silent time.Duration) candidate {
 func termsOf(election string, records []elector.TermRecord, err error) terms {
 	t := terms{Election: election, Terms: []term{}, Error: words(err)}
 	for _, r := range records {
-		one := term{Token: r.Token, ID: tame(r.Candidate), Current: r.Current, Reason: tame(string(r.Reason)), Detail: tame(r.Detail)}
+		one := term{Token: r.Token, ID: tame(r.Candidate), Current: r.Current, Reason: tame(string(r.Reason)), Detail: tame(r.Detail), Overlaps: r.Overlaps[:min(mostTerms, len(r.Overlaps))]}
 		if !r.From.IsZero() {
 			one.From = r.From.UnixMilli()
 		}

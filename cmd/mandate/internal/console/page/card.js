@@ -172,6 +172,7 @@ export class Card {
     const lasted = el('span', '', t.current ? whole(this.now() - t.from) : t.from && t.until ? span(t.until - t.from) : '–');
     if (t.current) this.lasting = { from: t.from, cell: lasted };
     const end = t.current ? [el('span', 'ok', 'leads')] : [foreign(t.reason ?? '', bad(t) ? 'bad' : ''), t.detail ? foreign(t.detail, 'why') : ''];
+    if (t.overlaps) end.push(el('span', 'bad', ` led at the same time as token ${t.overlaps.join(', ')}`));
     return cells(this.terms.columns,
       [swatch(this.colour(t.id)), foreign(t.id, 'id'), el('span', 'sub', `token ${t.token}`)],
       [t.from ? moment(t.from) : '–'], [lasted], [t.gap_ms === undefined ? '' : span(t.gap_ms)], end);

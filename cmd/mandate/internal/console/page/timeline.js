@@ -5,8 +5,9 @@ const leastLabel = 34; // px: less room for a name is none
 const atMost = 12; // terms: more would only be stripes
 const least = 10000; // ms
 
-/** Ends that nobody had wanted. */
+/** Ends that nobody had wanted, and terms beside another leader's. */
 export function bad(term) {
+  if (term.overlaps) return true;
   return !term.current && !['shutdown', 'resigned', 'handover', 'finished'].includes(term.reason);
 }
 
@@ -49,7 +50,7 @@ export class Timeline {
       this.blocks.set(term.token, b);
       this.track.append(b);
     }
-    const end = term.current ? '' : bad(term) ? ' bad' : ' ended';
+    const end = bad(term) ? ' bad' : term.current ? '' : ' ended';
     const cls = `term c${colour(term.id)}${end}${term.reason === 'vanished' ? ' vanished' : ''}`;
     if (b.className !== cls) b.className = cls;
     b.style.left = `${((from - begin) / width) * 100}%`;
