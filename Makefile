@@ -21,7 +21,7 @@ SIMRUNS    ?= 1000000
 SIMSEED    ?= 0
 COUNT     ?= 1
 BENCH     ?= .
-TIMEOUT   ?= 10m
+TIMEOUT   ?= 20m
 TESTFLAGS ?=
 
 # Two packages at once, also on a big machine: several of them start real Redis
