@@ -41,6 +41,9 @@ func TestMerge(t *testing.T) {
 	twin := func(l *Leader, incarnation string) *Leader { l.Incarnation = incarnation; return l }
 	unsettled := func(l *Leader, lowest uint64) *Leader { l.agreed, l.lowest = false, lowest; return l }
 	waited := func(was reported) reported { was.waited = true; return was }
+	in := func(d time.Duration, ev Event) Event { ev.Time = at.Add(d); return ev }
+	undated := func(ev Event) Event { ev.Time = time.Time{}; return ev }
+	of := func(incarnation string, ev Event) Event { ev.Incarnation = incarnation; return ev }
 	for name, c := range map[string]struct {
 		was      reported
 		leader   *Leader
@@ -50,6 +53,7 @@ func TestMerge(t *testing.T) {
 		want     string // the events
 		wait     time.Duration
 		newest   uint64
+		after    time.Duration // the time of the last event, from now on
 	}{
 		"the first answer names nobody":      {want: "vacant 0"},
 		"the first answer names a leader":    {leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
@@ -71,6 +75,28 @@ func TestMerge(t *testing.T) {
 		"a message brings a reason, no name and no address": {
 			was: since(reported{}, 7, "a", open), messages: []Event{evil(Released, 7, "evil"), evil(Released, 7, "a")},
 			want: "released 7 a@a:80 forged", newest: 7,
+		},
+		"another candidate's end is not this one's": {
+			was: since(reported{}, 7, "a", open), messages: []Event{released(7, "b", "failed"), released(8, "a", "lost"), elected(7, "a"), released(7, "a", "shutdown")},
+			want: "released 7 a@a:80 shutdown", newest: 7, after: time.Second,
+		},
+		"nor is that of another life of it": {
+			was: since(reported{}, 7, "a", open), messages: []Event{of("a2", released(7, "a", "failed"))}, wait: waitForEnd, newest: 7,
+		},
+		"a leader's time is the history's": {
+			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), history: []Event{in(-time.Second, elected(9, "b"))}, messages: []Event{in(-time.Minute, elected(9, "b"))},
+			want: "elected 9 b@b:80", newest: 9, after: -time.Second,
+		},
+		"or else that of a message about this very term": {
+			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"),
+			messages: []Event{
+				in(-time.Hour, released(9, "b", "lost")), in(-time.Hour, elected(8, "b")), in(-time.Hour, elected(9, "evil")),
+				in(-time.Hour, of("b2", elected(9, "b"))), undated(elected(9, "b")), in(-time.Minute, elected(9, "b")),
+			},
+			want: "elected 9 b@b:80", newest: 9, after: -time.Minute,
+		},
+		"or else now": {
+			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{undated(elected(9, "b"))}, want: "elected 9 b@b:80", newest: 9,
 		},
 		"a message's name and address are not a leader's": {
 			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{evil(Elected, 9, "b"), evil(Elected, 9, "evil"), evil(Elected, 8, "evil"), evil(Elected, 10, "evil")},
@@ -111,6 +137,13 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 7, "a", closed), highest: 40, history: []Event{elected(41, "b")}, newest: 7,
 		},
 
+		"what the counter allows is not": {
+			was: since(reported{}, 7, "a", closed), highest: 40, history: []Event{elected(40, "b")}, want: "elected 40 b@b:80", wait: waitForEnd, newest: 40,
+		},
+		"words of another kind are no term": {
+			was: since(reported{}, 7, "a", closed), history: []Event{{Version: 1, Kind: Stopping, Candidate: "b", Token: 10, Time: at}}, newest: 7,
+		},
+
 		"a token that goes down": {
 			was: since(reported{}, 1000, "a", closed), leader: leads(10, "b"), history: []Event{elected(10, "b"), elected(8, "c")}, want: "elected 10 b@b:80", newest: 1000,
 		},
@@ -127,6 +160,29 @@ func TestMerge(t *testing.T) {
 		"nodes disagree on a new leader's token: the history tells": {
 			was: since(reported{}, 7, "a", closed), leader: unsettled(leads(12, "b"), 9), history: []Event{elected(10, "b"), elected(7, "a")},
 			want: "elected 10 b@b:80", newest: 10,
+		},
+		"the history of its own elections, and none below what a node names": {
+			was: since(reported{newest: 14}, 7, "a", closed), leader: unsettled(leads(12, "b"), 9),
+			history: []Event{elected(10, "b"), elected(11, "c"), of("b2", elected(13, "b")), released(14, "b", "lost"), elected(9, "b"), elected(8, "b")},
+			want:    "elected 10 b@b:80", newest: 14,
+		},
+		"the lowest token that a node names may be it": {
+			was: since(reported{}, 7, "a", closed), leader: unsettled(leads(12, "b"), 9), history: []Event{elected(9, "b")}, want: "elected 9 b@b:80", newest: 9,
+		},
+		"it may have been reported with the lowest": {
+			was: since(reported{}, 9, "b", open), leader: unsettled(leads(12, "b"), 9), newest: 9,
+		},
+		"what was reported below it was another term": {
+			was: since(reported{}, 8, "b", closed), leader: unsettled(leads(12, "b"), 9), want: "elected 12 b@b:80", newest: 12,
+		},
+		"and of another candidate, too": {
+			was: since(reported{}, 10, "a", closed), leader: unsettled(leads(12, "b"), 9), want: "elected 12 b@b:80", newest: 12,
+		},
+		"and of another life": {
+			was: since(reported{}, 10, "b", closed), leader: unsettled(twin(leads(12, "b"), "b2"), 9), want: "elected 12 b@b:80", newest: 12,
+		},
+		"a lock that names no life is that of the leader that was reported": {
+			was: since(reported{}, 7, "a", open), leader: twin(leads(7, "a"), ""), newest: 7,
 		},
 		"nodes disagree on the token of the leader that was reported": {
 			was: since(reported{}, 10, "b", open), leader: unsettled(leads(12, "b"), 9), newest: 10,
@@ -151,6 +207,9 @@ func TestMerge(t *testing.T) {
 			if s := strings.Join(got, ", "); s != c.want || wait != c.wait || is.newest != c.newest {
 				t.Errorf("got %q, wait %v, newest %d\nwant %q, wait %v, newest %d", s, wait, is.newest, c.want, c.wait, c.newest)
 			}
+			if n := len(events); n > 0 && !events[n-1].Time.Equal(at.Add(c.after)) && (c.after != 0 || events[n-1].Kind != Released) {
+				t.Errorf("the last event is %v from now, want %v", events[n-1].Time.Sub(at), c.after)
+			}
 			if wait == 0 { // the same answer again brings nothing new
 				if again, _, more := is.merge(reading{leader: c.leader, highest: c.highest, history: c.history}, c.messages, at); len(again) > 0 || more > 0 {
 					t.Errorf("again: %v, wait %v", again, more)
@@ -160,5 +219,20 @@ func TestMerge(t *testing.T) {
 				t.Error("it changes what it was given")
 			}
 		})
+	}
+}
+
+// An observer that waited once for a leader's last words, and then found it leading
+// still, waits again when it is really gone: else its end would have no reason.
+func TestMergeWaitsForEachEnd(t *testing.T) {
+	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	s := reported{begun: true, term: Event{Kind: Elected, Candidate: "a", Token: 7}, newest: 7}
+	gone, back := reading{highest: 7}, reading{highest: 7, leader: &Leader{Candidate: "a", Token: 7, agreed: true}}
+	for i, r := range []reading{gone, back, gone} {
+		events, is, wait := s.merge(r, nil, at)
+		if len(events) > 0 || (wait > 0) != (r.leader == nil) {
+			t.Errorf("reading %d: %v, wait %v", i, events, wait)
+		}
+		s = is
 	}
 }
