@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -286,4 +287,36 @@ func TestAMajorityForgets(t *testing.T) {
 			t.Errorf("elected %v after the loss was noticed", gap)
 		}
 	})
+}
+
+// A new counter starts at the clock. Where the old one was ahead of it, only what the
+// candidates remember keeps the tokens from going back.
+func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
+	for _, who := range []string{"the leader", "a follower"} {
+		t.Run(who, func(t *testing.T) {
+			onAll(t, func(t *testing.T, c *cluster) {
+				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
+				for _, n := range c.nodes {
+					if err := n.server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				if term.Token() <= uint64(ahead) {
+					t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
+				}
+				next := a
+				if who == "a follower" {
+					next = c.start("b")
+					next.quiet(shortLease / 2)
+					c.each(cut, "a")
+				}
+				c.forget()
+				if again := next.elected(4 * shortLease); again.Token() <= term.Token() {
+					t.Errorf("token %d after %d", again.Token(), term.Token())
+				}
+			})
+		})
+	}
 }

@@ -171,15 +171,13 @@ func (s *service) sick() (c changes) {
 // renew is the only function that renews. It asks for health last before it
 // sends, and for the time before that: a process that is stopped in between
 // then loses lease, instead of renewing on an old verdict. The request runs
-// beside the machine, which stays able to end the term at once.
+// beside the machine, which stays able to end the term at once. There is one at a
+// time: count sets the timer again.
 func (s *service) renew() {
-	if s.renewing {
-		return // its end sets the timer again
-	}
 	sent := s.e.clock.Now()
 	left, _ := s.term.grant.Left()
 	if left <= 0 {
-		return // nothing is sent after the deadline
+		return // nothing is sent after the deadline: fit would say so, too, at each node's turn
 	}
 	if err := s.e.health(); err != nil {
 		s.term.end(ReasonUnhealthy, err)

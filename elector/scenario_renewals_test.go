@@ -1,0 +1,178 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/health"
+)
+
+const renewEvery = shortLease / 4
+
+// Each renewal is counted once, under what came of it; Check fails while the newest one
+// is unconfirmed, and no longer.
+func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(4*renewEvery + time.Second)
+		wantRenewals(t, a, elector.RenewalStats{Confirmed: 4})
+		if err := a.Check(); err != nil {
+			t.Errorf("Check: %v", err)
+		}
+
+		for _, nd := range c.nodes[1:] {
+			nd.set(down)
+		}
+		time.Sleep(2 * time.Second)
+		got := a.Stats().Renewals
+		if got.Confirmed != 4 || got.Unconfirmed == 0 || got.Refused != 0 {
+			t.Errorf("without a majority: %+v", got)
+		}
+		if err := a.Check(); err == nil {
+			t.Error("no renewal succeeds, and Check is nil")
+		}
+
+		c.heal()
+		time.Sleep(renewEvery)
+		if err := a.Check(); err != nil {
+			t.Errorf("after the next renewal Check still says: %v", err)
+		}
+		want := a.Stats().Renewals
+		for _, nd := range c.nodes[1:] {
+			nd.server().Del(lockKey)
+		}
+		wantReason(t, term, renewEvery+time.Second, elector.ReasonLost)
+		if want.Refused++; want.Confirmed <= 4 {
+			t.Errorf("after the outage: %+v", want)
+		}
+		wantRenewals(t, a, want)
+	})
+}
+
+func wantRenewals(t *testing.T, a *candidate, want elector.RenewalStats) {
+	t.Helper()
+	if got := a.Stats().Renewals; got != want {
+		t.Errorf("renewals %+v, want %+v", got, want)
+	}
+}
+
+// The time between two renewals counts from request to request: on a slow line the
+// leader would else renew less often than it was told to.
+func TestRenewalsKeepTheirPaceOnASlowLine(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.seed()
+		c.each(fault{delay: 500 * time.Millisecond})
+		c.start("a").elected(3 * shortLease)
+		time.Sleep(2 * renewEvery)
+		c.nodes[0].took()
+		time.Sleep(8 * renewEvery)
+		var last time.Time
+		n := 0
+		for _, cl := range c.nodes[0].took() {
+			if cl.script != "renew" {
+				continue
+			}
+			if d := cl.at.Sub(last); !last.IsZero() && (d < renewEvery || d > renewEvery+10*time.Millisecond) {
+				t.Errorf("%v between two renewals, want %v", d, renewEvery)
+			}
+			last, n = cl.at, n+1
+		}
+		if n < 7 {
+			t.Errorf("%d renewals", n)
+		}
+	})
+}
+
+// While the work of an unhealthy candidate drains, no renewal is even tried: else Check
+// and the counters would tell of Redis' trouble where there is none.
+func TestDrainingWhileUnhealthyIsNoTroubleOfRedis(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		sick, stop := &ward{}, make(chan struct{})
+		a := makeCandidate(t, c.quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
+		a.run(func(context.Context, *elector.Term) error { <-stop; return nil })
+		defer close(stop)
+		term := a.elected(3 * shortLease)
+		go a.Resign(t.Context())
+		wantReason(t, term, time.Second, elector.ReasonResigned)
+		sick.set(errors.New("sick"))
+		time.Sleep(2 * shortLease) // beyond every threshold
+		if got := a.Stats().Renewals; got.Unconfirmed > 0 || got.Refused > 0 {
+			t.Errorf("renewals: %+v", got)
+		}
+		if err := a.Check(); errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("Check: %v", err)
+		}
+	})
+}
+
+// Who was stopped beyond the lease finds its probe silent, and the lease over: the
+// latter is what ended the term. As unhealthy it would rest before it runs again.
+func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w, sick := &lease.Warp{}, &ward{}
+		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 1000, Timeout: shortLease / 1000, Failures: 1}
+		})
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease/16 + time.Millisecond) // the deadline's own timer has just looked
+		w.Wall.Add(int64(time.Hour))
+		w.Boot.Add(int64(time.Hour))
+		sick.set(errors.New("no answer while we were stopped"))
+		wantReason(t, term, shortLease/100, elector.ReasonExpired)
+	})
+}
+
+// Work that fails while it stops is said; that it was cancelled is no failure.
+func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  func(context.Context) error
+		said int
+	}{
+		"a failure":           {func(context.Context) error { return errors.New("disk full") }, 1},
+		"nothing":             {func(context.Context) error { return nil }, 0},
+		"the context's error": {context.Context.Err, 0},
+		"the context's cause": {context.Cause, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, cl *cluster) {
+				a := makeCandidate(t, cl.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+					<-ctx.Done()
+					return c.err(ctx)
+				})
+				term := a.elected(3 * shortLease)
+				if err := a.Resign(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				wantReason(t, term, 0, elector.ReasonResigned)
+				if said := a.log.lines("the work failed while it stopped"); len(said) != c.said {
+					t.Errorf("said: %q", said)
+				}
+			})
+		})
+	}
+}
+
+// The work may give up its own term: it asks, goes on to stop, and the next term comes
+// after the cool-down.
+func TestWorkResignsItsOwnTerm(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, term *elector.Term) error {
+			if err := term.Resign(ctx); err != nil {
+				t.Errorf("Resign: %v", err)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		term := a.elected(3 * shortLease)
+		wantReason(t, term, time.Second, elector.ReasonResigned)
+		ended := time.Now()
+		if a.elected(3 * shortLease); time.Since(ended) < shortLease {
+			t.Errorf("it runs again after %v", time.Since(ended))
+		}
+	})
+}
