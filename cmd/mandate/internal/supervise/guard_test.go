@@ -67,6 +67,14 @@ func TestFollow(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			w.Close()
 		}, 3 * time.Second, 0},
+		// One that was stopped, and finds what has piled up: only the newest order counts.
+		"a stopped guard": {func(m *machine, w io.WriteCloser) {
+			var pile []byte
+			for range 20 {
+				pile = append(pile, order{until: m.now().Add(-time.Second)}.line()...)
+			}
+			w.Write(append(pile, order{until: m.now().Add(time.Second)}.line()...))
+		}, time.Second, 0},
 		"garbage is no order": {func(m *machine, w io.WriteCloser) {
 			w.Write(order{until: m.now().Add(time.Second)}.line())
 			io.WriteString(w, "garbage\n")

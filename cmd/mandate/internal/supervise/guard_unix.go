@@ -89,7 +89,7 @@ func (g *guard) dismiss() {
 }
 
 // exitKilled is the exit code of a guard that has killed the tree: any other end of
-// it is not of its own doing.
+// it is not of its own doing. (No test tells it from 0, which is as good.)
 const exitKilled = 9
 
 func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitKilled }

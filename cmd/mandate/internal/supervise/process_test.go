@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -265,6 +267,21 @@ func TestReaperEndsWithoutACommand(t *testing.T) {
 	case <-time.After(patience):
 		p.reaper.Process.Kill()
 		t.Fatal("it waits on")
+	}
+}
+
+// No signal of a terminal, and none that is sent to our process group, reaches the
+// command or a helper.
+func TestOutOfReachOfTheTerminal(t *testing.T) {
+	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 1000")
+	for name, pid := range map[string]int{"command": p.PID(), "reaper": p.tree.root, "guard": p.GuardPID()} {
+		if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+			t.Errorf("the %s (%d) is in the process group %d, %v", name, pid, group, err)
+		}
+	}
+	ours, _ := unix.Getsid(0)
+	if session, err := unix.Getsid(p.GuardPID()); err != nil || session == ours {
+		t.Errorf("the guard is in our session, %v", err)
 	}
 }
 
