@@ -11,7 +11,8 @@ import (
 type Handover struct {
 	From, To Leader
 	// Gap is the time without a leader, from the end of the old one's work to the
-	// begin of the new one's, each by the clock of its host. Zero: not known.
+	// begin of the new one's, each by the clock of its host, as the history has it. Zero:
+	// not known.
 	Gap time.Duration
 }
 
@@ -101,7 +102,7 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 	h := Handover{From: *st.Leader}
 	events := newEar(s.q.nodes, s.keys.Events)
 	defer events.close()
-	_ = events.await(ctx, joinTimeout) // without them the gap is not known
+	_ = events.await(ctx, joinTimeout) // without them the change is seen a little later
 	var got *answer
 	err = s.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
 		got = &a
@@ -118,12 +119,13 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 	return s.follow(ctx, h, events)
 }
 
-// follow waits for the next leader, and a little for the words of both about
-// the change.
+// follow waits for the next leader, and a little for what both report about the
+// change. Who it is, and with which token, is what the locks say; a token may also be
+// lower than the last one's, where nodes lost their data. When it was is what the history
+// says: a message only makes it look again.
 func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
-	var words changeover
 	var enough <-chan time.Time
 	for {
 		select {
@@ -137,43 +139,43 @@ func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handove
 		case <-look.C:
 		case <-events.poke:
 		}
-		for _, m := range events.take() {
-			if ev, err := ParseEvent(m.Payload); err == nil && ev.Election == s.election {
-				words.hear(ev, h.From.Token)
-			}
-		}
+		events.take()
 		if enough == nil {
 			st, err := s.q.look(ctx, s.keys, s.election)
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
 				return h, fmt.Errorf("%w: %s has stepped down, and nobody leads until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
-			case err != nil || st.Leader == nil || st.Leader.Token <= h.From.Token:
+			case err != nil || st.Leader == nil || st.Leader.attempt == h.From.attempt:
 				continue
 			}
 			h.To = *st.Leader
 			enough = time.After(handoverWords)
 		}
-		if h.Gap = words.gap(); h.Gap > 0 {
+		if h.Gap = s.gap(ctx, h); h.Gap > 0 {
 			return h, nil
 		}
 	}
 }
 
-// changeover is what both leaders say of their change.
-type changeover struct{ released, elected time.Time }
-
-func (c *changeover) hear(ev Event, from uint64) {
-	switch {
-	case ev.Kind == Released && ev.Token == from && c.released.IsZero():
-		c.released = ev.Time
-	case ev.Kind == Elected && ev.Token > from && c.elected.IsZero():
-		c.elected = ev.Time
+// gap is the time between two terms, as the history has it; zero when it does not, or
+// can't be read.
+func (s *steering) gap(ctx context.Context, h Handover) time.Duration {
+	told, _ := s.q.nodes.Glance(ctx, s.keys, glance, handoverWords)
+	var released, elected time.Time
+	for _, entries := range told {
+		for _, entry := range entries {
+			ev, err := ParseEvent(entry.Event)
+			switch {
+			case err != nil || ev.Election != s.election:
+			case ev.Kind == Released && idOf(ev).leads(&h.From) && released.IsZero():
+				released = ev.Time
+			case ev.Kind == Elected && idOf(ev).leads(&h.To) && elected.IsZero():
+				elected = ev.Time
+			}
+		}
 	}
-}
-
-func (c *changeover) gap() time.Duration {
-	if c.released.IsZero() || c.elected.IsZero() {
+	if released.IsZero() || elected.IsZero() {
 		return 0
 	}
-	return max(0, c.elected.Sub(c.released))
+	return max(0, elected.Sub(released))
 }

@@ -168,6 +168,8 @@ type Leader struct {
 	Left        time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
 
+	attempt string // names the term apart from its token
+
 	agreed bool   // all nodes name one token; until the first renewal they may not
 	lowest uint64 // that a node names
 }
@@ -283,7 +285,7 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			Left: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest,
+			Left: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt,
 		}
 	} else if missing := len(troubles); missing > 0 && missing < majority {
 		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
