@@ -106,7 +106,7 @@
 // keeps. A candidate that meets, on any of its nodes, a holder that votes with others
 // does not lead, and says so in its log and in Check. Two can lead only while no node
 // that both list answers both of them; from then on one of them ends its term within
-// two leases (ReasonLost). Lists without a common node can't notice each other.
+// about two leases (ReasonLost). Lists without a common node can't notice each other.
 //
 // Tokens are unique and grow in the order of elections without any assumption
 // about clocks while no node of the granting majority forgets before the first
