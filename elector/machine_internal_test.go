@@ -18,3 +18,22 @@ func TestCooldownNeverOverflows(t *testing.T) {
 		last = d
 	}
 }
+
+// Who was unhealthy, resigned or made room rests; who lost the lock through no fault of
+// its own runs again at once.
+func TestRestAfterEachReason(t *testing.T) {
+	e := &Elector{cfg: Config{Cooldown: 8 * time.Second, RestartDelay: time.Second}}
+	for r, want := range map[Reason]time.Duration{
+		ReasonUnhealthy: 8 * time.Second, ReasonResigned: 8 * time.Second, ReasonHandover: 8 * time.Second,
+		ReasonFinished: time.Second, ReasonLost: 0, ReasonExpired: 0,
+	} {
+		if got := e.restAfter(r, 1); got != want {
+			t.Errorf("%s: %v, want %v", r, got, want)
+		}
+	}
+	for trips, cooldowns := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 16, 60: 16} {
+		if got, want := e.restAfter(ReasonUnhealthy, trips), cooldowns*8; got.Seconds() != float64(want) {
+			t.Errorf("trip %d: %v, want %d s", trips, got, want)
+		}
+	}
+}
