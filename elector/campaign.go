@@ -39,6 +39,9 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	w := e.newWaiter()
 	defer w.close()
 	for ctx.Err() == nil {
+		if e.candidate != nil && !e.candidate.Status().Healthy {
+			w.leaveRow() // its place is for one that can claim when a leader releases
+		}
 		if !e.awaitHealth(ctx) {
 			break
 		}
