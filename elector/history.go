@@ -72,7 +72,11 @@ func (s *steering) history(ctx context.Context, n int) ([]TermRecord, error) {
 	// One term more than asked for, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
 	told, errs := q.nodes.Recall(ctx, s.keys, int64(2*n+2), statusTimeout)
-	records := s.mark(ctx, st, recordsOf(eventsOf(told, st), st.Leader, time.Now()), told)
+	found := s.overlaps(ctx, st, told)
+	records := recordsOf(eventsOf(told, st, found), st.Leader, time.Now())
+	for i := range records {
+		records[i].Overlaps = found[records[i].id]
+	}
 	if lookErr != nil && len(records) > 0 && records[0].Reason == ReasonVanished {
 		records[0].Reason = "" // it may be the sitting leader's
 	}
@@ -91,32 +95,43 @@ func (s *steering) history(ctx context.Context, n int) ([]TermRecord, error) {
 	return records, lookErr
 }
 
-// mark marks the terms that overlap. That the sitting leader's does is believed only if
-// it leads still: it may have been replaced while the history was read.
-func (s *steering) mark(ctx context.Context, st Status, records []TermRecord, told [][]quorum.Entry) []TermRecord {
+// overlaps finds the terms that overlap. That the sitting leader's does is believed only
+// if it leads still: it may have been replaced while the history was read.
+func (s *steering) overlaps(ctx context.Context, st Status, told [][]quorum.Entry) map[termID][]uint64 {
 	received, released := receiptsOf(told, st.Election)
-	var holder *termID
-	if i := slices.IndexFunc(records, func(r TermRecord) bool { return r.Current }); i >= 0 {
-		holder = &records[i].id
-	}
+	holder := holderOf(received, released, st.Leader)
 	found := overlaps(released, received, holder)
-	if holder != nil && len(found[*holder]) > 0 {
-		again, err := s.q.look(ctx, s.keys, s.election)
-		if err != nil || again.Leader == nil || again.Leader.Token != st.Leader.Token || again.Leader.Incarnation != st.Leader.Incarnation {
-			found = overlaps(released, received, nil)
+	if holder == nil || len(found[*holder]) == 0 {
+		return found
+	}
+	again, err := s.q.look(ctx, s.keys, s.election)
+	if err != nil || again.Leader == nil || again.Leader.Token != st.Leader.Token || again.Leader.Incarnation != st.Leader.Incarnation {
+		return overlaps(released, received, nil)
+	}
+	return found
+}
+
+// holderOf is the sitting leader's term, as the nodes received it; nil when they did not.
+func holderOf(received []map[termID]receipt, released map[termID]Event, leader *Leader) *termID {
+	if leader == nil {
+		return nil
+	}
+	for _, node := range received {
+		for id, r := range node {
+			if _, ended := released[id]; !ended && !r.elected.IsZero() && id.leads(leader) {
+				return &id
+			}
 		}
 	}
-	for i := range records {
-		records[i].Overlaps = found[records[i].id]
-	}
-	return records
+	return nil
 }
 
 const defaultPrefix = "mandate"
 
 // eventsOf merges what the nodes told. What no counter of Redis allows was
-// forged, or is left from before the counters were lost.
-func eventsOf(told [][]quorum.Entry, st Status) []Event {
+// forged, or is left from before the counters were lost; or it is of a leader with
+// other nodes, whose term then is among those that overlap.
+func eventsOf(told [][]quorum.Entry, st Status, overlap map[termID][]uint64) []Event {
 	var highest uint64
 	for _, n := range st.Nodes {
 		highest = max(highest, n.Fence)
@@ -130,7 +145,8 @@ func eventsOf(told [][]quorum.Entry, st Status) []Event {
 	for _, entries := range told {
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)
-			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest || seen[word{ev.Kind, idOf(ev)}] {
+			if err != nil || ev.Election != st.Election || seen[word{ev.Kind, idOf(ev)}] ||
+				highest > 0 && ev.Token > highest && overlap[idOf(ev)] == nil {
 				continue
 			}
 			seen[word{ev.Kind, idOf(ev)}] = true

@@ -31,7 +31,7 @@ func TestRecordsOf(t *testing.T) {
 		{Version: 1, Kind: Elected, Election: "other", Token: 5, Time: at},
 	}
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
-	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st), st.Leader, at.Add(21*time.Second))
+	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))
 	want := []TermRecord{
 		{Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
 		{Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished},
