@@ -147,6 +147,7 @@ func (d *diagnosis) overlaps(terms []TermRecord) {
 	}
 	newest := terms[i]
 	who, level, count := []string{nameOf(newest)}, Warn, 0
+	unnamed := slices.Clone(newest.Overlaps) // too old to be listed, unless found below
 	for _, r := range terms {
 		if len(r.Overlaps) == 0 {
 			continue
@@ -157,7 +158,11 @@ func (d *diagnosis) overlaps(terms []TermRecord) {
 		}
 		if r.id != newest.id && slices.Contains(newest.Overlaps, r.Token) {
 			who = append(who, nameOf(r))
+			unnamed = slices.DeleteFunc(unnamed, func(token uint64) bool { return token == r.Token })
 		}
+	}
+	for _, token := range unnamed[:min(5, len(unnamed))] {
+		who = append(who, fmt.Sprintf("another (token %d)", token))
 	}
 	d.add("", "overlap", level, "look for work that was done twice, and for the cause: "+sameList,
 		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
