@@ -27,7 +27,10 @@ type hub struct {
 	kick   chan struct{}   // wants changed
 	done   chan struct{}   // closed when the goroutines of ps have ended
 	heard  time.Time
-	shut   bool
+	// refused: the server answered a SUBSCRIBE with an error that may pass (LOADING
+	// after a restart). The connection stays, so go-redis never subscribes again.
+	refused bool
+	shut    bool
 }
 
 func newHub(open func() *redis.PubSub) *hub {
@@ -121,8 +124,9 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, asked map[string]bool
 		if end {
 			return
 		}
-		// An error is the reader's to see: go-redis keeps what was asked for and
-		// subscribes again when it reconnects.
+		// An error is the reader's to see. go-redis keeps what was asked for and
+		// subscribes again when it reconnects; where the server refused, the reader
+		// has it asked for again.
 		if len(add) > 0 {
 			_ = ps.Subscribe(ctx, add...)
 			ready()
@@ -146,11 +150,12 @@ func (h *hub) wanted(ps *redis.PubSub, asked map[string]bool) (add, drop []strin
 		return nil, nil, true
 	}
 	for ch := range h.ears {
-		if !asked[ch] {
+		if !asked[ch] || h.refused && !h.joined[ch] {
 			asked[ch] = true
 			add = append(add, ch)
 		}
 	}
+	h.refused = false
 	for ch := range asked {
 		if len(h.ears[ch]) == 0 {
 			delete(asked, ch)
@@ -193,10 +198,27 @@ func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 			case <-time.After(pause):
 			}
 			pause = min(2*pause, retryMost)
+			h.again(ps, err)
 			continue
 		}
 		pause = retryFirst
 		h.dispatch(m)
+	}
+}
+
+// again has the channels asked for again that a server refused. A missing right stays
+// missing until the connection is renewed: asking every few seconds would fill the logs
+// of the server.
+func (h *hub) again(ps *redis.PubSub, err error) {
+	var refusal redis.Error
+	if !errors.As(err, &refusal) || Permanent(err) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ps == ps {
+		h.refused = true
+		h.wake()
 	}
 }
 

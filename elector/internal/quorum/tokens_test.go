@@ -102,6 +102,7 @@ func TestRenewalProlongs(t *testing.T) {
 				p.counters("1")
 				a := p.voter("a")
 				token := a.wins(1)
+				a.Renew(testLease, token, Heir{}, fit) // from now on the value stays as it is
 				time.Sleep(testLease / 2)
 				if lock != "" {
 					_ = p.redis[0].Set(p.keys.Lock, lock)
