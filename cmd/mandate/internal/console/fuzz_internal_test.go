@@ -138,7 +138,7 @@ func sensible(t *testing.T, w *httptest.ResponseRecorder, r *http.Request) {
 	t.Helper()
 	head, body := w.Result().Header, w.Body.String()
 	switch w.Code {
-	case 200, 206, 301, 304, 307, 308, 400, 401, 403, 404, 405, 409, 412, 415, 416, 421, 502:
+	case 200, 206, 301, 304, 307, 308, 400, 401, 403, 404, 405, 409, 412, 415, 416, 421, 429, 502:
 	default:
 		t.Errorf("status %d", w.Code)
 	}
