@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 func TestMain(m *testing.M) {
@@ -14,5 +15,5 @@ func TestMain(m *testing.M) {
 		return
 	}
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	testleak.VerifyTestMain(m)
 }

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	testleak.VerifyTestMain(m)
 }
 
 const lease = 10 * time.Second

@@ -21,18 +21,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/simtest"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/health"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	testleak.VerifyTestMain(m)
 }
 
 const lease = 10 * time.Second

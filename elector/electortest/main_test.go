@@ -3,7 +3,7 @@ package electortest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.VerifyTestMain(m) }

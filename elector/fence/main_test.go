@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	testleak.VerifyTestMain(m)
 }

@@ -20,10 +20,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 // What the processes are told, by their environment.
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	case "job":
 		os.Exit(jobMain())
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	testleak.VerifyTestMain(m)
 }
 
 // process is what a candidate's process has in common, embedded or not.

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9/logging"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 // TestMain keeps go-redis from printing every refused connection.
 func TestMain(m *testing.M) {
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	testleak.VerifyTestMain(m)
 }
 
 func TestBallotIsTheDocumentedLine(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
 func TestMain(m *testing.M) {
@@ -31,9 +31,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	// A go-redis pool whose server is gone tries once a second whether it is back,
-	// and notices only then that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	testleak.VerifyTestMain(m)
 }
 
 type silence struct{}
