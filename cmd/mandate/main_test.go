@@ -4,7 +4,10 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +32,11 @@ func TestScripts(t *testing.T) {
 // TestScriptsReal runs real commands under real elections on a real redis-server.
 func TestScriptsReal(t *testing.T) {
 	servertest.NeedRedis(t)
+	if signal.Ignored(syscall.SIGHUP) {
+		// Under nohup the commands would rightly ignore it, too, and the scripts send it.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: setupStage, Cmds: stageCommands,
