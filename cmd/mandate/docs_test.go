@@ -127,7 +127,7 @@ func TestKubernetesManifestRunsMandate(t *testing.T) {
 func documents(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*.yml", "docs/systemd/*.service"} {
+	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*.yml", "docs/systemd/*.service"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
