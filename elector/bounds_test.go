@@ -75,7 +75,7 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 	}
 }
 
-// The table of docs/operating.md by which a lease is chosen, with the defaults: what an
+// The table of docs/deploying.md by which a lease is chosen, with the defaults: what an
 // outage costs that begins right before a renewal, right after it, or in between.
 func TestOutagesThatCostNothing(t *testing.T) {
 	for _, l := range []time.Duration{2 * time.Second, 10 * time.Second} {

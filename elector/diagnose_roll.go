@@ -42,7 +42,7 @@ func leadersOf(all []Candidate) []Candidate {
 	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.Role != string(leading) })
 }
 
-const sameList = "give all candidates the same list of nodes, in any order (docs/operating.md: changing the nodes)"
+const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
 // candidates compares what they say with each other, and with the nodes given here.
 func (d *diagnosis) candidates(r rollCall) {

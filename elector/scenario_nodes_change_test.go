@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// The ways to change the nodes that docs/operating.md describes, step by step.
+// The ways to change the nodes that docs/deploying.md describes, step by step.
 
 // crew is the candidates of an election while they are replaced.
 type crew struct {

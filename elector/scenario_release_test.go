@@ -72,7 +72,7 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 				c.each(o.f, "a")
 				began := time.Now()
 				a.stop()
-				err := a.ended(shortLease + 2*callTimeout) // as Run and operating.md say
+				err := a.ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
 				var not *elector.NotReleasedError
 				if !errors.Is(err, elector.ErrNotReleased) || !errors.As(err, &not) || not.Token != term.Token() || not.Err == nil {
 					t.Errorf("Run: %v", err)
