@@ -83,7 +83,7 @@ func (l *lookout) take(views []quorum.View) {
 		}
 		answers++
 		k.highest = max(k.highest, v.Fence)
-		k.traced = k.traced || v.Fence > 0 || v.Holder != "" || v.Paused
+		k.traced = k.traced || v.Fence > 0 || v.Holder != "" || v.Foreign != "" || v.Paused
 	}
 	if answers < l.e.quorum.nodes.Majority() {
 		l.due.Reset(l.e.cfg.Lease / 4)

@@ -216,7 +216,7 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		if a.Status == quorum.Same {
 			return refuse("elector: %w", errors.Join(t.Troubles()...))
 		}
-		if a.Holder == "" || a.Status != quorum.Held {
+		if a.Status != quorum.Held {
 			continue
 		}
 		b, err := quorum.ParseBallot(a.Holder)

@@ -173,7 +173,7 @@ func (d *diagnosis) election(name string) {
 	trace := false
 	for i, f := range d.facts {
 		views[i] = f.View
-		trace = trace || f.View.Known || f.View.Holder != ""
+		trace = trace || f.View.Known || f.View.Holder != "" || f.View.Foreign != ""
 		if f.View.Err == nil && f.View.Newcomer > 0 {
 			d.add(f.Node, "vote", Warn, "wait; if it comes back, find out why the node forgets",
 				"it is new or lost its data: it does not vote for another %v", short(f.View.Newcomer))
@@ -181,21 +181,27 @@ func (d *diagnosis) election(name string) {
 		if b, err := quorum.ParseBallot(f.View.Holder); err == nil && b.Nodes != len(d.facts) {
 			d.add(f.Node, "nodes", Fail, "list the same nodes here and there",
 				"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(d.facts))
-		} else if f.View.Holder != "" && err != nil {
-			d.add(f.Node, "lock", Fail, "if nothing else uses it: redis-cli DEL '"+d.keys.Lock+"'; or choose another prefix",
-				"%s holds a value that is not of an election", d.keys.Lock)
+		} else if f.View.Foreign != "" {
+			end := "it has no end"
+			if f.View.Left > 0 {
+				end = fmt.Sprintf("it lasts for another %v", short(f.View.Left))
+			}
+			d.add(f.Node, "lock", Fail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+d.keys.Lock+"'; or choose another prefix",
+				"%s holds %s, which no candidate wrote: this node can't vote; %s", d.keys.Lock, f.View.Foreign, end)
 		}
 		if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, say
 			d.add(f.Node, "lock", Fail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", words(err))
 		}
 	}
 	d.holders()
-	st, troubles := summarize(name, views, d.majority)
+	st, troubles := summarize(name, d.keys, views, d.majority)
 	switch {
 	case len(views)-len(troubles) < d.majority:
 		d.add("", "leader", Unknown, "", "no majority told who leads")
 	case st.Leader != nil:
 		d.add("", "leader", OK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
+	case st.Blocked != "":
+		d.add("", "leader", Fail, "remove what the lock key holds (lock, above)", "nobody leads, and nobody can: %s", st.Blocked)
 	case !trace:
 		d.add("", "leader", Warn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
 	case st.Paused:

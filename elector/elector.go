@@ -212,6 +212,9 @@ func (e *Elector) Leader(ctx context.Context) (Leader, error) {
 	if err != nil {
 		return Leader{}, err
 	}
+	if st.Leader == nil && st.Blocked != "" {
+		return Leader{}, fmt.Errorf("%w, and nobody can lead: %s", ErrNoLeader, st.Blocked)
+	}
 	if st.Leader == nil {
 		return Leader{}, ErrNoLeader
 	}

@@ -150,6 +150,9 @@ type Status struct {
 	Pause     string        `json:"pause,omitempty"`
 	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
 	Nodes     []NodeStatus  `json:"nodes"`
+	// Blocked is set when nobody can be elected until somebody removes what the lock key
+	// holds on so many nodes that no majority is left: no candidate wrote it.
+	Blocked string `json:"blocked,omitempty"`
 	// Conflict is set when nodes are held by candidates that vote with different nodes:
 	// there may be two leaders.
 	Conflict string `json:"conflict,omitempty"`
@@ -180,7 +183,8 @@ type NodeStatus struct {
 	Reachable bool          `json:"reachable"`        // it told what it knows
 	Denied    bool          `json:"denied,omitempty"` // it refused to, for want of a right
 	Error     string        `json:"error,omitempty"`
-	Holder    string        `json:"holder,omitempty"` // the candidate that holds this node's lock
+	Holder    string        `json:"holder,omitempty"`  // the candidate that holds this node's lock
+	Foreign   string        `json:"foreign,omitempty"` // what the lock key holds, where no candidate wrote it; the node can't vote
 	Left      time.Duration `json:"lease_left_ns,omitempty"`
 	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
 	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
@@ -215,7 +219,7 @@ func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, e
 // look is Status without the history: one request per node.
 func (q *Quorum) look(ctx context.Context, keys quorum.Keys, election string) (Status, error) {
 	views := q.nodes.Read(ctx, keys, statusTimeout)
-	st, troubles := summarize(election, views, q.nodes.Majority())
+	st, troubles := summarize(election, keys, views, q.nodes.Majority())
 	if len(views)-len(troubles) < q.nodes.Majority() {
 		return st, q.noMajority(troubles)
 	}
@@ -254,11 +258,11 @@ func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time
 	return begun
 }
 
-func summarize(election string, views []quorum.View, majority int) (Status, []error) {
+func summarize(election string, keys quorum.Keys, views []quorum.View, majority int) (Status, []error) {
 	st := Status{Election: election}
 	var troubles []error
 	var holders []string
-	paused := 0
+	paused, foreign := 0, 0
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, Left: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
@@ -266,11 +270,16 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 			troubles = append(troubles, v.Err)
 		}
 		if v.Holder != "" {
-			n.Holder = v.Holder
 			if b, err := quorum.ParseBallot(v.Holder); err == nil {
 				n.Holder = b.Candidate
 			}
 			holders = append(holders, v.Holder)
+		}
+		if n.Foreign = v.Foreign; n.Foreign != "" {
+			foreign++
+			if st.Blocked == "" {
+				st.Blocked = fmt.Sprintf("%s holds %s, which no candidate wrote", keys.Lock, v.Foreign)
+			}
 		}
 		if v.Paused {
 			paused++
@@ -280,6 +289,9 @@ func summarize(election string, views []quorum.View, majority int) (Status, []er
 	}
 	if st.Paused = paused >= majority; !st.Paused {
 		st.Pause, st.PauseLeft = "", 0
+	}
+	if len(views)-foreign >= majority {
+		st.Blocked = ""
 	}
 	st.Conflict = conflict(holders)
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {

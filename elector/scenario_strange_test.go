@@ -1,6 +1,9 @@
 package elector_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,51 +11,79 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// Somebody else's value, or another type, stands under the lock's key, and has no end:
-// nobody can lead until somebody removes it, so whoever looks is told of it.
+// Somebody else's value, or another type, stands under the lock's key, with or without
+// an end: nobody can lead until it is gone, so whoever looks is told of it, and nobody
+// is told of a leader.
 func TestStrangeLockIsNamed(t *testing.T) {
-	for _, kind := range []string{"string", "list"} {
-		t.Run(kind, func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
-				c.seed() // an election that has worked: only then is it ridden, and not permanent
-				a := c.start("a")
-				a.elected(3 * shortLease)
-				for _, n := range c.nodes {
-					n.server().Del(lockKey)
-					if kind == "string" {
-						_ = n.server().Set(lockKey, "batch job 7")
-					} else {
-						_, _ = n.server().Push(lockKey, "x")
-					}
-				}
-				time.Sleep(3 * shortLease)
-				if a.IsLeader() {
-					t.Fatal("leads")
-				}
-				if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) {
-					t.Errorf("Check: %v", err)
-				}
-				if lines := a.log.lines(lockKey, "unable to take part"); len(lines) == 0 || len(lines) > 2 {
-					t.Errorf("logged %d times", len(lines))
-				}
-				found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				named := 0
-				for _, f := range found {
-					if f.Check == "lock" && f.Level == elector.Fail && strings.Contains(f.Found, lockKey) && strings.Contains(f.Advice, "DEL") {
-						named++
-					}
-				}
-				if named != len(c.nodes) {
-					t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.nodes), found)
-				}
-				for _, n := range c.nodes {
-					n.server().Del(lockKey)
-				}
-				a.elected(2 * shortLease)
+	for kind, shown := range map[string]string{
+		"batch job 7\x1b[2J": `"batch job 7\x1b[2J"`, "": `""`, "a/b/c": `"a/b/c"`, "a/A/1 n=x": "n=x", "a list": "another type",
+	} {
+		for _, ends := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%q/ends=%v", kind, ends), func(t *testing.T) {
+				onAll(t, func(t *testing.T, c *cluster) { strangeLock(t, c, kind, shown, ends) })
 			})
-		})
+		}
 	}
+}
+
+func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
+	c.seed() // an election that has worked: only then is it ridden, and not permanent
+	a := c.start("a")
+	a.elected(3 * shortLease)
+	for _, n := range c.nodes {
+		n.server().Del(lockKey)
+		if kind == "a list" {
+			_, _ = n.server().Push(lockKey, "x")
+		} else {
+			_ = n.server().Set(lockKey, kind)
+		}
+		if ends {
+			n.server().SetTTL(lockKey, time.Hour)
+		}
+	}
+	time.Sleep(3 * shortLease)
+	if a.IsLeader() {
+		t.Fatal("leads")
+	}
+	if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) {
+		t.Errorf("Check: %v", err)
+	}
+	if lines := a.log.lines(lockKey, "unable to take part"); len(lines) == 0 || len(lines) > 2 {
+		t.Errorf("logged %d times", len(lines))
+	}
+	st, err := c.quorum("status").Status(t.Context(), "", "orders")
+	if err != nil || st.Leader != nil || !strings.Contains(st.Blocked, lockKey) || !strings.Contains(st.Blocked, shown) {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	for _, n := range st.Nodes {
+		if !n.Reachable || n.Holder != "" || !strings.Contains(n.Foreign, shown) || (n.Left > 0) != ends {
+			t.Errorf("status of a node: %+v", n)
+		}
+	}
+	if l, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) || !strings.Contains(err.Error(), lockKey) {
+		t.Errorf("Leader: %+v, %v", l, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if first := <-a.Observe(ctx); first.Kind != elector.Vacant {
+		t.Errorf("observed %+v", first)
+	}
+	stop()
+	found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, leader := 0, false
+	for _, f := range found {
+		if f.Check == "lock" && f.Level == elector.Fail && strings.Contains(f.Found, lockKey) && strings.Contains(f.Found, shown) && strings.Contains(f.Advice, "DEL") {
+			named++
+		}
+		leader = leader || f.Check == "leader" && f.Level == elector.Fail && strings.Contains(f.Found, "nobody")
+	}
+	if named != len(c.nodes) || !leader {
+		t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.nodes), found)
+	}
+	for _, n := range c.nodes {
+		n.server().Del(lockKey)
+	}
+	a.elected(2 * shortLease)
 }

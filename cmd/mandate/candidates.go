@@ -50,6 +50,8 @@ Exit codes
 			why := fmt.Errorf("nobody takes part in %s", name)
 			switch st, err := q.Status(ctx, a.prefix, name); {
 			case err != nil:
+			case st.Blocked != "":
+				why = fmt.Errorf("%w, and nobody can lead: %s (mandate doctor %s)", why, st.Blocked, name)
 			case traceless(st):
 				why = fmt.Errorf("%w; %s", why, noTrace)
 			case st.Leader != nil:

@@ -111,6 +111,9 @@ func (a *app) printElections(all []elector.Status, asJSON bool) error {
 		if st.Paused {
 			note = "paused"
 		}
+		if st.Blocked != "" {
+			note = strings.TrimSpace(note + " BLOCKED: mandate status " + st.Election)
+		}
 		if st.Leader == nil {
 			fmt.Fprintln(&b, p.paint("33", line(st.Election, leads(st), "-", "-", note)))
 			continue

@@ -86,6 +86,12 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 	if st.Paused {
 		row("paused", "%s: nobody new is elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
 	}
+	if st.Blocked != "" {
+		const indent = "            "
+		text := wrap(fmt.Sprintf("%s: nobody can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s",
+			st.Blocked, st.Election), indent)
+		b.WriteString("BLOCKED     " + strings.TrimPrefix(text, indent))
+	}
 	if st.Conflict != "" {
 		row("CONFLICT", "%s (mandate doctor %s)", st.Conflict, st.Election)
 	}
@@ -131,7 +137,7 @@ func answered(st elector.Status) bool {
 // traceless tells that a majority answered, and none knows of any leader, now or
 // before: it is likely that the name is wrong.
 func traceless(st elector.Status) bool {
-	return answered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" })
+	return answered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" || n.Foreign != "" })
 }
 
 // Widths of the columns; 80 with the spaces between them.
@@ -153,6 +159,9 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 		case !n.Reachable:
 			line(n.Node, nodeState(n), "", "", "")
 			b.WriteString(wrap(strings.TrimPrefix(n.Error, n.Node+": "), "    "))
+		case n.Foreign != "":
+			line(n.Node, "blocked", "-", fmt.Sprint(n.Fence), rough(n.RTT))
+			b.WriteString(wrap(foreignLock(n), "    "))
 		case n.Abstains > 0:
 			line(n.Node, "abstains", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
 			b.WriteString(wrap("it is new, or lost its data: no vote for another "+rough(n.Abstains), "    "))
@@ -160,6 +169,15 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 			line(n.Node, "ok", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
 		}
 	}
+}
+
+// foreignLock describes a node that can't vote because of somebody else's lock.
+func foreignLock(n elector.NodeStatus) string {
+	end := "it has no end"
+	if n.Left > 0 {
+		end = "it lasts for another " + rough(n.Left)
+	}
+	return fmt.Sprintf("can't vote: its lock key holds %s, which no candidate wrote; %s", n.Foreign, end)
 }
 
 // nodeState is one word about a node that did not tell anything.

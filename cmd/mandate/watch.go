@@ -101,7 +101,7 @@ func (a *app) show(events <-chan elector.Event, asJSON bool) error {
 func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 	was := ""
 	for ctx.Err() == nil {
-		_, err := q.Status(ctx, a.prefix, election)
+		st, err := q.Status(ctx, a.prefix, election)
 		if ctx.Err() != nil {
 			return
 		}
@@ -112,6 +112,14 @@ func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 		case errors.Is(err, elector.ErrUnreachable) && was == "":
 			a.log.Warn("changes can't be seen: no majority of the redis nodes answers", "error", err)
 			was = "unreachable"
+		case err == nil && st.Blocked != "":
+			if was != "blocked" {
+				a.log.Warn("nobody can lead: the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+election)
+			}
+			was = "blocked"
+		case err == nil && was == "blocked":
+			a.log.Info("the lock key is free again")
+			was = ""
 		case err == nil && was != "":
 			a.log.Info("the redis nodes answer again")
 			was = ""

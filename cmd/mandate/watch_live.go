@@ -244,10 +244,15 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 	if v.st.Paused {
 		add(red, "paused    %s: nobody new is elected (%s)", pausedFor(v.st.PauseLeft, now.Sub(v.at), brief), v.st.Pause)
 	}
+	if v.st.Blocked != "" {
+		add(red, "BLOCKED   %s: nobody can lead until it is gone (mandate doctor %s)", v.st.Blocked, v.election)
+	}
 	for _, n := range v.st.Nodes {
 		switch {
 		case !n.Reachable:
 			add(red, "node      %-24s %s: %s", cut(n.Node, nodeWidth), nodeState(n), strings.TrimPrefix(n.Error, n.Node+": "))
+		case n.Foreign != "":
+			add(red, "node      %-24s %s", cut(n.Node, nodeWidth), foreignLock(n))
 		case n.Abstains > 0:
 			add(nil, "node      %-24s does not vote for another %s", cut(n.Node, nodeWidth), brief(n.Abstains))
 		default:

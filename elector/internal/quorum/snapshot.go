@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,16 +29,19 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		fence, next, id := get(k.Fence), get(k.Next), get(k.ID)
 		newLeft := p.PTTL(ctx, k.New)
 		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
-		if err := execute(ctx, p); err != nil {
+		if err := execute(ctx, p, before, lock); err != nil {
 			return View{}, err
 		}
 		if before.Val() != lock.Val() {
 			continue
 		}
 		v := View{
-			Holder: lock.Val(), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
+			Holder: lock.Val(), Foreign: foreignLock(lock), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
 			Paused: pause.Val() != "", Pause: pause.Val(), PauseLeft: positive(pauseLeft),
 			ID: parseIdentity(id.Val()),
+		}
+		if v.Foreign != "" {
+			v.Holder = "" // never to be taken for a candidate
 		}
 		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
 			var err error
@@ -50,25 +54,55 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 	return View{}, fmt.Errorf("the lock changed hands during each of %d reads", snapshotTries)
 }
 
+// foreignLock describes what a lock key holds that no candidate wrote: another
+// program's value, or one that somebody set by hand. Empty: nothing, or a lock.
+func foreignLock(lock *redis.StringCmd) string {
+	switch {
+	case errors.Is(lock.Err(), redis.Nil):
+		return ""
+	case lock.Err() != nil: // of the errors only this one is let through
+		return "a value of another type than a string"
+	}
+	if _, err := ParseBallot(lock.Val()); err == nil {
+		return ""
+	}
+	return fmt.Sprintf("the value %s", quoted(lock.Val()))
+}
+
+// quoted is foreign text as it may be printed: escaped and short.
+func quoted(s string) string {
+	const longest = 60
+	if len(s) <= longest {
+		return strconv.QuoteToASCII(s)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strconv.QuoteToASCII(s[:longest]), len(s))
+}
+
 // execute sends a pipeline, and returns what went wrong, but for keys that are not
-// there. A key of another type is named, as the scripts do it.
-func execute(ctx context.Context, p redis.Pipeliner) error {
+// there. A key of another type is named, as the scripts do it, unless it is one of
+// those whose caller tells it itself.
+func execute(ctx context.Context, p redis.Pipeliner, told ...redis.Cmder) error {
 	cmds, failed := p.Exec(ctx)
 	for _, cmd := range cmds {
 		err := cmd.Err()
 		if err == nil || errors.Is(err, redis.Nil) {
 			continue
 		}
-		if strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		if otherType(err) {
+			if slices.Contains(told, cmd) {
+				continue
+			}
 			return fmt.Errorf("MANDATE key %v holds another type than a string", cmd.Args()[1])
 		}
 		return needs(err, fmt.Sprintf("+%s %%R~%v", cmd.Name(), cmd.Args()[1]))
 	}
-	if errors.Is(failed, redis.Nil) {
+	if errors.Is(failed, redis.Nil) || otherType(failed) {
 		return nil
 	}
 	return failed // no command was sent: a connection could not be made
 }
+
+func otherType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
 // positive is what is left; Redis tells below zero of a key that is not there, or
 // has no end.

@@ -79,6 +79,32 @@ func TestReadWhileTheLockChangesHands(t *testing.T) {
 	}
 }
 
+// What stands under the lock's key and is no lock is never a holder, and hides nothing else.
+func TestReadAForeignLock(t *testing.T) {
+	t.Parallel()
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		m, k := p.redis[0], p.keys
+		b := p.voter("b")
+		for _, tc := range []struct {
+			spoil func()
+			shown string
+		}{
+			{func() { _, _ = m.Push(k.Lock, "x") }, "a value of another type than a string"},
+			{func() { _ = m.Set(k.Lock, "") }, `the value ""`},
+			{func() { _ = m.Set(k.Lock, "a\x1b\u202eb\u009b") }, `the value "a\x1b\u202eb\u009b"`},
+			{func() { _ = m.Set(k.Lock, strings.Repeat("a", 1000)) }, `the value "` + strings.Repeat("a", 60) + `"... (1000 bytes)`},
+		} {
+			m.FlushAll()
+			_ = m.Set(k.Fence, "7")
+			tc.spoil()
+			v := b.nodes.Read(t.Context(), k, time.Second)[0]
+			if v.Err != nil || v.Holder != "" || v.Foreign != tc.shown || v.Fence != 7 {
+				t.Errorf("read %+v, want %q", v, tc.shown)
+			}
+		}
+	})
+}
+
 // What is no key of an election is named, as the scripts do it.
 func TestReadNamesAForeignKey(t *testing.T) {
 	t.Parallel()
@@ -89,7 +115,6 @@ func TestReadNamesAForeignKey(t *testing.T) {
 			spoil func()
 			says  string
 		}{
-			{func() { _, _ = m.Push(k.Lock, "x") }, "MANDATE key " + k.Lock + " holds another type than a string"},
 			{func() { _, _ = m.Push(k.Next, "x") }, "MANDATE key " + k.Next + " holds another type than a string"},
 			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
 		} {

@@ -8,9 +8,10 @@ import (
 // View is what one node knows of an election.
 type View struct {
 	Node      string
-	Err       error // set: nothing below is known
-	Holder    string
-	Left      time.Duration // of the lock
+	Err       error         // set: nothing below is known
+	Holder    string        // the lock value of the candidate that holds it
+	Foreign   string        // what the lock key holds when no candidate wrote it, for people
+	Left      time.Duration // of the lock; 0: it has no end
 	Fence     uint64
 	Known     bool          // the node has a counter
 	Newcomer  time.Duration // for this long the node will not vote
@@ -106,7 +107,7 @@ func agree(seen []sighting, majority int) bool {
 			continue
 		}
 		_, attempt := attemptOf(s.Holder)
-		o := opinion{attempt, s.Paused}
+		o := opinion{attempt + s.Foreign, s.Paused}
 		if count[o]++; count[o] >= majority {
 			return true
 		}

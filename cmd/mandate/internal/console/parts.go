@@ -28,6 +28,8 @@ type (
 		Paused      bool    `json:"paused"`
 		Pause       string  `json:"pause,omitempty"`
 		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
+		Blocked     string  `json:"blocked,omitempty"`       // why nobody can lead
+		Conflict    string  `json:"conflict,omitempty"`      // why two may
 		Nodes       []node  `json:"nodes"`
 		Error       string  `json:"error,omitempty"` // nobody can tell who leads
 	}
@@ -118,10 +120,15 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 	s := status{
 		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: words(err),
 		Paused: st.Paused, Pause: tame(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
+		Blocked: tame(st.Blocked), Conflict: tame(st.Conflict),
 	}
 	for _, n := range st.Nodes {
+		why := n.Error
+		if n.Foreign != "" {
+			why = "can't vote: its lock key holds " + n.Foreign + ", which no candidate wrote"
+		}
 		s.Nodes = append(s.Nodes, node{
-			Name: n.Node, Error: tame(n.Error), RTTMS: float64(n.RTT.Microseconds()) / 1000, AbstainsMS: n.Abstains.Milliseconds(),
+			Name: n.Node, Error: tame(why), RTTMS: float64(n.RTT.Microseconds()) / 1000, AbstainsMS: n.Abstains.Milliseconds(),
 		})
 	}
 	if l := st.Leader; l != nil {

@@ -88,8 +88,8 @@ export class Card {
     const before = this.status;
     this.status = s;
     this.heard = performance.now();
-    const words = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
-    this.badge.className = `badge ${s.leader && !s.error ? 'warn' : 'bad'}`;
+    const words = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !words;
     text(this.badge, words);
     this.trouble.replaceChildren(...this.troubles(s));
@@ -105,9 +105,12 @@ export class Card {
 
   troubles(s) {
     if (s.error) return [foreign(s.error)];
-    if (!s.paused) return [];
+    const all = [];
+    if (s.blocked) all.push(el('span', 'bad', 'Nobody can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
+    if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
+    if (!s.paused) return all;
     const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
-    return [`Paused ${until}, nobody new is elected: `, foreign(s.pause ?? '')];
+    return [...all, `Paused ${until}, nobody new is elected: `, foreign(s.pause ?? '')];
   }
 
   drawNodes(nodes) {
