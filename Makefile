@@ -14,11 +14,13 @@ export GO # the scripts in .ci run it, too
 FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
+CHAOSREPORT ?=
 MUTANT    ?=
 SERVERS   ?=
 SIMMINUTES ?= 1
 SIMRUNS    ?= 1000000
 SIMSEED    ?= 0
+SIMREPORT  ?=
 COUNT     ?= 1
 BENCH     ?= .
 TIMEOUT   ?= 20m
@@ -136,6 +138,7 @@ integration: ## run only the tests on a real redis-server (required here)
 chaos: export MANDATE_TEST_REQUIRE_REDIS := 1
 chaos: export CHAOSTIME := $(CHAOSTIME)
 chaos: export CHAOSSEED := $(CHAOSSEED)
+chaos: export CHAOSREPORT := $(abspath $(CHAOSREPORT))
 chaos: ## break real elections on purpose for a while, and prove the journal (CHAOSTIME=20s CHAOSSEED=n)
 	@$(say_redis)
 	$(find_race)
@@ -150,7 +153,8 @@ servers: ## run conformance, integration and a short chaos on other Redis and Va
 .PHONY: sim
 sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seeds from SIMSEED=n on (0: new ones)
 	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/internal/simtest \
-		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.for=$$(awk 'BEGIN { print int($(SIMMINUTES) * 60) }')s
+		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.for=$$(awk 'BEGIN { print int($(SIMMINUTES) * 60) }')s \
+		-sim.report=$(abspath $(SIMREPORT))
 
 .PHONY: mutants
 mutants: ## make each known mistake once, and show which test notices (MUTANT=regexp TESTFLAGS=-short), 4 minutes

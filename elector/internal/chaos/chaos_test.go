@@ -42,6 +42,9 @@ func TestChaos(t *testing.T) {
 
 	r := s.check()
 	t.Log(r)
+	if file := os.Getenv("CHAOSREPORT"); file != "" {
+		r.write(t, file, lasts, seed)
+	}
 	for _, v := range r.Violations {
 		t.Error(v)
 	}

@@ -65,6 +65,7 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d: %s%s", first, first+uint64(sum.seeds)-1, sum, sum.tables())
+	sum.report(t, *reportFlag, first)
 }
 
 // TestRegressions replays the seeds that once showed something.

@@ -69,22 +69,32 @@ func (s *totals) String() string {
 		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), s.lasted, faults, s.terms, s.renewals, s.refused, s.worst.Seconds(), s.broken)
 }
 
-// tables are the counts by kind, the largest first.
+// table is one kind of counts.
+type table struct {
+	title  string
+	counts map[string]int
+}
+
+func (s *totals) counts() []table {
+	return []table{
+		{"Simulations by mode", s.modes}, {"Simulations by number of nodes", s.sizes}, {"Simulations by lease", s.leases},
+		{"Faults by kind", s.faults}, {"Terms by how they ended", s.ends},
+	}
+}
+
+// byCount are the keys, the largest count first.
+func byCount(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
+	})
+}
+
 func (s *totals) tables() string {
 	var b strings.Builder
-	for _, t := range []struct {
-		title  string
-		counts map[string]int
-	}{
-		{"simulations by mode", s.modes}, {"by nodes", s.sizes}, {"by lease", s.leases},
-		{"faults by kind", s.faults}, {"terms by how they ended", s.ends},
-	} {
-		fmt.Fprintf(&b, "\n%s:", t.title)
-		keys := slices.SortedFunc(maps.Keys(t.counts), func(x, y string) int {
-			return cmp.Or(cmp.Compare(t.counts[y], t.counts[x]), cmp.Compare(x, y))
-		})
-		for _, k := range keys {
-			fmt.Fprintf(&b, "\n  %7d  %s", t.counts[k], k)
+	for _, table := range s.counts() {
+		fmt.Fprintf(&b, "\n%s:", table.title)
+		for _, k := range byCount(table.counts) {
+			fmt.Fprintf(&b, "\n  %7d  %s", table.counts[k], k)
 		}
 	}
 	return b.String()
