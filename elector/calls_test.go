@@ -2,40 +2,17 @@ package elector_test
 
 import (
 	"bufio"
-	"embed"
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // What the nodes of a cluster see: every call of a script, before it runs.
-
-//go:embed internal/quorum/*.lua
-var luaFiles embed.FS
-
-// scriptNames maps the hash that a client sends to the script's name.
-var scriptNames = sync.OnceValue(func() map[string]string {
-	names := map[string]string{}
-	head, _ := luaFiles.ReadFile("internal/quorum/head.lua")
-	for _, name := range []string{"claim", "renew", "raise", "release", "announce"} {
-		body, err := luaFiles.ReadFile("internal/quorum/" + name + ".lua")
-		if err != nil {
-			panic(err)
-		}
-		src := string(head) + string(body)
-		if name == "announce" {
-			src = string(body)
-		}
-		names[redis.NewScript(src).Hash()] = name
-		names[src] = name // as EVAL sends it
-	}
-	return names
-})
 
 // call is one script call as a node received it.
 type call struct {
@@ -70,7 +47,8 @@ func (n *node) before(p *server.Peer, cmd string, args ...string) bool {
 		n.asked++
 	}
 	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
-		c = call{script: scriptNames()[args[0]], args: args[1:], at: time.Now()}
+		s, _ := quorum.ScriptOf(args[0])
+		c = call{script: string(s), args: args[1:], at: time.Now()}
 		if answer == "" {
 			n.calls = append(n.calls, c)
 		}
@@ -90,12 +68,7 @@ func (n *node) before(p *server.Peer, cmd string, args ...string) bool {
 
 // run executes a call without sending its answer: for hooks.
 func (n *node) run(c call) {
-	src := ""
-	for k, name := range scriptNames() {
-		if name == c.script && len(k) > 40 {
-			src = k
-		}
-	}
+	src := quorum.Script(c.script).Source()
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
 	n.mu.Lock()
 	n.own = p

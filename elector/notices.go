@@ -1,8 +1,6 @@
 package elector
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -23,18 +21,8 @@ type notices struct {
 // release is a report that a term has ended.
 type release struct {
 	token uint64
-	next  string // the incarnation that goes first; behind heirMark one that others are kept waiting for
+	next  string // the incarnation that goes first, or a quorum.Reservation for it; may be empty
 }
-
-// Messages on the wake channel are short words for the few that must be fast:
-// "released <token> <who goes first>" and "elected <token>".
-const (
-	wakeReleased = "released "
-	wakeElected  = "elected "
-)
-
-// heirMark stands before a name for which the nodes keep the others waiting.
-const heirMark = "!"
 
 // receive runs on the subscription's goroutine.
 func (w *waiter) receive(s quorum.Signal) {
@@ -74,21 +62,22 @@ func (w *waiter) note(s quorum.Signal) bool {
 		case Released:
 			r := release{token: ev.Token}
 			if ev.Next != "" {
-				r.next = heirMark + ev.Next
+				r.next = quorum.Reservation(ev.Next)
 			}
 			return w.released(s.Node, r, false)
 		default:
 			return false
 		}
 	}
-	if rest, ok := strings.CutPrefix(s.Payload, wakeElected); ok {
-		token, err := strconv.ParseUint(rest, 10, 64)
-		return err == nil && w.elected(token)
+	m, ok := quorum.ParseWakeMessage(s.Payload)
+	switch {
+	case !ok:
+		return false
+	case m.Elected:
+		return w.elected(m.Token)
+	default:
+		return w.released(s.Node, release{token: m.Token, next: m.First}, true)
 	}
-	rest, ok := strings.CutPrefix(s.Payload, wakeReleased)
-	number, next, _ := strings.Cut(rest, " ")
-	token, err := strconv.ParseUint(number, 10, 64)
-	return ok && err == nil && w.released(s.Node, release{token: token, next: next}, true)
 }
 
 // elected notes that a leader was announced which is newer than the one that the last

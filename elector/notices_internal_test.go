@@ -151,8 +151,8 @@ func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
 }
 
 func TestNoticesNameAFavourite(t *testing.T) {
-	got := names(map[int]release{0: {next: "b"}, 1: {next: "b"}, 2: {}, 3: {next: heirMark + "b"}})
-	if len(got) != 2 || got["b"] != 2 || got[heirMark+"b"] != 1 {
+	got := names(map[int]release{0: {next: "b"}, 1: {next: "b"}, 2: {}, 3: {next: quorum.Reservation("b")}})
+	if len(got) != 2 || got["b"] != 2 || got[quorum.Reservation("b")] != 1 {
 		t.Errorf("%v", got)
 	}
 }

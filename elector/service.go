@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -72,7 +71,7 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	runtime.Gosched() // the work first: the report's requests would take its turn on a small machine
 	go func() {
 		defer close(s.announced)
-		e.voter.Announce(elected.encode(), wakeElected+strconv.FormatUint(term.token, 10))
+		e.voter.Announce(elected.encode(), quorum.WakeMessage{Elected: true, Token: term.token}.String())
 	}()
 	return s
 }

@@ -3,7 +3,6 @@ package elector
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -258,7 +257,7 @@ func (w *waiter) turn(inRow bool, reports map[int]release, majority int) time.Du
 		case count < majority:
 		case name == w.e.incarnation:
 			return 0
-		case strings.HasPrefix(name, heirMark):
+		case quorum.IsReservation(name):
 			return w.e.keepFor() + upTo(unit*time.Duration(row))
 		default:
 			return unit + upTo(unit*time.Duration(row))
@@ -272,7 +271,7 @@ func (w *waiter) turn(inRow bool, reports map[int]release, majority int) time.Du
 
 // isHeir tells whether a majority of the nodes keeps the seat for this candidate.
 func (w *waiter) isHeir(reports map[int]release, majority int) bool {
-	return names(reports)[heirMark+w.e.incarnation] >= majority
+	return names(reports)[quorum.Reservation(w.e.incarnation)] >= majority
 }
 
 func later(a, b time.Time) time.Time {

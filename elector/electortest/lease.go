@@ -2,6 +2,7 @@ package electortest
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,8 @@ func (r *Redis) lockOf(election string) (key string, holder quorum.Ballot) {
 	return "", quorum.Ballot{}
 }
 
-func lockSuffix(election string) string { return ":{" + election + "}:lock" }
+// lockSuffix is the lock's key but for the prefix.
+func lockSuffix(election string) string { return quorum.KeysOf("", election).Lock }
 
 // seizeScript ends the holding of an attempt as a term of somebody else's would:
 // the counter has moved on, so that the holder's next renewal finds the lock
@@ -138,26 +140,27 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 		return false
 	}
 	ballot.Candidate, ballot.Incarnation = rival, rival
+	refused := quorum.RefusedClaim(ballot.String(), retry)
 	peer.Block(func(w *server.Writer) {
-		w.WriteLen(7)
-		w.WriteBulk(string(quorum.Held))
-		w.WriteBulk("0")
-		w.WriteBulk(ballot.String())
-		w.WriteInt(int(retry.Milliseconds()))
-		w.WriteInt(-1)
-		w.WriteInt(-1)
-		w.WriteBulk("")
+		w.WriteLen(len(refused))
+		for _, field := range refused {
+			if n, ok := field.(int64); ok {
+				w.WriteInt(int(n))
+			} else {
+				w.WriteBulk(fmt.Sprint(field))
+			}
+		}
 		w.Flush()
 	})
 	return true
 }
 
-// claimOf recognises an elector's claim: a script with six keys, the lock first,
-// and ten arguments, the lock value that is asked for first.
+// claimOf recognizes an elector's claim.
 func claimOf(cmd string, args []string) (lock string, b quorum.Ballot, ok bool) {
-	if !strings.HasPrefix(strings.ToUpper(cmd), "EVAL") || len(args) != 2+6+10 || args[1] != "6" {
+	call, ok := quorum.ParseCall(cmd, args...)
+	if !ok || call.Script != quorum.ScriptClaim {
 		return "", b, false
 	}
-	b, err := quorum.ParseBallot(args[8])
-	return args[2], b, err == nil
+	b, err := quorum.ParseBallot(call.Args[quorum.ClaimValue])
+	return call.Keys[0], b, err == nil
 }

@@ -228,7 +228,7 @@ func (p *polls) run(node int, s *redis.Script, keys []string, args ...any) Answe
 // lateRenewal is what a late renewal of b's newest term would say.
 func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
 	k := p.keys
-	return p.run(node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause, k.ID},
+	return p.run(node, renewScript, k.forRenew(),
 		b.lock.String(), b.seat.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity())
 }
 

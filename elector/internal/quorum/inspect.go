@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	//go:embed rights.lua
+	//go:embed scripts/rights.lua
 	rightsLua    string
 	rightsScript = redis.NewScript(rightsLua)
 )

@@ -48,12 +48,11 @@ func (r *Release) Try(limit time.Duration) Tally {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		a := v.callLate(ctx, node, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next}, func() []any {
+		a := v.callLate(ctx, node, releaseScript, k.forRelease(), func() []any {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
 				return nil
 			}
-			return []any{v.seat.Incarnation, r.seq, v.seat.Lease.Milliseconds(), r.token, k.Wake, r.value,
-				r.heir.Incarnation, r.heir.Keep.Milliseconds(), r.told[node]}
+			return releaseArgs(v.seat.Incarnation, r.seq, v.seat.Lease, r.token, k, r.value, r.heir, r.told[node])
 		})
 		r.note(node, a)
 		return a

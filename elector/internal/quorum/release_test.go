@@ -36,13 +36,13 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 			t.Errorf("the counter is %s, was %s; %d locks", now, closed, p.locks())
 		}
 		k := p.keys
-		if got := p.run(0, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause, k.ID},
+		if got := p.run(0, renewScript, k.forRenew(),
 			a.lock.String(), a.seat.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity()); got.Status != Gone || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
 		late := func() Answer {
-			return p.run(0, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
+			return p.run(0, releaseScript, k.forRelease(),
 				a.seat.Incarnation, r.seq, testLease.Milliseconds(), token, k.Wake, r.value, "", 0, r.told[0])
 		}
 		other := b.wins(1)

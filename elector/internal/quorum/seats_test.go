@@ -66,8 +66,8 @@ func TestWhatAReleaseSays(t *testing.T) {
 				a := p.voter("a")
 				token := a.wins(1)
 				if tc.next != "" {
-					_ = p.redis[0].Set(p.keys.Next, tc.next)
-					p.redis[0].SetTTL(p.keys.Next, testLease)
+					_ = p.redis[0].Set(p.keys.Heir, tc.next)
+					p.redis[0].SetTTL(p.keys.Heir, testLease)
 				}
 				if tc.do == nil {
 					tc.do = func(_ *polls, a *booth, token uint64, heir Heir) {
@@ -81,7 +81,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 				if got := wake(); !slices.Equal(got, tc.want) {
 					t.Errorf("told %q, want %q", got, tc.want)
 				}
-				if seat := p.get(0, p.keys.Next); seat != tc.seat {
+				if seat := p.get(0, p.keys.Heir); seat != tc.seat {
 					t.Errorf("the seat is %q, want %q", seat, tc.seat)
 				}
 				if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
@@ -118,8 +118,8 @@ func TestWhoIsNamed(t *testing.T) {
 				a, b := p.voter("a"), p.voter("b")
 				token := a.wins(1)
 				if tc.before != "" {
-					_ = p.redis[0].Set(p.keys.Next, tc.before)
-					p.redis[0].SetTTL(p.keys.Next, testLease)
+					_ = p.redis[0].Set(p.keys.Heir, tc.before)
+					p.redis[0].SetTTL(p.keys.Heir, testLease)
 				}
 				p.messages(0, p.keys.Wake, tc.listening)
 				p.messages(0, p.keys.Events, 3)
@@ -131,13 +131,13 @@ func TestWhoIsNamed(t *testing.T) {
 				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
 					t.Errorf("named by %d, want %d", tally.Named(), want)
 				}
-				if seat, ttl := p.get(0, p.keys.Next), p.redis[0].TTL(p.keys.Next); seat != tc.after || ttl != tc.ttl {
+				if seat, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); seat != tc.after || ttl != tc.ttl {
 					t.Errorf("the seat is %q for %v, want %q for %v", seat, ttl, tc.after, tc.ttl)
 				}
 				// A leader that hands over to nobody takes an heir's seat back, at its next renewal.
 				a.Renew(testLease, token, Heir{}, fit)
 				synctest.Wait()
-				if seat := p.get(0, p.keys.Next); (seat == "") != (tc.after == "" || tc.after[0] == '!') {
+				if seat := p.get(0, p.keys.Heir); (seat == "") != (tc.after == "" || tc.after[0] == '!') {
 					t.Errorf("after a renewal the seat is %q", seat)
 				}
 			})
@@ -150,10 +150,10 @@ func TestASeatIsGivenUpByItsOwner(t *testing.T) {
 	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
 		atThePolls(t, 1, func(t *testing.T, p *polls) {
 			p.counters("1")
-			_ = p.redis[0].Set(p.keys.Next, before)
-			p.redis[0].SetTTL(p.keys.Next, testLease)
+			_ = p.redis[0].Set(p.keys.Heir, before)
+			p.redis[0].SetTTL(p.keys.Heir, testLease)
 			p.voter("a").wins(1)
-			if seat := p.get(0, p.keys.Next); seat != want {
+			if seat := p.get(0, p.keys.Heir); seat != want {
 				t.Errorf("%q became %q, want %q", before, seat, want)
 			}
 		})
@@ -172,7 +172,7 @@ func TestAPlantKeepsTheSeatOfTheHeir(t *testing.T) {
 		if p.get(0, p.keys.Lock) == "" {
 			t.Error("no lock was planted")
 		}
-		if seat, ttl := p.get(0, p.keys.Next), p.redis[0].TTL(p.keys.Next); seat != "!incc" || ttl != testLease+time.Second {
+		if seat, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); seat != "!incc" || ttl != testLease+time.Second {
 			t.Errorf("%q for %v", seat, ttl)
 		}
 	})

@@ -26,7 +26,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		p := n.rdb.Pipeline()
 		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
 		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
-		fence, next, id := get(k.Fence), get(k.Next), get(k.ID)
+		fence, next, id := get(k.Fence), get(k.Heir), get(k.ID)
 		newLeft := p.PTTL(ctx, k.New)
 		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
 		if err := execute(ctx, p, before, lock); err != nil {

@@ -29,7 +29,7 @@ func TestReadNeedsNoRightToWrite(t *testing.T) {
 		_ = m.Set(k.New, "marker")
 		m.SetTTL(k.New, 4*time.Second)
 		_ = m.Set(k.Pause, "kernel update")
-		_ = m.Set(k.Next, "!B")
+		_ = m.Set(k.Heir, "!B")
 		b := p.voter("b")
 		p.onCommand(0, func(cmd string, _ []string) {
 			if !slices.Contains([]string{"HELLO", "GET", "PTTL"}, cmd) {
@@ -115,7 +115,7 @@ func TestReadNamesAForeignKey(t *testing.T) {
 			spoil func()
 			says  string
 		}{
-			{func() { _, _ = m.Push(k.Next, "x") }, "MANDATE key " + k.Next + " holds another type than a string"},
+			{func() { _, _ = m.Push(k.Heir, "x") }, "MANDATE key " + k.Heir + " holds another type than a string"},
 			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
 		} {
 			m.FlushAll()

@@ -119,7 +119,8 @@ const scanCount = 1000
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &survey{prefix: prefix + ":{", suffix: "}:fence", most: most, names: map[string]bool{}}
+	s := &survey{most: most, names: map[string]bool{}}
+	s.prefix, s.suffix = aroundElection(prefix)
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {

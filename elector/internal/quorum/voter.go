@@ -11,14 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// FrontRow is how many waiters listen on the wake channel of a node. Redis
-// writes a message to all its subscribers before it reads the next claim, so a
-// release is told to a few first.
-const FrontRow = 8
-
-// historyLength is how many events the history stream keeps, about.
-const historyLength = "1000"
-
 // Seat is an elector's place in an election.
 type Seat struct {
 	Keys        Keys
@@ -90,9 +82,8 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		k := v.seat.Keys
-		return v.callLate(ctx, node, claimScript, []string{k.Lock, k.Fence, k.New, k.Pause, k.Next, k.ID}, v.whileAlive(seq,
-			value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, newIdentity()))
+		return v.callLate(ctx, node, claimScript, v.seat.Keys.forClaim(), v.whileAlive(seq,
+			claimArgs(value, v.seat.Incarnation, seq, v.seat.Lease, hint, marker, v.seat.Keys, newIdentity())))
 	}
 	r.claim = true
 	for i, l := range v.lanes {
@@ -143,12 +134,11 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		return token, true
 	}
 	seq := v.seq
-	k := v.seat.Keys
 	r = newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
 			return Answer{Status: Raised, Fence: token}
 		}
-		return v.callLate(ctx, node, raiseScript, []string{k.Lock, k.Fence}, v.whileAlive(seq, v.seat.Incarnation, seq, token))
+		return v.callLate(ctx, node, raiseScript, v.seat.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.seat.Incarnation, seq, token)))
 	})
 	return token, v.all(r).Majority(Raised)
 }
@@ -178,19 +168,18 @@ type Heir struct {
 // that has ended since.
 func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
 	v.lock.Identities = v.identities()
-	k, seq, value := v.seat.Keys, v.seq, v.lock.String()
+	seq, value := v.seq, v.lock.String()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
 		l := v.lanes[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		return v.callLate(ctx, node, renewScript, []string{k.Lock, k.Fence, k.New, k.Next, k.Pause, k.ID}, func() []any {
+		return v.callLate(ctx, node, renewScript, v.seat.Keys.forRenew(), func() []any {
 			if !fit() {
 				r.end() // nobody waits for the others, a hung one perhaps: a release may be next
 				return nil
 			}
-			return []any{value, v.seat.Incarnation, seq, v.seat.Lease.Milliseconds(), token, l.heard(),
-				heir.Incarnation, heir.Keep.Milliseconds(), newIdentity()}
+			return renewArgs(value, v.seat.Incarnation, seq, v.seat.Lease, token, l.heard(), heir, newIdentity())
 		})
 	}
 	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
@@ -230,8 +219,8 @@ func (v *Voter) release(node int, seq uint64) {
 		defer cancel()
 		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
 			k := v.seat.Keys
-			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, []string{k.Lock, k.Fence, k.New, k.Next},
-				v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease.Milliseconds(), 0, k.Wake, "", "", 0, 0).Err()
+			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, k.forRelease(),
+				releaseArgs(v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease, 0, k, "", Heir{}, 0)...).Err()
 		})
 		if !done {
 			l.takeAbandoned()
@@ -242,7 +231,7 @@ func (v *Voter) release(node int, seq uint64) {
 // whileAlive are the arguments of a request that is not sent any more once its attempt
 // is over: behind a hung node they would pile up, and be sent one after the other, each
 // for a whole call time-out, when nobody wants them any more.
-func (v *Voter) whileAlive(seq uint64, args ...any) func() []any {
+func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 	return func() []any {
 		if v.alive.Load() != seq {
 			return nil

@@ -228,11 +228,11 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 		a, b, heir := p.voter("a"), p.voter("b"), Heir{Incarnation: "incghost", Keep: keep}
 		token := a.wins(1)
 		a.Renew(testLease, token, heir, fit)
-		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= testLease || ttl > testLease+keep {
+		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
 			t.Errorf("after a renewal the seat is kept for %v", ttl)
 		}
 		a.Releasing(token, heir).Try(testLease)
-		if ttl := p.redis[0].TTL(p.keys.Next); ttl <= 0 || ttl > keep {
+		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
 			t.Errorf("after a release the seat is kept for %v", ttl)
 		}
 		if tally := b.loses(); tally.Answers[0].Status != Kept || tally.Answers[0].Left > keep {
@@ -241,9 +241,9 @@ func TestSeatOfAnHeirLapses(t *testing.T) {
 		time.Sleep(keep + time.Millisecond)
 		b.Releasing(b.wins(1), Heir{}).Try(testLease)
 
-		_ = p.redis[0].Set(p.keys.Next, "!incghost") // by hand: without an end
+		_ = p.redis[0].Set(p.keys.Heir, "!incghost") // by hand: without an end
 		b.wins(1)
-		if seat := p.get(0, p.keys.Next); seat != "" {
+		if seat := p.get(0, p.keys.Heir); seat != "" {
 			t.Errorf("the seat is still %q: it would be read each time", seat)
 		}
 	})
@@ -265,7 +265,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		b.Settle(time.Minute)
 		b.wins(1)
 		k := p.keys
-		if got := p.run(0, releaseScript, []string{k.Lock, k.Fence, k.New, k.Next},
+		if got := p.run(0, releaseScript, k.forRelease(),
 			b.seat.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // record is a term as the checker knows it. Its fields are under Sim.mu.
@@ -220,22 +221,22 @@ func (s *Sim) onCommand(p *proc, c command) {
 	}
 	switch k {
 	case claim:
-		value := string(argv[0])
+		value := string(argv[quorum.ClaimValue])
 		who, _, _ := strings.Cut(value, " ")
 		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
-		p.claimSent, p.claimSeq = time.Now(), max(p.claimSeq, number(argv[2]))
+		p.claimSent, p.claimSeq = time.Now(), max(p.claimSeq, number(argv[quorum.ClaimSeq]))
 		if s.o.Mode == WallHints {
-			bendHint(argv[claimHint], time.Duration(p.warp.Wall.Load()))
+			bendHint(argv[quorum.ClaimHint], time.Duration(p.warp.Wall.Load()))
 		}
 	case renewal:
 		s.renewals++
-		s.timely(p, number(argv[4]))
+		s.timely(p, number(argv[quorum.RenewToken]))
 		s.fresh(p, "candidate", p.probe)
 		s.fresh(p, "work", p.work)
 	case release:
 		// The release of an earlier term may have waited for its turn on a slow way.
-		if r := p.running; r != nil && number(argv[1]) >= r.seq {
-			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[1]), r.token, r.seq)
+		if r := p.running; r != nil && number(argv[quorum.ReleaseSeq]) >= r.seq {
+			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[quorum.ReleaseSeq]), r.token, r.seq)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // command is one whole request as it goes over the wire.
@@ -64,33 +66,35 @@ const (
 	abandonment // the silent release of a failed attempt
 )
 
-// election recognises the scripts by their keys and arguments, and returns the
-// arguments. It looks at the wire only, so it needs nothing of the
-// code under test.
+// election recognizes the scripts, and returns their arguments as they lie in the
+// request: they can be changed in place.
 func (c command) election() (kind, [][]byte) {
-	if !c.is("EVALSHA") && !c.is("EVAL") || len(c.args) < 3 {
+	if !c.is("EVALSHA") && !c.is("EVAL") {
 		return other, nil
 	}
-	keys, err := strconv.Atoi(string(c.args[2]))
-	if err != nil || len(c.args) < 3+keys {
+	args := make([]string, len(c.args))
+	for i, a := range c.args {
+		args[i] = string(a)
+	}
+	call, ok := quorum.ParseCall(args[0], args[1:]...)
+	if !ok {
 		return other, nil
 	}
-	argv := c.args[3+keys:]
-	switch {
-	case keys == 6 && len(argv) == 10:
+	argv := c.args[len(c.args)-len(call.Args):]
+	switch call.Script {
+	case quorum.ScriptClaim:
 		return claim, argv
-	case keys == 6 && len(argv) == 9 && bytes.ContainsRune(argv[0], '/'): // a lock value
+	case quorum.ScriptRenew:
 		return renewal, argv
-	case keys == 4 && len(argv) > 3 && string(argv[3]) == "0":
-		return abandonment, argv
-	case keys == 4 && len(argv) > 3:
+	case quorum.ScriptRelease:
+		if call.Args[quorum.ReleaseToken] == "0" {
+			return abandonment, argv
+		}
 		return release, argv
+	case quorum.ScriptRaise, quorum.ScriptAnnounce:
 	}
 	return other, nil
 }
-
-// claimHint is the position of the token hint among a claim's arguments.
-const claimHint = 4
 
 // bendHint makes the hint of a claim look as if the candidate's wall clock were
 // off: the Elector reads the bubble's clock for it, which nothing can bend.

@@ -1,4 +1,4 @@
--- Every script starts with this. It reads all keys at once, so that a key of
+-- Every script starts with this, behind what protocol.go shares with Lua. It reads all keys at once, so that a key of
 -- another type is named instead of failing somewhere in the middle, and so that
 -- nothing is written before everything was read.
 local got = {}
@@ -38,6 +38,11 @@ local function identity(i, offer)
     if type(r) == 'table' and r.err then got[i] = '' end
   end
   return got[i]
+end
+
+-- reservedFor tells for whose incarnation the heir's key reserves leadership, if so.
+local function reservedFor(v)
+  if v and string.sub(v, 1, #RESERVED) == RESERVED then return string.sub(v, #RESERVED + 1) end
 end
 
 local function text(n) return string.format('%.0f', n) end

@@ -1,16 +1,16 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
--- KEYS lock fence new next pause id
+-- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease_ms token told heir keep_ms identity
 -- -> {status, fence, holder, note: of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
--- The heir's seat outlasts the lease: it goes first also when the leader dies.
+-- The heir's reservation outlasts the lease: it goes first also when the leader dies.
 local function keep()
   if ARGV[7] ~= '' then
-    redis.call('SET', KEYS[4], '!' .. ARGV[7], 'PX', ARGV[4] + ARGV[8])
-  elseif got[4] and string.sub(got[4], 1, 1) == '!' then
+    redis.call('SET', KEYS[4], RESERVED .. ARGV[7], 'PX', ARGV[4] + ARGV[8])
+  elseif reservedFor(got[4]) then
     redis.call('DEL', KEYS[4])
   end
 end

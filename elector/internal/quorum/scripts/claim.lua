@@ -1,6 +1,6 @@
 -- claim: take the lock if it may be taken, and hand out a token; otherwise say
 -- everything that a loser needs to wait well. One round trip.
--- KEYS lock fence new pause next id
+-- KEYS lock fence new pause heir id
 -- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
 -- -> {status, token or fence, holder, ms left, waiters, crowd, note, identity}
 local id = identity(6, ARGV[10])
@@ -26,9 +26,9 @@ if not got[2] then
 end
 if got[3] and stale(3) then redis.call('PEXPIRE', KEYS[3], ARGV[4]) end
 
--- A seat that is kept for another ('!' and its incarnation) is free again after a
--- bounded time.
-local kept = got[5] and string.sub(got[5], 1, 1) == '!' and got[5] ~= '!' .. ARGV[2]
+-- A reservation for another candidate lapses after a bounded time.
+local heir = reservedFor(got[5])
+local kept = heir and heir ~= ARGV[2]
 if kept and stale(5) then
   redis.call('DEL', KEYS[5])
   kept = false
@@ -67,7 +67,7 @@ if status == 'won' then
   redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. text(p), 'PX', ARGV[4])
   redis.call('SET', KEYS[2], text(p))
   if got[3] then redis.call('DEL', KEYS[3]) end
-  if got[5] == ARGV[2] or got[5] == '!' .. ARGV[2] then redis.call('DEL', KEYS[5]) end
+  if got[5] == ARGV[2] or heir == ARGV[2] then redis.call('DEL', KEYS[5]) end
   return {'won', text(p), '', 0, 0, 0, '', id}
 end
 
@@ -79,7 +79,7 @@ if not subs.err then waiters, crowd = tonumber(subs[2]), tonumber(subs[4]) end
 if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not got[5] or got[5] == ARGV[2]) then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
   note = 'next'
-elseif status == 'held' and got[5] == '!' .. ARGV[2] then
+elseif status == 'held' and heir == ARGV[2] then
   note = 'next'
 end
 return {status, text(fence), got[1] or '', left, waiters, crowd, note, id}

@@ -1,7 +1,7 @@
 -- release: delete only what is mine, close the token so that a late renewal
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
--- KEYS lock fence new next
+-- KEYS lock fence new heir
 -- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms told
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
@@ -16,11 +16,11 @@ redis.call('SET', KEYS[2], text(fence))
 if mine == 'nobody' then return {'gone', text(fence)} end
 local first = got[4] or ''
 if ARGV[7] ~= '' then
-  first = '!' .. ARGV[7]
+  first = RESERVED .. ARGV[7]
   redis.call('SET', KEYS[4], first, 'PX', ARGV[8])
-elseif string.sub(first, 1, 1) == '!' then
+elseif reservedFor(first) then
   first = ''
   redis.call('DEL', KEYS[4])
 end
-redis.pcall('PUBLISH', ARGV[5], 'released ' .. ARGV[4] .. ' ' .. first)
+redis.pcall('PUBLISH', ARGV[5], RELEASED .. ARGV[4] .. ' ' .. first)
 return {'released', text(fence)}

@@ -1,0 +1,110 @@
+package quorum
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The facts of the protocol that Go and Lua, the library and its tests share: each
+// stands here, once.
+
+// Keys are the names of everything an election keeps in Redis. The braces make
+// Redis Cluster put them all into one slot.
+type Keys struct {
+	Lock, Fence, New, Pause, Heir, ID, History string // keys
+	Events, Wake, Ask                          string // channels
+}
+
+// KeysOf names the keys of an election under a prefix.
+func KeysOf(prefix, election string) Keys {
+	p := prefix + openTag + election + closeTag
+	return Keys{
+		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + "pause", Heir: p + "next", ID: p + "id",
+		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask",
+	}
+}
+
+// The parts of a key. An election that a node knows has a counter there.
+const (
+	openTag  = ":{"
+	closeTag = "}:"
+	fenceKey = "fence"
+)
+
+// aroundElection is what stands before and behind an election's name in the key of its
+// counter.
+func aroundElection(prefix string) (before, behind string) {
+	return prefix + openTag, closeTag + fenceKey
+}
+
+// Reply is the channel on which answers to one request are published.
+func (k Keys) Reply(nonce string) string { return k.Ask + ":" + nonce }
+
+// The keys of each script, in its order.
+func (k Keys) forClaim() []string   { return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID} }
+func (k Keys) forRaise() []string   { return []string{k.Lock, k.Fence} }
+func (k Keys) forRenew() []string   { return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID} }
+func (k Keys) forRelease() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
+
+// FrontRow is how many waiters listen on the wake channel of a node. Redis
+// writes a message to all its subscribers before it reads the next claim, so a
+// release is published to a few first.
+const FrontRow = 8
+
+// historyLength is how many events the history stream keeps, about.
+const historyLength = "1000"
+
+// reserved stands before the incarnation of the heir for which a node refuses all
+// others. Without it the name is that of the first to try: a hint.
+const reserved = "!"
+
+// Reservation is how a node writes that leadership is reserved for an incarnation.
+func Reservation(incarnation string) string { return reserved + incarnation }
+
+// IsReservation tells whether first reserves leadership, and is no mere hint.
+func IsReservation(first string) bool { return strings.HasPrefix(first, reserved) }
+
+// Messages on the wake channel are short words for the few that must be fast:
+// "released <token> <who goes first>", from the release script, and "elected <token>".
+const (
+	released = "released "
+	elected  = "elected "
+)
+
+// scriptFacts declares to the scripts what they share with Go.
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, released)
+
+// WakeMessage is a message on the wake channel.
+type WakeMessage struct {
+	Elected bool // a new leader; else the end of a term
+	Token   uint64
+	First   string // of an end: the incarnation that goes first, or a Reservation for it; may be empty
+}
+
+func (m WakeMessage) String() string {
+	token := strconv.FormatUint(m.Token, 10)
+	if m.Elected {
+		return elected + token
+	}
+	return released + token + " " + m.First
+}
+
+// ParseWakeMessage reads a message; false when it is none of ours. Anybody who may
+// publish can write one.
+func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
+	number, isElected := strings.CutPrefix(payload, elected)
+	m.Elected = isElected
+	if !m.Elected {
+		if number, ok = strings.CutPrefix(payload, released); !ok {
+			return WakeMessage{}, false
+		}
+		number, m.First, _ = strings.Cut(number, " ")
+	}
+	token, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return WakeMessage{}, false
+	}
+	m.Token = token
+	return m, true
+}
