@@ -35,6 +35,8 @@ type job struct {
 	stop  context.CancelFunc // ends the program well
 	log   *slog.Logger
 	aside sync.WaitGroup // looks for what has escaped; nothing waits for it but the program's end
+
+	cgroupNoted sync.Once
 }
 
 // work is one term: it starts the command and returns when nothing that the command
@@ -49,7 +51,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
-	p, err := supervise.Start(supervise.Command{Path: j.path, Argv: j.argv, Env: env}, until)
+	p, err := supervise.Start(supervise.Command{Path: j.path, Argv: j.argv, Env: env, Cgroup: true}, until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
 		return nil // stopped on the way, until the guard did what it is for
@@ -59,6 +61,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	defer p.Close()
 	log := j.log.With("token", term.Token(), "pid", p.PID())
 	log.Info("command started")
+	j.noteCgroup(p)
 	began := time.Now()
 
 	byItself, err := j.attend(ctx, term, p, log)
@@ -86,6 +89,18 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	default:
 		return nil
 	}
+}
+
+// noteCgroup logs once whether the command has a cgroup of its own: most machines have
+// delegated none, and that is no fault.
+func (j *job) noteCgroup(p *supervise.Process) {
+	j.cgroupNoted.Do(func() {
+		if dir, err := p.Cgroup(); err != nil {
+			j.log.Debug("command has no cgroup of its own", "error", err)
+		} else {
+			j.log.Debug("command runs in a cgroup of its own", "cgroup", dir)
+		}
+	})
 }
 
 // attend waits for the end of the command or of the term, and keeps the guard

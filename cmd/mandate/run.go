@@ -32,8 +32,10 @@ itself is killed (-9), or stopped beyond its lease, two small helper processes
 kill them; a guard that is killed is replaced.
 
 On Linux that is every process below COMMAND, also one that has left its process
-group, session or parent (timeout, set -m, setsid, daemons). Elsewhere it is
-COMMAND's process group only.
+group, session or parent (timeout, set -m, setsid, daemons); and where a
+cgroup v2 was delegated to mandate (Delegate=yes in a systemd unit, a container
+with a writable /sys/fs/cgroup), everything in a cgroup of COMMAND's own, other
+users' processes too. Elsewhere it is COMMAND's process group only.
 
 Probes. --probe-* look at the running command, and are asked only while it runs.
 --candidate-probe-* are asked always: a candidate they fail for doesn't run for
@@ -41,13 +43,13 @@ office. Both may be repeated; all must pass. What fails is the reason of the
 step-down, and after it this candidate pauses for --cooldown.
 
 What mandate run can't protect against:
-  - processes of another user (sudo), unless mandate is root, and what other
-    programs start at COMMAND's request (docker run, systemd-run, at): they are
-    not stopped. Those that can be found are named in the log;
+  - processes of another user (sudo), unless mandate is root or has a cgroup,
+    and what other programs start at COMMAND's request (docker run, systemd-run,
+    at): they are not stopped. Those that can be found are named in the log;
   - mandate and its helpers mandate-guard and mandate-reaper stopped together
     (kill -STOP), or a paused machine: COMMAND may then overlap with the next
     leader's. mandate and mandate-reaper killed together: on Linux COMMAND dies
-    too, but not what it has started;
+    too, but not what it has started, unless it has a cgroup;
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
 

@@ -18,6 +18,11 @@
 //   - the kernel, for COMMAND itself, when the reaper is killed. What was below the
 //     reaper is then adopted by mandate, which is a subreaper as well, and kills it.
 //
+// Where a cgroup was delegated to mandate, COMMAND gets one of its own, below that, which
+// the helpers are not in. It is killed with the tree, and nothing is said to be gone while
+// it has a member: so mandate and the reaper may be killed together, and COMMAND may start
+// processes of other users.
+//
 // What remains possible is in the help of `mandate run`. On other Unix systems than
 // Linux there are no subreapers, and the tree is COMMAND's process group.
 package supervise
@@ -38,6 +43,7 @@ var ErrStart = errors.New("can't start a process")
 type Command struct {
 	Path      string
 	Argv, Env []string
+	Cgroup    bool // give it a cgroup of its own where that is possible
 }
 
 // Living is a process that is still there, for people.

@@ -14,7 +14,7 @@ import (
 // it takes to arrive is part of the time that the command has left.
 func TestOrderCountsFromWhenItWasWritten(t *testing.T) {
 	at := Instant(1_000_000_000_000)
-	want := order{tree: tree{root: 7, start: 8, group: 9}, mandate: tree{root: 5, start: 6}, until: at.Add(time.Second)}
+	want := order{tree: tree{root: 7, start: 8, group: 9, cgroup: "/sys/fs/a b\"c"}, mandate: tree{root: 5, start: 6}, until: at.Add(time.Second)}
 	o, ok := readOrder(string(want.line()))
 	if !ok || o != want {
 		t.Fatalf("%+v, %v", o, ok)

@@ -150,12 +150,14 @@ type order struct {
 }
 
 func (o order) line() []byte {
-	return fmt.Appendf(nil, "%d %d %d %d %d %d\n", o.tree.root, o.tree.start, o.tree.group, o.mandate.root, o.mandate.start, o.until)
+	return fmt.Appendf(nil, "%d %d %d %d %d %d %q\n", o.tree.root, o.tree.start, o.tree.group, o.mandate.root, o.mandate.start, o.until, string(o.tree.cgroup))
 }
 
 func readOrder(line string) (o order, ok bool) {
-	n, _ := fmt.Sscanf(line, "%d %d %d %d %d %d\n", &o.tree.root, &o.tree.start, &o.tree.group, &o.mandate.root, &o.mandate.start, &o.until)
-	return o, n == 6
+	var group string
+	n, _ := fmt.Sscanf(line, "%d %d %d %d %d %d %q\n", &o.tree.root, &o.tree.start, &o.tree.group, &o.mandate.root, &o.mandate.start, &o.until, &group)
+	o.tree.cgroup = cgroup(group)
+	return o, n == 7
 }
 
 // remaining is what is left of an order when it is read: on a busy machine that is

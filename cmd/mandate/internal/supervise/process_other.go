@@ -39,6 +39,7 @@ func (*Process) PID() int                                         { return 0 }
 func (*Process) Exited() <-chan struct{}                          { return nil }
 func (*Process) Status() (ws syscall.WaitStatus)                  { return ws }
 func (*Process) HasExited() bool                                  { return true }
+func (*Process) Cgroup() (string, error)                          { return "", nil }
 func (*Process) Tell(Instant)                                     {}
 func (*Process) Until() Instant                                   { return 0 }
 func (*Process) GuardGone() <-chan struct{}                       { return nil }

@@ -33,6 +33,8 @@ type Process struct {
 	guard *guard
 	until Instant // what the guard was told last
 
+	outside error // why the command has no cgroup of its own
+
 	killing bool // we have killed the tree ourselves, before the guard had to
 }
 
@@ -49,6 +51,9 @@ func Start(c Command, until Instant) (*Process, error) {
 	if err != nil {
 		g.dismiss()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	if c.Cgroup {
+		p.tree.cgroup, p.outside = newCgroup()
 	}
 	p.Tell(until)
 	if err := p.command(c, reports); err != nil {
@@ -95,7 +100,7 @@ func (p *Process) startReaper() (reports *os.File, err error) {
 
 // command has the reaper start the command, and follows what it reports.
 func (p *Process) command(c Command, from *os.File) error {
-	sent := gob.NewEncoder(p.pipe).Encode(c)
+	sent := gob.NewEncoder(p.pipe).Encode(assignment{Command: c, Cgroup: p.tree.cgroup})
 	reports := bufio.NewReader(from)
 	line, err := reports.ReadString('\n')
 	var failed syscall.Errno
@@ -105,8 +110,14 @@ func (p *Process) command(c Command, from *os.File) error {
 	case err != nil || sent != nil:
 		err = fmt.Errorf("%w: the %s process has ended", ErrStart, ReaperName)
 	default:
-		if _, err = fmt.Sscanf(line, "started %d\n", &p.pid); err != nil {
+		var outside syscall.Errno
+		if _, err = fmt.Sscanf(line, "started %d %d\n", &p.pid, &outside); err != nil {
 			err = fmt.Errorf("%w: %w", ErrStart, err)
+		}
+		if outside != 0 {
+			p.outside = fmt.Errorf("%s: %w", p.tree.cgroup, outside)
+			p.tree.cgroup.remove()
+			p.tree.cgroup = ""
 		}
 	}
 	p.tree.group = p.pid
@@ -142,6 +153,10 @@ func (p *Process) follow(reports *bufio.Reader) {
 	p.orphaned = !p.reaper.ProcessState.Success()
 	close(p.gone)
 }
+
+// Cgroup is the one that the command was started in; the error is why it has none of its
+// own: no fault, the tree is ended without one, too.
+func (p *Process) Cgroup() (dir string, err error) { return string(p.tree.cgroup), p.outside }
 
 // PID is that of the command.
 func (p *Process) PID() int { return p.pid }
@@ -228,6 +243,9 @@ func (p *Process) isGone() bool {
 	if !closed(p.gone) {
 		return false
 	}
+	if p.tree.cgroup.populated() {
+		return false
+	}
 	if !p.orphaned {
 		return true
 	}
@@ -245,13 +263,15 @@ func (p *Process) signal(sig syscall.Signal) {
 		_ = p.reaper.Process.Signal(syscall.SIGCONT)
 	case p.orphaned:
 		p.rest().signal(sig, p.GuardPID())
+	case sig == syscall.SIGKILL: // the cgroup has members that are not below the reaper
+		p.tree.cgroup.kill()
 	}
 }
 
 // rest is what a killed reaper leaves behind: it is below us now.
 func (p *Process) rest() tree {
 	t := p.us
-	t.group = p.pid
+	t.group, t.cgroup = p.pid, p.tree.cgroup
 	return t
 }
 
@@ -306,7 +326,7 @@ func (p *Process) Left() []Living {
 	case p.orphaned:
 		return p.us.living(p.GuardPID())
 	default:
-		return nil
+		return p.tree.cgroup.members()
 	}
 }
 
@@ -315,6 +335,7 @@ func (p *Process) Left() []Living {
 func (p *Process) Close() {
 	p.guard.dismiss()
 	_ = p.pipe.Close()
+	p.tree.cgroup.remove()
 }
 
 var adopt sync.Once

@@ -17,7 +17,7 @@ import (
 // The reaper's files beside the standard ones.
 const (
 	fdCommand = 3 // it reads: the command, then the guard's orders, and the end of the pipe, which is that of mandate
-	fdReports = 4 // it writes: started PID, or failed ERRNO; silenced before it kills; ended STATUS
+	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; silenced before it kills; ended STATUS
 )
 
 const silenced = "silenced\n"
@@ -36,31 +36,71 @@ func ReaperMain() {
 	syscall.CloseOnExec(fdReports)
 	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
 	orders := bufio.NewReader(in) // gob reads no byte too many from it
-	var c Command
-	if adoptOrphans() != nil || gob.NewDecoder(orders).Decode(&c) != nil {
+	var a assignment
+	if adoptOrphans() != nil || gob.NewDecoder(orders).Decode(&a) != nil {
 		os.Exit(1) // mandate has ended before; or a system that no document promises anything for
 	}
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(attr)
-	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
+	pid, outside, err := a.start()
 	if err != nil {
-		errno := syscall.EIO
-		_ = errors.As(err, &errno)
-		fmt.Fprintf(reports, "failed %d\n", errno)
+		fmt.Fprintf(reports, "failed %d\n", errnoOf(err))
 		os.Exit(0)
 	}
-	fmt.Fprintf(reports, "started %d\n", pid)
+	fmt.Fprintf(reports, "started %d %d\n", pid, errnoOf(outside))
 	letGo()
 	go func() {
 		follow(orders, Now)
 		fmt.Fprint(reports, silenced)
-		t := tree{root: os.Getpid(), group: pid}
+		t := tree{root: os.Getpid(), group: pid, cgroup: a.Cgroup}
 		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
 			t.signal(syscall.SIGKILL)
 		}
 	}()
 	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) })
+	a.Cgroup.remove() // mandate may be dead
 	os.Exit(0)
+}
+
+// assignment is what the reaper is to start, and where.
+type assignment struct {
+	Command Command
+	Cgroup  cgroup
+}
+
+// start starts the command. Outside is why it could not be put into its cgroup: it runs
+// all the same.
+func (a assignment) start() (pid int, outside, err error) {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(attr)
+	fork := func(attr syscall.SysProcAttr) (int, error) {
+		c := a.Command
+		return syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{Env: c.Env, Files: []uintptr{0, 1, 2}, Sys: &attr})
+	}
+	if a.Cgroup == "" {
+		pid, err = fork(*attr)
+		return pid, nil, err
+	}
+	inside := *attr
+	done, outside := a.Cgroup.enter(&inside)
+	if outside == nil {
+		pid, outside = fork(inside)
+		done()
+	}
+	// Whether it was the cgroup or the command that the kernel refused is told apart by
+	// trying without: a filter may forbid clone3, and the group may be removed.
+	if outside != nil {
+		pid, err = fork(*attr)
+	}
+	return pid, outside, err
+}
+
+// errnoOf is 0 for no error.
+func errnoOf(err error) syscall.Errno {
+	if err == nil {
+		return 0
+	}
+	errno := syscall.EIO
+	_ = errors.As(err, &errno)
+	return errno
 }
 
 // reap waits for all children, those that were adopted too, until none is left.

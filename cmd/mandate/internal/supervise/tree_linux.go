@@ -99,11 +99,11 @@ func below(all []process, root int, spare ...int) (tree []process) {
 	return tree
 }
 
-// signal sends a signal to every living descendant of the root, each once, and says
+// signalBelow sends a signal to every living descendant of the root, each once, and says
 // how many there are and how many of them may not be signalled. A group is signalled
 // as a whole where its leader is one of them: the kernel does that in one step, and
 // no process of it can fork away between two others.
-func (t tree) signal(sig syscall.Signal, spare ...int) (living, denied int) {
+func (t tree) signalBelow(sig syscall.Signal, spare ...int) (living, denied int) {
 	all, err := processes()
 	if err != nil { // no /proc: the group is all that we know
 		return t.signalGroup(sig)

@@ -3,7 +3,6 @@ package supervise
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -16,14 +15,14 @@ import (
 // a process that ignores SIGTERM and notes its number.
 var leavers = map[string]string{
 	"group":   `sh -c "$STUBBORN" &`,
-	"timeout": `timeout 1000 sh -c "$STUBBORN" &`,
+	"timeout": `timeout 60 sh -c "$STUBBORN" &`,
 	"set -m":  `bash -c 'set -m; sh -c "$STUBBORN" & exit'`,
 	"setsid":  `setsid sh -c "$STUBBORN" &`,
 	"daemon":  `(setsid sh -c "sh -c '$STUBBORN' & exit" & exit)`,
 	"env -i":  `(PIDS= ; env -i P="$PIDSFILE" setsid sh -c "PIDS=\$P; $STUBBORN" & exit)`,
 }
 
-const stubborn = `STUBBORN='trap "" TERM HUP INT; echo $$ >>$PIDS; while :; do sleep 0.05; done'; export STUBBORN; PIDSFILE=$PIDS
+const stubborn = `STUBBORN='trap "" TERM HUP INT; echo $$ >>$PIDS; i=0; while [ $((i+=1)) -lt 1200 ]; do sleep 0.05; done'; export STUBBORN; PIDSFILE=$PIDS
 `
 
 func everyLeaver() string {
@@ -46,7 +45,7 @@ func TestWholeTreeIsEnded(t *testing.T) {
 	for name, way := range leavers {
 		t.Run(name, func(t *testing.T) {
 			sibling(t)
-			p, pids := start(t, time.Hour, 2, stubborn+way+"\necho $$ >>$PIDS; sleep 1000")
+			p, pids := start(t, time.Hour, 2, stubborn+way+"\necho $$ >>$PIDS; sleep 60")
 			if p.Terminate(); p.AwaitGone(time.After(100*time.Millisecond), nil) {
 				t.Fatal("said to be gone while a process that ignores SIGTERM lives")
 			}
@@ -80,7 +79,7 @@ func TestLeftBehindIsEnded(t *testing.T) {
 // The guard ends the whole tree when mandate is silent.
 func TestGuardEndsTheWholeTree(t *testing.T) {
 	sibling(t)
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	p.Tell(Now())
 	if !p.AwaitGone(time.After(patience), nil) {
 		t.Fatal("something is left")
@@ -90,7 +89,7 @@ func TestGuardEndsTheWholeTree(t *testing.T) {
 
 // So does the reaper when mandate is dead, with no guard at all.
 func TestReaperEndsTheTreeOfADeadMandate(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	p.Close() // the guard's end, and that of the pipe: as when all of us are killed
 	if !p.AwaitGone(time.After(patience), nil) {
 		t.Fatal("something is left")
@@ -100,7 +99,7 @@ func TestReaperEndsTheTreeOfADeadMandate(t *testing.T) {
 
 // And when mandate is silent and there is no guard: somebody has killed it meanwhile.
 func TestReaperEndsTheTreeOfASilentMandate(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	p.guard.dismiss()
 	p.Tell(Now().Add(100 * time.Millisecond))
 	if !p.AwaitGone(time.After(patience), nil) {
@@ -112,7 +111,7 @@ func TestReaperEndsTheTreeOfASilentMandate(t *testing.T) {
 // A reaper that is killed takes the command with it, and we inherit the rest.
 func TestKilledReaper(t *testing.T) {
 	Adopt()
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	syscall.Kill(p.tree.root, syscall.SIGKILL)
 	<-p.Exited()
 	if !killed(p.Status()) {
@@ -134,19 +133,8 @@ func TestKilledReaper(t *testing.T) {
 
 // The guard does the same when we are stopped just then.
 func TestGuardOfAKilledReaper(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pids")
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "SUPERVISE_STOPS="+everyLeaver()+"echo $$ >>$PIDS; sleep 1000", "PIDS="+file)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	cmd, pids := felled(t, syscall.SIGSTOP, everyLeaver()+"echo $$ >>$PIDS; sleep 60", len(leavers)+1)
 	mandate := tree{root: cmd.Process.Pid, start: identify(cmd.Process.Pid)}
-	await(t, "the stop", mandate.rootStopped)
-	pids := numbers(t, file)
-	if len(pids) != len(leavers)+1 {
-		t.Fatalf("processes %v", pids)
-	}
 	for _, pid := range pids {
 		await(t, "the end of an orphan", func() bool { l, ok := look(pid); return !ok || l.dead })
 	}
@@ -157,7 +145,7 @@ func TestGuardOfAKilledReaper(t *testing.T) {
 
 // A reaper that somebody has stopped is no obstacle.
 func TestStoppedReaper(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)
 	if !p.Kill(time.After(patience)) {
 		t.Fatal("not gone after SIGKILL")
@@ -167,7 +155,7 @@ func TestStoppedReaper(t *testing.T) {
 
 // Nor for the guard.
 func TestGuardOfAStoppedReaper(t *testing.T) {
-	p, pids := everyWay(t, time.Hour, "sleep 1000")
+	p, pids := everyWay(t, time.Hour, "sleep 60")
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)
 	p.Tell(Now())
 	if !p.AwaitGone(time.After(patience), nil) {
@@ -182,11 +170,11 @@ func TestGuardOfAStoppedReaper(t *testing.T) {
 // sessions of their own, and ends.
 func TestGrowingTree(t *testing.T) {
 	grow := filepath.Join(t.TempDir(), "grow.sh")
-	script := "trap '' TERM\necho $$ >>$PIDS\nsetsid sleep 1000 &\nsetsid sh " + grow + " &\n"
+	script := "trap '' TERM\necho $$ >>$PIDS\nsetsid sleep 60 &\nsetsid sh " + grow + " &\n"
 	if err := os.WriteFile(grow, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, _ := start(t, time.Hour, 10, "sh "+grow+"; sleep 1000")
+	p, _ := start(t, time.Hour, 10, "sh "+grow+"; sleep 60")
 	if !p.Kill(time.After(patience)) {
 		t.Fatal("not gone after SIGKILL")
 	}

@@ -4,7 +4,9 @@ package supervise
 
 import "syscall"
 
-func (t tree) signal(sig syscall.Signal, _ ...int) (living, denied int) { return t.signalGroup(sig) }
+func (t tree) signalBelow(sig syscall.Signal, _ ...int) (living, denied int) {
+	return t.signalGroup(sig)
+}
 
 func (t tree) living(...int) []Living { return nil }
 

@@ -10,14 +10,24 @@ import (
 
 // tree is what a command has started: the descendants of its reaper, which is named
 // by its number and the time of its start. On systems that can't tell descendants it
-// is the command's process group.
+// is the command's process group. The members of its cgroup belong to it, too.
 type tree struct {
-	root  int
-	start uint64
-	group int // of the command; 0: not known yet
+	root   int
+	start  uint64
+	group  int // of the command; 0: not known yet
+	cgroup cgroup
 }
 
-// signalGroup is signal for the command's process group alone.
+// signal sends a signal to the whole tree, and says how many living processes were found
+// below the root, and how many of them may not be signalled.
+func (t tree) signal(sig syscall.Signal, spare ...int) (living, denied int) {
+	if sig == syscall.SIGKILL {
+		t.cgroup.kill()
+	}
+	return t.signalBelow(sig, spare...)
+}
+
+// signalGroup is signalBelow for the command's process group alone.
 func (t tree) signalGroup(sig syscall.Signal) (living, denied int) {
 	if t.group <= 1 { // 0 and 1 would be ourselves and everybody
 		return 0, 0
@@ -48,9 +58,11 @@ const beyondUs = time.Second
 
 // kill kills the tree until nothing of it is left, and then its root: one look at
 // a tree that grows never sees all of it. The root must not go first: what is below
-// it would get another parent, and be lost.
+// it would get another parent, and be lost. When somebody else has killed the root
+// before, the cgroup still has what was below it.
 func (t tree) kill() {
 	var p pauses
+	defer t.cgroup.remove()
 	for empty := 0; t.rootLives(); {
 		living, denied := t.signal(syscall.SIGKILL)
 		if empty++; living > 0 {
@@ -65,6 +77,10 @@ func (t tree) kill() {
 			time.Sleep(beyondUs)
 			continue
 		}
+		time.Sleep(p.next())
+	}
+	for t.cgroup.populated() {
+		t.cgroup.kill()
 		time.Sleep(p.next())
 	}
 }
