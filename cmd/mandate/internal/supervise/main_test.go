@@ -86,12 +86,12 @@ func startIn(t *testing.T, c Command, until time.Duration, n int, script string)
 	t.Setenv("GORACE", "atexit_sleep_ms=0") // built with -race the helpers would take a second to end
 	file := filepath.Join(t.TempDir(), "pids")
 	c.Path, c.Argv, c.Env = "/bin/sh", []string{"sh", "-c", script}, append(os.Environ(), "PIDS="+file)
-	t.Cleanup(func() { sweep(t, file) })
 	p, err := Start(c, Now().Add(until))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		sweep(t, file) // first: a Kill that is broken must not be waited for
 		p.Kill(time.After(patience))
 		p.Close()
 	})

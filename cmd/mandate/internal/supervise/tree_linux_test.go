@@ -43,6 +43,9 @@ func everyWay(t *testing.T, until time.Duration, last string) (*Process, []int) 
 // session or its parent.
 func TestWholeTreeIsEnded(t *testing.T) {
 	for name, way := range leavers {
+		if t.Failed() { // a failure takes as long as our patience: one is enough to know
+			return
+		}
 		t.Run(name, func(t *testing.T) {
 			sibling(t)
 			p, pids := start(t, time.Hour, 2, stubborn+way+"\necho $$ >>$PIDS; sleep 60")
