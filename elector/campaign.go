@@ -35,7 +35,7 @@ func (k *known) alive(t quorum.Tally) {
 // campaign blocks until this candidate has won a term, or ctx ends, or there is
 // permanent trouble before anything ever worked.
 func (e *Elector) campaign(ctx context.Context) (*Term, error) {
-	e.become(following, nil)
+	e.become(RoleFollowing, nil)
 	w := e.newWaiter()
 	defer w.close()
 	for ctx.Err() == nil {
@@ -95,7 +95,7 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 		if st.Healthy {
 			if said {
 				e.log.Info("healthy again")
-				e.feed.publish(e.plain(Healthy, ""))
+				e.feed.publish(e.plain(EventHealthy, ""))
 			}
 			return true
 		}
@@ -103,7 +103,7 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 		if !said && st.LastErr != nil {
 			said = true
 			e.log.Warn("unhealthy: not campaigning", "reason", st.Err)
-			e.feed.publish(e.plain(Unhealthy, st.Err.Error()))
+			e.feed.publish(e.plain(EventUnhealthy, st.Err.Error()))
 		}
 		again := time.NewTimer(e.timing.RenewEvery)
 		select {
@@ -121,7 +121,7 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 	}
 }
 
-func (e *Elector) plain(k Kind, detail string) Event {
+func (e *Elector) plain(k EventKind, detail string) Event {
 	return Event{
 		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Incarnation: e.incarnation,
 		Advertise: e.cfg.Advertise, Detail: detail, Time: time.Now().Round(0),

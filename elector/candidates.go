@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// Candidate is what a candidate tells of itself when it is asked.
-type Candidate struct {
+// CandidateStatus is what a candidate tells of itself when it is asked.
+type CandidateStatus struct {
 	ID          string `json:"id"`
 	Incarnation string `json:"incarnation"` // tells two lives of one id apart
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
-	// Role is following, leading, stopping or resting.
-	Role     string `json:"role"`
-	Token    uint64 `json:"token,omitempty"` // of the term that it serves
-	Healthy  bool   `json:"healthy"`
-	Detail   string `json:"detail,omitempty"` // the probe's words, or why it can't take part
-	Priority int    `json:"priority,omitempty"`
-	// Running and HealthyFor are durations, so that no clocks of two machines are
+	Role        Role   `json:"role"`
+	Token       uint64 `json:"token,omitempty"` // of the term that it serves
+	Healthy     bool   `json:"healthy"`
+	Detail      string `json:"detail,omitempty"` // the probe's words, or why it can't take part
+	Priority    int    `json:"priority,omitempty"`
+	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
-	Running    time.Duration `json:"running_ns"`
+	RunningFor time.Duration `json:"running_ns"`
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
 	// Nodes are the Redis nodes that it votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
@@ -41,7 +40,7 @@ type question struct {
 	To    string `json:"to,omitempty"`    // incarnation; "": anybody
 	Note  string `json:"note,omitempty"`
 	// of card
-	Card *Candidate `json:"card,omitempty"`
+	Card *CandidateStatus `json:"card,omitempty"`
 }
 
 // The kinds of questions.
@@ -57,9 +56,9 @@ const (
 
 // answer is what comes back.
 type answer struct {
-	Card    *Candidate `json:"card,omitempty"`
-	Refused string     `json:"refused,omitempty"` // why a leader doesn't step down
-	Node    int        `json:"-"`
+	Card    *CandidateStatus `json:"card,omitempty"`
+	Refused string           `json:"refused,omitempty"` // why a leader doesn't step down
+	Node    int              `json:"-"`
 }
 
 func (q question) encode() []byte {
@@ -122,11 +121,11 @@ func parseAnswer(s string) (answer, error) {
 
 // tame bounds what a card claims, and how long its words are: it decides who is
 // asked first, and is kept.
-func (c *Candidate) tame() {
-	c.Running, c.HealthyFor = max(0, c.Running), max(0, c.HealthyFor)
+func (c *CandidateStatus) tame() {
+	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.Detail = clip(c.Detail, maxDetail)
 	c.ID, c.Incarnation = clip(c.ID, maxName), clip(c.Incarnation, 64)
 	c.Advertise, c.Version = clip(c.Advertise, maxAdvertise), clip(c.Version, maxAdvertise)
-	c.Host, c.Role = clip(c.Host, maxAdvertise), clip(c.Role, 64)
+	c.Host, c.Role = clip(c.Host, maxAdvertise), Role(clip(string(c.Role), 64))
 	c.Nodes = tameNodes(c.Nodes)
 }

@@ -98,7 +98,7 @@ func (c *cards) run(ctx context.Context) {
 	defer c.leave()
 	look := time.NewTicker(c.e.timing.RenewEvery)
 	defer look.Stop()
-	if c.e.cfg.Succession == Race { // with the others the first look does
+	if c.e.cfg.Succession == SuccessionRace { // with the others the first look does
 		c.introduce()
 	}
 	for {
@@ -127,7 +127,7 @@ func (c *cards) take() []asked {
 // leave says good-bye, so that nobody waits for this candidate.
 func (c *cards) leave() {
 	c.first.Store(nil)
-	if c.e.cfg.Succession != Race {
+	if c.e.cfg.Succession != SuccessionRace {
 		card := c.card()
 		c.tell(context.Background(), question{Kind: sayGone, Card: &card})
 	}
@@ -142,7 +142,7 @@ func (c *cards) look() {
 	case c.healthy.IsZero():
 		c.healthy = time.Now()
 	}
-	if c.e.cfg.Succession == Race {
+	if c.e.cfg.Succession == SuccessionRace {
 		return
 	}
 	now := time.Now()
@@ -150,13 +150,13 @@ func (c *cards) look() {
 	if now.Sub(c.called) > c.e.timing.RenewEvery { // whoever did not answer the roll call is not there
 		c.others.forget(now, now.Sub(c.called))
 	}
-	if shown := card.Role + " " + card.Detail; shown != c.shown {
+	if shown := string(card.Role) + " " + card.Detail; shown != c.shown {
 		c.shown = shown
 		c.tell(context.Background(), question{Kind: sayCard, Card: &card})
 	}
 	t := c.e.Term()
 	if t == nil {
-		if card.Role != string(stopping) { // its release still names the favourite
+		if card.Role != RoleStopping { // its release still names the favourite
 			c.first.Store(nil)
 		}
 		return
@@ -180,29 +180,29 @@ func (c *cards) look() {
 
 // higher is whom a leader has to make room for, once it has answered the roll
 // call of this term.
-func (c *cards) higher(self Candidate, now time.Time) *entry {
-	if c.e.cfg.Succession != ByPriority || c.e.isPaused() {
+func (c *cards) higher(self CandidateStatus, now time.Time) *entry {
+	if c.e.cfg.Succession != SuccessionPriority || c.e.isPaused() {
 		return nil
 	}
 	return c.others.bully(self, c.e.cfg.Lease, now)
 }
 
 // card is what this candidate tells of itself.
-func (c *cards) card() Candidate {
+func (c *cards) card() CandidateStatus {
 	e := c.e
 	e.mu.Lock()
 	now := e.state
 	e.mu.Unlock()
-	card := Candidate{
+	card := CandidateStatus{
 		ID: e.cfg.ID, Incarnation: e.incarnation, Advertise: e.cfg.Advertise, Version: e.cfg.Version, Host: c.host,
-		Role: string(now), Priority: e.cfg.Priority, Running: time.Since(c.since),
+		Role: now, Priority: e.cfg.Priority, RunningFor: time.Since(c.since),
 	}
-	if t := e.term.Load(); t != nil && (now == leading || now == stopping) {
+	if t := e.term.Load(); t != nil && (now == RoleLeading || now == RoleStopping) {
 		card.Token = t.token
 	}
 	card.Nodes = votingNodes(e.quorum.nodes.Names(), e.voter.Identities())
 	err := e.Check()
-	if now == idle { // it is about to campaign
+	if now == RoleIdle { // it is about to campaign
 		err = e.health()
 	}
 	if err != nil {
@@ -224,7 +224,7 @@ func (c *cards) answer(ctx context.Context, a asked) {
 		if a.Card != nil {
 			c.twin(*a.Card)
 		}
-		if a.Card != nil && e.cfg.Succession != Race {
+		if a.Card != nil && e.cfg.Succession != SuccessionRace {
 			c.others.note(*a.Card, time.Now())
 		}
 	case sayGone:

@@ -27,7 +27,7 @@ func next(t testing.TB, events <-chan elector.Event, within time.Duration) elect
 }
 
 // want reads the next event and wants it to be of this kind.
-func want(t testing.TB, events <-chan elector.Event, within time.Duration, kind elector.Kind, candidate string, token uint64) elector.Event {
+func want(t testing.TB, events <-chan elector.Event, within time.Duration, kind elector.EventKind, candidate string, token uint64) elector.Event {
 	t.Helper()
 	ev := next(t, events, within)
 	if ev.Kind != kind || ev.Candidate != candidate || ev.Token != token || ev.Version != 1 || ev.Time.IsZero() {
@@ -50,36 +50,36 @@ func watch(t testing.TB, c *candidate) <-chan elector.Event {
 func conformObserve(t *testing.T, w *world) {
 	bystander := w.make(t, "bystander")
 	events := watch(t, bystander)
-	want(t, events, w.soon(), elector.Vacant, "", 0)
+	want(t, events, w.soon(), elector.EventVacant, "", 0)
 	a := w.start(t, "a", func(cfg *elector.Config) { cfg.Advertise = "http://a:80" })
 	one := a.elected(w.first())
-	if ev := want(t, events, w.lease, elector.Elected, "a", one.Token()); ev.Advertise != "http://a:80" || ev.Election != w.election {
+	if ev := want(t, events, w.lease, elector.EventElected, "a", one.Token()); ev.Advertise != "http://a:80" || ev.Election != w.election {
 		t.Errorf("event %+v", ev)
 	}
 	b := w.start(t, "b")
 	b.quiet(w.lease / 4)
 	late := watch(t, bystander)
-	want(t, late, w.soon(), elector.Elected, "a", one.Token()) // the snapshot
+	want(t, late, w.soon(), elector.EventElected, "a", one.Token()) // the snapshot
 	own := watch(t, b)
-	want(t, own, w.soon(), elector.Elected, "a", one.Token())
+	want(t, own, w.soon(), elector.EventElected, "a", one.Token())
 	a.shutdown()
 	two := b.elected(w.soon())
 	for name, ch := range map[string]<-chan elector.Event{"from the start": events, "later": late, "the winner's own": own} {
 		ev := next(t, ch, w.lease)
-		if !w.exact && ev.Kind == elector.Elected && ev.Token == two.Token() {
+		if !w.exact && ev.Kind == elector.EventElected && ev.Token == two.Token() {
 			t.Logf("%s: on a loaded machine the word of the release came too late", name)
 			continue
 		}
-		if ev.Kind != elector.Released || ev.Candidate != "a" || ev.Token != one.Token() || ev.Reason != elector.ReasonShutdown {
+		if ev.Kind != elector.EventReleased || ev.Candidate != "a" || ev.Token != one.Token() || ev.Reason != elector.ReasonShutdown {
 			t.Errorf("%s: event %+v, want the release by a", name, ev)
 		}
-		want(t, ch, w.lease, elector.Elected, "b", two.Token())
+		want(t, ch, w.lease, elector.EventElected, "b", two.Token())
 	}
 	time.Sleep(w.lease / 10) // see TestFoundReleaseReportedAsVacant
 	b.shutdown()
-	want(t, own, w.lease, elector.Stopping, "b", two.Token())
+	want(t, own, w.lease, elector.EventStopping, "b", two.Token())
 	for _, ch := range []<-chan elector.Event{events, late, own} {
-		want(t, ch, w.lease, elector.Released, "b", two.Token())
+		want(t, ch, w.lease, elector.EventReleased, "b", two.Token())
 	}
 }
 
@@ -109,9 +109,9 @@ func conformObserveSlow(t *testing.T, w *world) {
 	skipped, elected := 0, uint64(0)
 	for elected < last.Token() {
 		switch ev := next(t, slow, w.lease); ev.Kind {
-		case elector.Skipped:
+		case elector.EventSkipped:
 			skipped += ev.Count
-		case elector.Elected:
+		case elector.EventElected:
 			if ev.Token <= elected {
 				t.Fatalf("elected %d after %d", ev.Token, elected)
 			}
@@ -140,7 +140,7 @@ func conformLeader(t *testing.T, w *world) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Candidate != "a" || l.Advertise != "10.0.0.1:80" || l.Token != term.Token() || l.Left <= 0 || l.Left > w.lease {
+		if l.Candidate != "a" || l.Advertise != "10.0.0.1:80" || l.Token != term.Token() || l.LeaseLeft <= 0 || l.LeaseLeft > w.lease {
 			t.Errorf("leader %+v", l)
 		}
 		if l.Since.Before(began) || l.Since.After(time.Now()) {
@@ -155,7 +155,7 @@ func conformLeader(t *testing.T, w *world) {
 		t.Fatalf("status %+v", st)
 	}
 	for _, n := range st.Nodes {
-		if !n.Reachable || n.Error != "" || n.Holder != "a" || n.Fence < term.Token() || n.Left <= 0 || n.Abstains != 0 || n.Node == "" {
+		if !n.Reachable || n.Error != "" || n.Holder != "a" || n.Fence < term.Token() || n.LeaseLeft <= 0 || n.Abstains != 0 || n.Node == "" {
 			t.Errorf("node %+v", n)
 		}
 	}
@@ -222,7 +222,7 @@ func conformKeys(t *testing.T, w *world) {
 		}
 	}
 	a.shutdown()
-	message := func(kind elector.Kind) elector.Event {
+	message := func(kind elector.EventKind) elector.Event {
 		t.Helper()
 		m, err := sub.ReceiveTimeout(ctx, w.lease)
 		if err != nil {
@@ -234,8 +234,8 @@ func conformKeys(t *testing.T, w *world) {
 		}
 		return ev
 	}
-	message(elector.Elected)
-	if ev := message(elector.Released); ev.Reason != elector.ReasonShutdown {
+	message(elector.EventElected)
+	if ev := message(elector.EventReleased); ev.Reason != elector.ReasonShutdown {
 		t.Errorf("event %+v", ev)
 	}
 	for _, r := range w.raw {
@@ -244,7 +244,7 @@ func conformKeys(t *testing.T, w *world) {
 			if err != nil || len(entries) != 2 {
 				return false
 			}
-			for i, kind := range []elector.Kind{elector.Elected, elector.Released} {
+			for i, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased} {
 				s, _ := entries[i].Values["event"].(string)
 				if ev, err := elector.ParseEvent(s); err != nil || ev.Kind != kind || ev.Token != term.Token() {
 					t.Fatalf("entry %d: %v", i, entries[i])

@@ -12,8 +12,8 @@ import (
 
 // rollCall is what the candidates of an election answer.
 type rollCall struct {
-	all     []Candidate
-	leaders []Candidate // those that lead at the same time
+	all     []CandidateStatus
+	leaders []CandidateStatus // those that lead at the same time
 	err     error
 }
 
@@ -32,14 +32,14 @@ func (s *steering) rollCall(ctx context.Context) (r rollCall) {
 	if err != nil {
 		return r
 	}
-	r.leaders = slices.DeleteFunc(r.leaders, func(c Candidate) bool {
-		return !slices.ContainsFunc(leadersOf(again), func(o Candidate) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
+	r.leaders = slices.DeleteFunc(r.leaders, func(c CandidateStatus) bool {
+		return !slices.ContainsFunc(leadersOf(again), func(o CandidateStatus) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
 	})
 	return r
 }
 
-func leadersOf(all []Candidate) []Candidate {
-	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.Role != string(leading) })
+func leadersOf(all []CandidateStatus) []CandidateStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(c CandidateStatus) bool { return c.Role != RoleLeading })
 }
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
@@ -74,7 +74,7 @@ func (d *diagnosis) candidates(r rollCall) {
 		d.add("", "candidates", Fail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
 		return
 	}
-	here := Candidate{Nodes: make([]VotingNode, len(d.facts))}
+	here := CandidateStatus{Nodes: make([]VotingNode, len(d.facts))}
 	for i, id := range d.identities() {
 		here.Nodes[i].Identity = id
 	}
@@ -88,11 +88,11 @@ func (d *diagnosis) candidates(r rollCall) {
 }
 
 // byList groups candidates that vote with the same nodes.
-func byList(all []Candidate) (lists [][]Candidate) {
+func byList(all []CandidateStatus) (lists [][]CandidateStatus) {
 	for _, c := range all {
-		i := slices.IndexFunc(lists, func(list []Candidate) bool { return list[0].SameNodes(c) })
+		i := slices.IndexFunc(lists, func(list []CandidateStatus) bool { return list[0].SameNodes(c) })
 		if i < 0 {
-			lists = append(lists, []Candidate{c})
+			lists = append(lists, []CandidateStatus{c})
 			continue
 		}
 		lists[i] = append(lists[i], c)

@@ -46,7 +46,7 @@ type Elector struct {
 	going   context.Context      // of the same: ends when Run or Campaign's term does
 
 	mu      sync.Mutex
-	state   state
+	state   Role
 	trouble trouble     // why this candidate can't take part right now
 	paused  string      // the note of the pause that was said; "": not paused
 	nodes   []nodeCount // by node
@@ -76,7 +76,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	}
 	e := &Elector{
 		cfg: cfg, timing: cfg.timing(), quorum: q, keys: quorum.KeysOf(cfg.Prefix, cfg.Election),
-		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: idle,
+		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: RoleIdle,
 		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID), nudged: make(chan struct{}, 1),
 	}
 	e.cards, e.nodes = newCards(e), make([]nodeCount, q.Size())
@@ -178,7 +178,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.
 		e.voter.Settle(e.timing.RetryEvery())
-		e.become(idle, nil)
+		e.become(RoleIdle, nil)
 	}
 }
 
@@ -248,7 +248,7 @@ func (e *Elector) Check() error {
 	e.mu.Lock()
 	now, trouble := e.state, e.trouble
 	e.mu.Unlock()
-	if now == idle {
+	if now == RoleIdle {
 		return errors.New("elector: not taking part: Run is not running")
 	}
 	if trouble.err != nil {
@@ -257,7 +257,7 @@ func (e *Elector) Check() error {
 	if st := e.health(); st != nil {
 		return fmt.Errorf("elector: unhealthy: %w", st)
 	}
-	if t := e.term.Load(); now == stopping && t != nil && !t.grant.Valid() {
+	if t := e.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() {
 		return errors.New("elector: the work of an ended term has not returned")
 	}
 	return nil

@@ -20,6 +20,10 @@ var (
 	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
 	// No majority gave an answer that counts, so it is ErrUnreachable too.
 	ErrDenied = errors.New("elector: the Redis user lacks a right")
+	// ErrRefused: a request to hand over can't be met; the text says why.
+	ErrRefused = errors.New("elector: refused")
+	// ErrNotReleased is what errors.Is finds in a NotReleasedError.
+	ErrNotReleased = errors.New("elector: the lock was not released")
 )
 
 type deniedError struct{ err error }
@@ -41,6 +45,9 @@ const (
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
+	// ReasonVanished is the history's: nobody reported the end of the term. Its process
+	// was killed, or cut off from Redis.
+	ReasonVanished Reason = "vanished"
 )
 
 // voluntary ends keep the lease while the work drains; the others never renew

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Kind is what an Event tells.
-type Kind string
+// EventKind is what an Event tells.
+type EventKind string
 
-// The kinds of events. Elected and Released go to the channel and the history
+// The kinds of events. EventElected and EventReleased go to the channel and the history
 // of the election as JSON; the others are for local observers.
 const (
-	Elected   Kind = "elected"   // a leader: its term has begun
-	Released  Kind = "released"  // a term ended and its work has stopped
-	Vacant    Kind = "vacant"    // nobody leads (a leader disappeared without a word)
-	Unhealthy Kind = "unhealthy" // this candidate's probe fails: it does not campaign
-	Healthy   Kind = "healthy"   // this candidate's probe passes again
-	Stopping  Kind = "stopping"  // this leader's work was told to stop
-	Overrun   Kind = "overrun"   // this leader's work goes on although its lease has ended
-	Skipped   Kind = "skipped"   // the observer was too slow: Count events were left out
+	EventElected   EventKind = "elected"   // a leader: its term has begun
+	EventReleased  EventKind = "released"  // a term ended and its work has stopped
+	EventVacant    EventKind = "vacant"    // nobody leads (a leader disappeared without a word)
+	EventUnhealthy EventKind = "unhealthy" // this candidate's probe fails: it does not campaign
+	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
+	EventStopping  EventKind = "stopping"  // this leader's work was told to stop
+	EventOverrun   EventKind = "overrun"   // this leader's work goes on although its lease has ended
+	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
 // Event is one change of an election.
 type Event struct {
-	Version   int    `json:"v"` // of the format: 1
-	Kind      Kind   `json:"kind"`
-	Election  string `json:"election"`
-	Candidate string `json:"candidate,omitempty"` // whom it is about
+	Version   int       `json:"v"` // of the format: 1
+	Kind      EventKind `json:"kind"`
+	Election  string    `json:"election"`
+	Candidate string    `json:"candidate,omitempty"` // whom it is about
 	// Incarnation tells two processes of one id, or two lives of one, apart; empty on
 	// events of versions that did not report it.
 	Incarnation string    `json:"incarnation,omitempty"`
@@ -101,7 +101,7 @@ func clip(s string, most int) string {
 }
 
 // event describes a change of a term.
-func (e *Elector) event(k Kind, t *Term, ended *Ended) Event {
+func (e *Elector) event(k EventKind, t *Term, ended *Ended) Event {
 	ev := Event{
 		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Incarnation: e.incarnation,
 		Advertise: e.cfg.Advertise, Token: t.token, Time: time.Now().Round(0),

@@ -9,13 +9,13 @@ import (
 
 func sampleEvent() Event {
 	return Event{
-		Version: eventVersion, Kind: Released, Election: "orders", Candidate: "pod-1/a", Advertise: "http://[::1]:80/?a=b", Token: maxToken,
+		Version: eventVersion, Kind: EventReleased, Election: "orders", Candidate: "pod-1/a", Advertise: "http://[::1]:80/?a=b", Token: maxToken,
 		Reason: ReasonUnhealthy, Detail: "probe: \"no\"\n\u2028", Count: 3, Time: time.Date(2026, 11, 1, 2, 3, 4, 5, time.UTC),
 	}
 }
 
 func TestEventRoundTrip(t *testing.T) {
-	for _, ev := range []Event{sampleEvent(), {Version: 1, Kind: Vacant, Election: "e", Time: time.Unix(0, 0).UTC()}} {
+	for _, ev := range []Event{sampleEvent(), {Version: 1, Kind: EventVacant, Election: "e", Time: time.Unix(0, 0).UTC()}} {
 		got, err := ParseEvent(string(ev.encode()))
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // plausible, from the right names to tokens that could be.
 
 // forge is an event as a candidate would publish it.
-func forge(kind elector.Kind, candidate, advertise string, token uint64) string {
+func forge(kind elector.EventKind, candidate, advertise string, token uint64) string {
 	b, err := json.Marshal(elector.Event{
 		Version: 1, Kind: kind, Election: "orders", Candidate: candidate, Advertise: advertise, Token: token, Time: time.Now(),
 	})
@@ -57,22 +57,22 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 				term := a.elected(3 * shortLease)
 				time.Sleep(shortLease)
 				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.Elected, "a", term.Token())
+				want(t, events, time.Second, elector.EventElected, "a", term.Token())
 				// A failed claim has raised one node's counter.
 				if err := c.nodes[n-1].server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)); err != nil {
 					t.Fatal(err)
 				}
 				for i := range uint64(3) {
-					c.publish("events", forge(elector.Elected, "evil", "evil:80", term.Token()+i))
-					c.publish("events", forge(elector.Elected, "a", "evil:80", term.Token()+i))
-					c.publish("events", forge(elector.Released, "a", "a:80", term.Token()+i))
+					c.publish("events", forge(elector.EventElected, "evil", "evil:80", term.Token()+i))
+					c.publish("events", forge(elector.EventElected, "a", "evil:80", term.Token()+i))
+					c.publish("events", forge(elector.EventReleased, "a", "a:80", term.Token()+i))
 				}
 				time.Sleep(shortLease)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while a leads: %+v", all)
 				}
 				a.shutdown()
-				end := want(t, events, shortLease, elector.Released, "a", term.Token())
+				end := want(t, events, shortLease, elector.EventReleased, "a", term.Token())
 				if end.Advertise != "a:80" {
 					t.Errorf("the end: %+v", end)
 				}
@@ -83,18 +83,18 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 				a := c.start("a", advertising)
 				one := a.elected(3 * shortLease)
 				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				want(t, events, time.Second, elector.EventElected, "a", one.Token())
 				a.shutdown()
-				want(t, events, shortLease, elector.Released, "a", one.Token())
-				c.publish("events", forge(elector.Elected, "evil", "evil:80", one.Token()+1))
+				want(t, events, shortLease, elector.EventReleased, "a", one.Token())
+				c.publish("events", forge(elector.EventElected, "evil", "evil:80", one.Token()+1))
 				time.Sleep(shortLease / 2)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while nobody leads: %+v", all)
 				}
 				two := c.start("b", advertising).elected(shortLease)
-				want(t, events, shortLease, elector.Elected, "b", two.Token())
-				c.publish("events", forge(elector.Elected, "evil", "evil:80", one.Token()+2))
-				c.publish("events", forge(elector.Released, "evil", "evil:80", one.Token()+2))
+				want(t, events, shortLease, elector.EventElected, "b", two.Token())
+				c.publish("events", forge(elector.EventElected, "evil", "evil:80", one.Token()+2))
+				c.publish("events", forge(elector.EventReleased, "evil", "evil:80", one.Token()+2))
 				time.Sleep(shortLease)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while b leads: %+v", all)
@@ -104,15 +104,15 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 		t.Run(fmt.Sprintf("first/n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.Vacant, "", 0)
+				want(t, events, time.Second, elector.EventVacant, "", 0)
 				a := c.start("a", advertising)
 				// By the clock: the token of the next millisecond, at each of them.
 				for range 20 {
-					c.publish("events", forge(elector.Elected, "a", "evil:80", uint64(time.Now().UnixMilli())))
+					c.publish("events", forge(elector.EventElected, "a", "evil:80", uint64(time.Now().UnixMilli())))
 					time.Sleep(500 * time.Microsecond)
 				}
 				term := a.elected(3 * shortLease)
-				if ev := want(t, events, shortLease, elector.Elected, "a", term.Token()); ev.Advertise != "a:80" {
+				if ev := want(t, events, shortLease, elector.EventElected, "a", term.Token()); ev.Advertise != "a:80" {
 					t.Errorf("%+v", ev)
 				}
 				time.Sleep(shortLease)
@@ -130,7 +130,7 @@ func TestShortTermsAreReported(t *testing.T) {
 				a := c.start("a", advertising)
 				one := a.elected(3 * shortLease)
 				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				want(t, events, time.Second, elector.EventElected, "a", one.Token())
 				c.each(cut, "bystander")
 				a.shutdown()
 				b := c.start("b", advertising)
@@ -141,14 +141,14 @@ func TestShortTermsAreReported(t *testing.T) {
 				three := d.elected(shortLease)
 				time.Sleep(shortLease)
 				c.heal()
-				want(t, events, shortLease, elector.Released, "a", one.Token())
-				if ev := want(t, events, tick, elector.Elected, "b", two.Token()); ev.Advertise != "b:80" {
+				want(t, events, shortLease, elector.EventReleased, "a", one.Token())
+				if ev := want(t, events, tick, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
 					t.Errorf("%+v", ev)
 				}
-				if ev := want(t, events, tick, elector.Released, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
+				if ev := want(t, events, tick, elector.EventReleased, "b", two.Token()); ev.Reason != elector.ReasonShutdown {
 					t.Errorf("%+v", ev)
 				}
-				want(t, events, tick, elector.Elected, "d", three.Token())
+				want(t, events, tick, elector.EventElected, "d", three.Token())
 			})
 		})
 	}
@@ -163,7 +163,7 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 		a := c.start("a", advertising)
 		one := a.elected(3 * shortLease)
 		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-		want(t, events, time.Second, elector.Elected, "a", one.Token())
+		want(t, events, time.Second, elector.EventElected, "a", one.Token())
 		b := c.start("b", advertising)
 		b.quiet(shortLease)
 		c.crash(a)
@@ -178,7 +178,7 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 		}
 		for {
 			ev := next(t, events, 3*shortLease)
-			if ev.Kind == elector.Elected {
+			if ev.Kind == elector.EventElected {
 				if ev.Candidate != "d" || ev.Token != two.Token() || ev.Advertise != "d:80" {
 					t.Errorf("%+v", ev)
 				}
@@ -186,6 +186,6 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 			}
 		}
 		d.shutdown()
-		want(t, events, shortLease, elector.Released, "d", two.Token())
+		want(t, events, shortLease, elector.EventReleased, "d", two.Token())
 	})
 }

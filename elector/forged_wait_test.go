@@ -13,18 +13,22 @@ import (
 func TestForgedMessagesHideNoRelease(t *testing.T) {
 	hour := uint64(time.Hour / time.Millisecond)
 	for name, forged := range map[string]func(token uint64) (channel, message string){
-		"elected on wake":        func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+hour) },
-		"the next one on wake":   func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+1) },
-		"elected on events":      func(token uint64) (string, string) { return "events", forge(elector.Elected, "b0", "", token+hour) },
-		"beyond all on events":   func(uint64) (string, string) { return "events", forge(elector.Elected, "b0", "", 1<<53-1) },
-		"released on wake":       func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " ") },
-		"for a ghost on wake":    func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " !ghost") },
-		"released on events":     func(token uint64) (string, string) { return "events", forge(elector.Released, "b0", "", token+hour) },
+		"elected on wake":      func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+hour) },
+		"the next one on wake": func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token+1) },
+		"elected on events": func(token uint64) (string, string) {
+			return "events", forge(elector.EventElected, "b0", "", token+hour)
+		},
+		"beyond all on events": func(uint64) (string, string) { return "events", forge(elector.EventElected, "b0", "", 1<<53-1) },
+		"released on wake":     func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " ") },
+		"for a ghost on wake":  func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token+hour, " !ghost") },
+		"released on events": func(token uint64) (string, string) {
+			return "events", forge(elector.EventReleased, "b0", "", token+hour)
+		},
 		"beyond all on wake":     func(uint64) (string, string) { return "wake", "released 9007199254740991 " },
 		"the same term on wake":  func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token, " !ghost") },
 		"an old one on wake":     func(token uint64) (string, string) { return "wake", fmt.Sprint("released ", token-1, " ") },
 		"an old one's elected":   func(token uint64) (string, string) { return "wake", fmt.Sprint("elected ", token) },
-		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.Released, "x", "", 1) },
+		"old release, on events": func(token uint64) (string, string) { return "events", forge(elector.EventReleased, "x", "", 1) },
 	} {
 		for _, n := range []int{1, 3} {
 			for _, followers := range []int{1, 3, 20} {

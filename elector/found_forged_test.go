@@ -58,7 +58,7 @@ func TestFoundForgedReleaseForAnHeirDrivesClaims(t *testing.T) {
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%+v, %v", all, err)
 		}
-		forged, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.Released, Election: "orders", Token: term.Token(), Next: all[1].Incarnation})
+		forged, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventReleased, Election: "orders", Token: term.Token(), Next: all[1].Incarnation})
 		began := time.Now()
 		c.flood("events", 10*time.Millisecond, shortLease, func(int) string { return string(forged) })
 		if claims, _ := c.nodes[0].claims(began); claims > 20 {
@@ -135,7 +135,7 @@ func TestFoundForgedRollCallsPileUp(t *testing.T) {
 
 // Forged cards cost memory without bound.
 func TestFoundForgedCardsAreBounded(t *testing.T) {
-	for _, s := range []elector.Succession{elector.Race, elector.Seniority} {
+	for _, s := range []elector.Succession{elector.SuccessionRace, elector.SuccessionSeniority} {
 		t.Run(string(s), func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				a := c.start("a", func(cfg *elector.Config) { cfg.Succession = s })
@@ -167,13 +167,13 @@ func TestFoundForgedCardsAreBounded(t *testing.T) {
 func TestFoundObserverStarvedByMessages(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
-		want(t, events, time.Second, elector.Vacant, "", 0)
+		want(t, events, time.Second, elector.EventVacant, "", 0)
 		go c.flood("events", time.Millisecond, 5*shortLease, func(int) string {
 			return `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`
 		})
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
-		want(t, events, shortLease/8, elector.Elected, "a", term.Token())
+		want(t, events, shortLease/8, elector.EventElected, "a", term.Token())
 		c.nodes[0].took()
 		time.Sleep(shortLease)
 		reads := 0
@@ -187,10 +187,10 @@ func TestFoundObserverStarvedByMessages(t *testing.T) {
 		}
 		a.shutdown()
 		ev := next(t, events, shortLease/8)
-		for ev.Kind == elector.Skipped {
+		for ev.Kind == elector.EventSkipped {
 			ev = next(t, events, shortLease/8)
 		}
-		if ev.Token != term.Token() || ev.Kind != elector.Released && ev.Kind != elector.Vacant {
+		if ev.Token != term.Token() || ev.Kind != elector.EventReleased && ev.Kind != elector.EventVacant {
 			t.Errorf("%+v", ev)
 		}
 		for range 5 {

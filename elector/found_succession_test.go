@@ -14,8 +14,8 @@ import (
 // leader step down for it, one after another.
 func TestFoundLeadersYieldToTheDead(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := ranked(t, c, elector.ByPriority, nil) // all of one priority: the first leads
-		high := c.start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.ByPriority, 9 })
+		all := ranked(t, c, elector.SuccessionPriority, nil) // all of one priority: the first leads
+		high := c.start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
 		high.quiet(shortLease / 2) // it has to be healthy for longer before it may take over
 		c.each(cut, "high")
 		all[0].quiet(4 * shortLease)

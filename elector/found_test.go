@@ -223,11 +223,11 @@ func TestFoundReleaseReportedAsVacant(t *testing.T) {
 			for name, ch := range map[string]<-chan elector.Event{"outside": outside, "own": own} {
 				for {
 					ev := next(t, ch, 3*shortLease)
-					if ev.Kind == elector.Vacant && ev.Token != 0 {
+					if ev.Kind == elector.EventVacant && ev.Token != 0 {
 						bad[name]++
 						break
 					}
-					if ev.Kind == elector.Released {
+					if ev.Kind == elector.EventReleased {
 						break
 					}
 				}
@@ -344,10 +344,10 @@ func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
 		events := a.Observe(t.Context())
-		if ev := <-events; ev.Kind != elector.Elected {
+		if ev := <-events; ev.Kind != elector.EventElected {
 			t.Fatalf("%+v", ev)
 		}
-		elected, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.Elected, Election: "orders", Candidate: "x", Token: term.Token()})
+		elected, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventElected, Election: "orders", Candidate: "x", Token: term.Token()})
 		c.nodes[0].server().Publish("mandate:{orders}:events", string(elected)) // makes it ask
 		time.Sleep(time.Millisecond)
 		c.nodes[0].set(frozen, "a")
@@ -356,7 +356,7 @@ func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		select {
 		case ev := <-events:
-			if ev.Kind != elector.Stopping {
+			if ev.Kind != elector.EventStopping {
 				t.Errorf("%+v", ev)
 			}
 		default:

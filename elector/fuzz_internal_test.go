@@ -13,7 +13,7 @@ import (
 // These are all the places that read from there, beside ParseEvent.
 
 func FuzzParseQuestion(f *testing.F) {
-	card := Candidate{ID: "a", Incarnation: "ABC", Role: "following", Healthy: true, Priority: 3, Running: time.Hour}
+	card := CandidateStatus{ID: "a", Incarnation: "ABC", Role: "following", Healthy: true, Priority: 3, RunningFor: time.Hour}
 	for _, q := range []question{
 		{Kind: askRollCall, Election: "e", Nonce: "N1"}, {Kind: askHandOver, Election: "e", Nonce: "N1", Token: 7, To: "ABC", Note: "a note"},
 		{Kind: sayCard, Election: "e", Card: &card}, {Kind: sayPaused, Election: "e", Note: "\xff"},
@@ -44,7 +44,7 @@ func FuzzParseQuestion(f *testing.F) {
 }
 
 func FuzzParseAnswer(f *testing.F) {
-	card := Candidate{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
+	card := CandidateStatus{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
 	f.Add(string(answer{Card: &card}.encode()))
 	f.Add(string(answer{Refused: "no"}.encode()))
 	f.Add(`{"card":{"id":"a","incarnation":"b","healthy_for_ns":-5,"token":18446744073709551616}}`)
@@ -62,10 +62,10 @@ func FuzzParseAnswer(f *testing.F) {
 }
 
 // tamed checks the bounds of a card: it decides who is asked first, and is kept.
-func tamed(t *testing.T, c *Candidate) {
+func tamed(t *testing.T, c *CandidateStatus) {
 	t.Helper()
 	const dots = len("...")
-	if c != nil && (c.Running < 0 || c.HealthyFor < 0 || len(c.ID) > maxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > maxDetail+dots) {
+	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > maxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > maxDetail+dots) {
 		t.Fatalf("a card out of bounds: %+v", *c)
 	}
 }

@@ -62,9 +62,9 @@ func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Han
 	return h, err
 }
 
-func eligible(all []Candidate, to string) (Candidate, error) {
+func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	if same := twinsOf(all)[to]; len(same) > 1 {
-		return Candidate{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): nobody can tell which is meant; give each an id of its own",
+		return CandidateStatus{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): nobody can tell which is meant; give each an id of its own",
 			ErrRefused, len(same), to, same[0].Host, same[1].Host)
 	}
 	var ids []string
@@ -72,20 +72,20 @@ func eligible(all []Candidate, to string) (Candidate, error) {
 		ids = append(ids, c.ID)
 		switch {
 		case c.ID != to:
-		case c.Role == string(leading):
+		case c.Role == RoleLeading:
 			return c, fmt.Errorf("%w: %s leads already", ErrRefused, to)
 		case !c.Healthy:
 			return c, fmt.Errorf("%w: %s is not fit to lead: %s", ErrRefused, to, c.Detail)
-		case c.Role != string(following):
+		case c.Role != RoleFollowing:
 			return c, fmt.Errorf("%w: %s is %s: try again later", ErrRefused, to, c.Role)
 		default:
 			return c, nil
 		}
 	}
 	if len(ids) == 0 {
-		return Candidate{}, fmt.Errorf("%w: no candidate answers in this election", ErrRefused)
+		return CandidateStatus{}, fmt.Errorf("%w: no candidate answers in this election", ErrRefused)
 	}
-	return Candidate{}, fmt.Errorf("%w: no candidate %s answers; there are: %s", ErrRefused, to, strings.Join(ids, ", "))
+	return CandidateStatus{}, fmt.Errorf("%w: no candidate %s answers; there are: %s", ErrRefused, to, strings.Join(ids, ", "))
 }
 
 func (s *steering) handOver(ctx context.Context, to, note string) (Handover, error) {
@@ -167,9 +167,9 @@ func (s *steering) gap(ctx context.Context, h Handover) time.Duration {
 			ev, err := ParseEvent(entry.Event)
 			switch {
 			case err != nil || ev.Election != s.election:
-			case ev.Kind == Released && idOf(ev).leads(&h.From) && released.IsZero():
+			case ev.Kind == EventReleased && idOf(ev).leads(&h.From) && released.IsZero():
 				released = ev.Time
-			case ev.Kind == Elected && idOf(ev).leads(&h.To) && elected.IsZero():
+			case ev.Kind == EventElected && idOf(ev).leads(&h.To) && elected.IsZero():
 				elected = ev.Time
 			}
 		}

@@ -11,10 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// ReasonVanished is how the history calls the end of a term that nobody
-// reported: its process was killed, or cut off from Redis for good.
-const ReasonVanished Reason = "vanished"
-
 // TermRecord is one term as the history tells it: by the words of its leader,
 // and by the leader's clock. A hint, like all that stands in the history.
 type TermRecord struct {
@@ -137,7 +133,7 @@ func eventsOf(told [][]quorum.Entry, st Status, overlap map[termID][]uint64) []E
 		highest = max(highest, n.Fence)
 	}
 	type word struct {
-		kind Kind
+		kind EventKind
 		term termID
 	}
 	seen := map[word]bool{}
@@ -166,9 +162,9 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			terms[t.id] = t
 		}
 		switch ev.Kind { //nolint:exhaustive // the history holds no others
-		case Elected:
+		case EventElected:
 			t.From = ev.Time
-		case Released:
+		case EventReleased:
 			t.Until, t.Reason, t.Detail = ev.Time, ev.Reason, ev.Detail
 		}
 	}
@@ -250,7 +246,7 @@ func (e *Elector) History(ctx context.Context, n int) ([]TermRecord, error) {
 }
 
 // Candidates is Quorum.Candidates of this candidate's election.
-func (e *Elector) Candidates(ctx context.Context) ([]Candidate, error) {
+func (e *Elector) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 	return e.quorum.Candidates(ctx, e.cfg.Prefix, e.cfg.Election)
 }
 

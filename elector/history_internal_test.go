@@ -10,7 +10,7 @@ import (
 
 func TestRecordsOf(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
-	event := func(kind Kind, token uint64, who string, after time.Duration, reason Reason) Event {
+	event := func(kind EventKind, token uint64, who string, after time.Duration, reason Reason) Event {
 		return Event{Version: 1, Kind: kind, Election: "e", Candidate: who, Token: token, Time: at.Add(after), Reason: reason}
 	}
 	text := func(evs ...Event) (all []quorum.Entry) {
@@ -20,15 +20,15 @@ func TestRecordsOf(t *testing.T) {
 		return all
 	}
 	first := []Event{
-		event(Released, 10, "old", -time.Second, ReasonShutdown), // its begin was trimmed
-		event(Elected, 20, "a", 0, ""), event(Released, 20, "a", 5*time.Second, ReasonUnhealthy),
-		event(Elected, 40, "c", 20*time.Second, ""),
+		event(EventReleased, 10, "old", -time.Second, ReasonShutdown), // its begin was trimmed
+		event(EventElected, 20, "a", 0, ""), event(EventReleased, 20, "a", 5*time.Second, ReasonUnhealthy),
+		event(EventElected, 40, "c", 20*time.Second, ""),
 	}
 	second := []Event{ // another node: it missed some, and has others twice
-		event(Released, 20, "a", 5*time.Second, ReasonUnhealthy),
-		event(Elected, 30, "b", 6*time.Second, ""), // never heard of again
-		event(Elected, 99, "forger", 0, ""),
-		{Version: 1, Kind: Elected, Election: "other", Token: 5, Time: at},
+		event(EventReleased, 20, "a", 5*time.Second, ReasonUnhealthy),
+		event(EventElected, 30, "b", 6*time.Second, ""), // never heard of again
+		event(EventElected, 99, "forger", 0, ""),
+		{Version: 1, Kind: EventElected, Election: "other", Token: 5, Time: at},
 	}
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
 	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))

@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// state is where a candidate stands.
-type state string
+// Role is what a candidate does in its election right now.
+type Role string
 
-// The states, in the order of a life. become is the only way from one to
+// The roles, in the order of a life. become is the only way from one to
 // another.
 const (
-	idle      state = "idle"      // not taking part
-	following state = "following" // campaigning, or waiting while another leads
-	leading   state = "leading"   // serving a term
-	stopping  state = "stopping"  // the term has ended, its work has not returned yet
-	resting   state = "resting"   // cooling down before the next campaign
+	RoleIdle      Role = "idle"      // not a candidate: Run and Campaign are not running
+	RoleFollowing Role = "following" // campaigning, or waiting while another leads
+	RoleLeading   Role = "leading"   // serving a term
+	RoleStopping  Role = "stopping"  // the term has ended, its work has not returned yet
+	RoleResting   Role = "resting"   // cooling down before the next campaign
 )
 
 // leadsTo lists the transitions that exist.
-var leadsTo = map[state][]state{
-	idle:      {following},
-	following: {leading, idle},
-	leading:   {stopping},
-	stopping:  {resting, following, idle},
-	resting:   {following, idle},
+var leadsTo = map[Role][]Role{
+	RoleIdle:      {RoleFollowing},
+	RoleFollowing: {RoleLeading, RoleIdle},
+	RoleLeading:   {RoleStopping},
+	RoleStopping:  {RoleResting, RoleFollowing, RoleIdle},
+	RoleResting:   {RoleFollowing, RoleIdle},
 }
 
 // become is the one setter of the state. It logs the change and tells the
 // observers; it never blocks.
-func (e *Elector) become(s state, ev *Event, attrs ...slog.Attr) {
+func (e *Elector) become(s Role, ev *Event, attrs ...slog.Attr) {
 	e.mu.Lock()
 	old := e.state
 	allowed := old == s
@@ -82,7 +82,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 			trips = 0
 		}
 		if d := e.restAfter(ended.Reason, trips); d > 0 {
-			e.become(resting, nil, slog.Duration("for", d))
+			e.become(RoleResting, nil, slog.Duration("for", d))
 			e.rest(ctx, d)
 		}
 	}
@@ -107,7 +107,7 @@ func (s *service) lead() *Ended {
 	e, term := s.e, s.term
 	s.hold()
 	ended := s.ended()
-	ev := e.event(Stopping, term, ended)
+	ev := e.event(EventStopping, term, ended)
 	attrs := []slog.Attr{
 		slog.Uint64("token", term.token), slog.String("reason", string(ended.Reason)),
 		slog.Duration("led_for", time.Since(term.since).Round(time.Millisecond)),
@@ -115,7 +115,7 @@ func (s *service) lead() *Ended {
 	if ended.Err != nil {
 		attrs = append(attrs, slog.String("detail", ended.detail()))
 	}
-	e.become(stopping, &ev, attrs...)
+	e.become(RoleStopping, &ev, attrs...)
 	s.drain()
 	s.release(ended)
 	return ended

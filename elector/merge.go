@@ -88,7 +88,7 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 		s.waited, wait = true, waitForEnd
 	default:
 		s.ending = vacant
-		events = append(events, Event{Version: eventVersion, Kind: Vacant, Token: s.term.Token, Time: now})
+		events = append(events, Event{Version: eventVersion, Kind: EventVacant, Token: s.term.Token, Time: now})
 	}
 	return events, s, wait
 }
@@ -100,7 +100,7 @@ func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.T
 		s.newest = max(s.newest, ev.Token)
 	}
 	if leader == nil {
-		return []Event{{Version: eventVersion, Kind: Vacant, Time: now}}
+		return []Event{{Version: eventVersion, Kind: EventVacant, Time: now}}
 	}
 	return []Event{s.elect(leader, r.history, messages, now)}
 }
@@ -108,10 +108,12 @@ func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.T
 // elect is the Elected of the leader that Redis names.
 func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Event {
 	ev := Event{
-		Version: eventVersion, Kind: Elected,
+		Version: eventVersion, Kind: EventElected,
 		Candidate: l.Candidate, Incarnation: l.Incarnation, Advertise: l.Advertise, Token: l.Token, Time: now,
 	}
-	of := func(m Event) bool { return m.Kind == Elected && m.Token == ev.Token && m.about(ev) && !m.Time.IsZero() }
+	of := func(m Event) bool {
+		return m.Kind == EventElected && m.Token == ev.Token && m.about(ev) && !m.Time.IsZero()
+	}
 	for _, source := range [][]Event{history, messages} {
 		if i := slices.IndexFunc(source, of); i >= 0 {
 			ev.Time = source[i].Time
@@ -131,7 +133,7 @@ func (s reported) agreed(r reading) *Leader {
 	l := *r.leader
 	found := false
 	for _, ev := range r.history {
-		if ev.Kind == Elected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.lowest && (!found || ev.Token > l.Token) {
+		if ev.Kind == EventElected && ev.Candidate == l.Candidate && l.sameLife(ev) && ev.Token >= l.lowest && (!found || ev.Token > l.Token) {
 			l.Token, found = ev.Token, true
 		}
 	}
@@ -157,11 +159,11 @@ func (ev Event) about(other Event) bool {
 func endOf(term Event, sources ...[]Event) (Event, bool) {
 	for _, source := range sources {
 		for _, ev := range source {
-			if ev.Kind != Released || ev.Token != term.Token || !ev.about(term) {
+			if ev.Kind != EventReleased || ev.Token != term.Token || !ev.about(term) {
 				continue
 			}
 			end := term
-			end.Kind, end.Reason, end.Detail, end.Next, end.Time = Released, ev.Reason, ev.Detail, ev.Next, ev.Time
+			end.Kind, end.Reason, end.Detail, end.Next, end.Time = EventReleased, ev.Reason, ev.Detail, ev.Next, ev.Time
 			return end, true
 		}
 	}
@@ -180,9 +182,9 @@ func (s *reported) between(history []Event, leader *Leader) []passed {
 		}
 		t := terms[ev.Token]
 		switch ev.Kind {
-		case Elected:
+		case EventElected:
 			t.elected = ev
-		case Released:
+		case EventReleased:
 			t.released = ev
 		default:
 			continue

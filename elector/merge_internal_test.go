@@ -23,15 +23,15 @@ func brief(ev Event) string {
 func TestMerge(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	elected := func(token uint64, who string) Event {
-		return Event{Version: 1, Kind: Elected, Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, Time: at}
+		return Event{Version: 1, Kind: EventElected, Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, Time: at}
 	}
 	released := func(token uint64, who string, r Reason) Event {
-		return Event{Version: 1, Kind: Released, Candidate: who, Incarnation: who + "1", Token: token, Reason: r, Time: at.Add(time.Second)}
+		return Event{Version: 1, Kind: EventReleased, Candidate: who, Incarnation: who + "1", Token: token, Reason: r, Time: at.Add(time.Second)}
 	}
 	leads := func(token uint64, who string) *Leader {
 		return &Leader{Candidate: who, Incarnation: who + "1", Advertise: who + ":80", Token: token, agreed: true}
 	}
-	evil := func(kind Kind, token uint64, who string) Event {
+	evil := func(kind EventKind, token uint64, who string) Event {
 		return Event{Version: 1, Kind: kind, Candidate: who, Advertise: "evil:80", Token: token, Reason: "forged", Time: at}
 	}
 	since := func(was reported, token uint64, who string, e ending) reported {
@@ -62,18 +62,18 @@ func TestMerge(t *testing.T) {
 		"nothing changed": {was: since(reported{}, 7, "a", open), leader: leads(7, "a"), newest: 7},
 		"messages about the sitting leader change nothing": {
 			was: since(reported{}, 7, "a", open), leader: leads(7, "a"), newest: 7,
-			messages: []Event{evil(Elected, 7, "a"), evil(Elected, 7, "evil"), evil(Released, 7, "a"), evil(Elected, 8, "a"), evil(Released, 8, "a")},
+			messages: []Event{evil(EventElected, 7, "a"), evil(EventElected, 7, "evil"), evil(EventReleased, 7, "a"), evil(EventElected, 8, "a"), evil(EventReleased, 8, "a")},
 		},
 		"a new leader and the old one's end": {
 			was: since(reported{}, 7, "a", open), leader: leads(9, "b"), messages: []Event{released(7, "a", "shutdown"), elected(9, "b")},
 			want: "released 7 a@a:80 shutdown, elected 9 b@b:80", newest: 9,
 		},
 		"of two reports the history's counts": {
-			was: since(reported{}, 7, "a", open), history: []Event{released(7, "a", "shutdown")}, messages: []Event{evil(Released, 7, "a")},
+			was: since(reported{}, 7, "a", open), history: []Event{released(7, "a", "shutdown")}, messages: []Event{evil(EventReleased, 7, "a")},
 			want: "released 7 a@a:80 shutdown", newest: 7,
 		},
 		"a message brings a reason, no name and no address": {
-			was: since(reported{}, 7, "a", open), messages: []Event{evil(Released, 7, "evil"), evil(Released, 7, "a")},
+			was: since(reported{}, 7, "a", open), messages: []Event{evil(EventReleased, 7, "evil"), evil(EventReleased, 7, "a")},
 			want: "released 7 a@a:80 forged", newest: 7,
 		},
 		"another candidate's end is not this one's": {
@@ -99,11 +99,11 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{undated(elected(9, "b"))}, want: "elected 9 b@b:80", newest: 9,
 		},
 		"a message's name and address are not a leader's": {
-			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{evil(Elected, 9, "b"), evil(Elected, 9, "evil"), evil(Elected, 8, "evil"), evil(Elected, 10, "evil")},
+			was: since(reported{}, 7, "a", closed), leader: leads(9, "b"), messages: []Event{evil(EventElected, 9, "b"), evil(EventElected, 9, "evil"), evil(EventElected, 8, "evil"), evil(EventElected, 10, "evil")},
 			want: "elected 9 b@b:80", newest: 9,
 		},
 		"nobody leads, whatever a message says": {
-			was: since(reported{}, 7, "a", closed), messages: []Event{evil(Elected, 8, "evil"), evil(Released, 8, "evil")}, newest: 7,
+			was: since(reported{}, 7, "a", closed), messages: []Event{evil(EventElected, 8, "evil"), evil(EventReleased, 8, "evil")}, newest: 7,
 		},
 
 		"gone without a word: wait": {was: since(reported{}, 7, "a", open), wait: waitForEnd, newest: 7},
@@ -141,7 +141,7 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 7, "a", closed), highest: 40, history: []Event{elected(40, "b")}, want: "elected 40 b@b:80", wait: waitForEnd, newest: 40,
 		},
 		"words of another kind are no term": {
-			was: since(reported{}, 7, "a", closed), history: []Event{{Version: 1, Kind: Stopping, Candidate: "b", Token: 10, Time: at}}, newest: 7,
+			was: since(reported{}, 7, "a", closed), history: []Event{{Version: 1, Kind: EventStopping, Candidate: "b", Token: 10, Time: at}}, newest: 7,
 		},
 
 		"a token that goes down": {
@@ -207,7 +207,7 @@ func TestMerge(t *testing.T) {
 			if s := strings.Join(got, ", "); s != c.want || wait != c.wait || is.newest != c.newest {
 				t.Errorf("got %q, wait %v, newest %d\nwant %q, wait %v, newest %d", s, wait, is.newest, c.want, c.wait, c.newest)
 			}
-			if n := len(events); n > 0 && !events[n-1].Time.Equal(at.Add(c.after)) && (c.after != 0 || events[n-1].Kind != Released) {
+			if n := len(events); n > 0 && !events[n-1].Time.Equal(at.Add(c.after)) && (c.after != 0 || events[n-1].Kind != EventReleased) {
 				t.Errorf("the last event is %v from now, want %v", events[n-1].Time.Sub(at), c.after)
 			}
 			if wait == 0 { // the same answer again brings nothing new
@@ -226,7 +226,7 @@ func TestMerge(t *testing.T) {
 // still, waits again when it is really gone: else its end would have no reason.
 func TestMergeWaitsForEachEnd(t *testing.T) {
 	at := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
-	s := reported{begun: true, term: Event{Kind: Elected, Candidate: "a", Token: 7}, newest: 7}
+	s := reported{begun: true, term: Event{Kind: EventElected, Candidate: "a", Token: 7}, newest: 7}
 	gone, back := reading{highest: 7}, reading{highest: 7, leader: &Leader{Candidate: "a", Token: 7, agreed: true}}
 	for i, r := range []reading{gone, back, gone} {
 		events, is, wait := s.merge(r, nil, at)

@@ -57,9 +57,9 @@ func (w *waiter) note(s quorum.Signal) bool {
 			return false
 		}
 		switch ev.Kind {
-		case Elected:
+		case EventElected:
 			return w.elected(ev.Token)
-		case Released:
+		case EventReleased:
 			r := release{token: ev.Token}
 			if ev.Next != "" {
 				r.next = quorum.Reservation(ev.Next)

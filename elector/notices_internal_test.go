@@ -41,7 +41,7 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 		wakes   bool
 	}
 	keys := quorum.KeysOf(defaultPrefix, "orders")
-	event := func(election string, k Kind, token uint64, next string) string {
+	event := func(election string, k EventKind, token uint64, next string) string {
 		return string(Event{Version: 1, Kind: k, Election: election, Candidate: "a", Token: token, Next: next}.encode())
 	}
 	for name, c := range map[string][]heard{
@@ -56,29 +56,29 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 			{0, keys.Wake, "released 7 ", true}, {1, keys.Wake, "released 7 ", true}, {2, keys.Wake, "released 7 ", true}, {2, keys.Wake, "released 7 ", false},
 		},
 		"on events": {
-			{0, keys.Events, event("orders", Released, 6, ""), false},
-			{0, keys.Events, event("orders", Released, 7, ""), true},
-			{0, keys.Events, event("orders", Released, 7, ""), false},
-			{0, keys.Events, event("orders", Released, 7, "b"), true},
-			{0, keys.Events, event("other", Released, 9, ""), false},
-			{0, keys.Events, event("orders", Stopping, 9, ""), false},
+			{0, keys.Events, event("orders", EventReleased, 6, ""), false},
+			{0, keys.Events, event("orders", EventReleased, 7, ""), true},
+			{0, keys.Events, event("orders", EventReleased, 7, ""), false},
+			{0, keys.Events, event("orders", EventReleased, 7, "b"), true},
+			{0, keys.Events, event("other", EventReleased, 9, ""), false},
+			{0, keys.Events, event("orders", EventStopping, 9, ""), false},
 			{0, keys.Events, "released 9 ", false},
 		},
 		"wake knows more than events": {
-			{0, keys.Wake, "released 7 b", true}, {0, keys.Events, event("orders", Released, 7, ""), false}, {0, keys.Wake, "released 7 b", false},
+			{0, keys.Wake, "released 7 b", true}, {0, keys.Events, event("orders", EventReleased, 7, ""), false}, {0, keys.Wake, "released 7 b", false},
 		},
 		"events first": {
-			{0, keys.Events, event("orders", Released, 7, ""), true}, {0, keys.Wake, "released 7 ", true}, // the front row counts those on wake
+			{0, keys.Events, event("orders", EventReleased, 7, ""), true}, {0, keys.Wake, "released 7 ", true}, // the front row counts those on wake
 		},
 		"elections": {
 			{0, keys.Wake, "elected 7", false}, {0, keys.Wake, "elected 9", true}, {1, keys.Wake, "elected 9", false}, {1, keys.Wake, "elected 8", false},
-			{0, keys.Events, event("orders", Elected, 9, ""), false}, {0, keys.Events, event("orders", Elected, 10, ""), true}, {0, keys.Wake, "elected 10", false},
-			{0, keys.Events, event("other", Elected, 11, ""), false}, {0, keys.Wake, "elected 11", true},
+			{0, keys.Events, event("orders", EventElected, 9, ""), false}, {0, keys.Events, event("orders", EventElected, 10, ""), true}, {0, keys.Wake, "elected 10", false},
+			{0, keys.Events, event("other", EventElected, 11, ""), false}, {0, keys.Wake, "elected 11", true},
 		},
 		"garbage": {
 			{0, keys.Wake, "", false}, {0, keys.Wake, "9", false}, {0, keys.Wake, "released", false}, {0, keys.Wake, "released x", false},
 			{0, keys.Wake, "elected x", false}, {0, keys.Wake, "elected -1", false}, {0, keys.Wake, "elected 99999999999999999999", false},
-			{0, keys.Wake, event("orders", Released, 9, ""), false}, {0, keys.Wake, "7 b", false},
+			{0, keys.Wake, event("orders", EventReleased, 9, ""), false}, {0, keys.Wake, "7 b", false},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -60,7 +60,7 @@ type observer struct {
 func (o *observer) receive(s quorum.Signal) {
 	if s.Kind == quorum.Message {
 		ev, err := ParseEvent(s.Payload)
-		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != Elected && ev.Kind != Released {
+		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != EventElected && ev.Kind != EventReleased {
 			return
 		}
 		o.keep(nil, ev)
@@ -168,7 +168,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	case leader != nil && !leader.agreed: // the first renewal will tell
 		return o.e.timing.RenewEvery
 	case leader != nil:
-		return min(o.e.cfg.Lease, leader.Left+settle)
+		return min(o.e.cfg.Lease, leader.LeaseLeft+settle)
 	default:
 		return o.e.cfg.Lease
 	}
@@ -192,13 +192,13 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 	events, skipped := o.e.feed.take(o.local)
 	for _, ev := range events {
 		switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
-		case Elected:
+		case EventElected:
 			o.changes++
 			if !o.ownElection(ctx, ev) {
 				return false
 			}
 			continue
-		case Released:
+		case EventReleased:
 			o.changes++
 			if ev.Token != o.reported.term.Token || o.reported.ending != open {
 				continue // its end was reported
@@ -212,7 +212,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 	if skipped == 0 {
 		return true
 	}
-	return o.emit(ctx, Event{Version: eventVersion, Kind: Skipped, Count: skipped, Time: time.Now().Round(0)})
+	return o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)})
 }
 
 // ownElection reports that this candidate leads: Redis granted it. How the term

@@ -130,9 +130,9 @@ func receiptsOf(told [][]quorum.Entry, election string) (received []map[termID]r
 			id := idOf(ev)
 			r := node[id]
 			switch ev.Kind { //nolint:exhaustive // the history holds no others
-			case Elected:
+			case EventElected:
 				r.elected = entry.At
-			case Released:
+			case EventReleased:
 				r.released, released[id] = entry.At, ev
 			}
 			node[id] = r

@@ -168,7 +168,7 @@ type Leader struct {
 	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
-	Left        time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
+	LeaseLeft   time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
 
 	attempt string // names the term apart from its token
@@ -185,7 +185,7 @@ type NodeStatus struct {
 	Error     string        `json:"error,omitempty"`
 	Holder    string        `json:"holder,omitempty"`  // the candidate that holds this node's lock
 	Foreign   string        `json:"foreign,omitempty"` // what the lock key holds, where no candidate wrote it; the node can't vote
-	Left      time.Duration `json:"lease_left_ns,omitempty"`
+	LeaseLeft time.Duration `json:"lease_left_ns,omitempty"`
 	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
 	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
 	RTT       time.Duration `json:"rtt_ns"`
@@ -211,7 +211,7 @@ func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, e
 	if err == nil && st.Leader != nil {
 		asked := time.Now()
 		st.Leader.Since = q.since(ctx, s.keys, st.Leader.Token)
-		st.Leader.Left = max(0, st.Leader.Left-time.Since(asked))
+		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(asked))
 	}
 	return st, err
 }
@@ -249,7 +249,7 @@ func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time
 	var begun time.Time // best effort: the history may be trimmed, or not be permitted
 	q.nodes.Find(ctx, keys, 10, func(entry string) bool {
 		ev, err := ParseEvent(entry)
-		if err != nil || ev.Kind != Elected || ev.Token != token {
+		if err != nil || ev.Kind != EventElected || ev.Token != token {
 			return false
 		}
 		begun = ev.Time
@@ -264,7 +264,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	var holders []string
 	paused, foreign := 0, 0
 	for _, v := range views {
-		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, Left: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
+		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
 			n.Error, n.Denied = v.Err.Error(), quorum.Denied(v.Err)
 			troubles = append(troubles, v.Err)
@@ -297,7 +297,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			Left: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt,
+			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt,
 		}
 	} else if missing := len(troubles); missing > 0 && missing < majority {
 		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {

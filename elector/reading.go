@@ -41,7 +41,7 @@ func (o *observer) query(ctx context.Context) <-chan answered {
 			asked := time.Now()
 			a.history = o.e.history(ctx, statusTimeout/3)
 			if l := a.status.Leader; l != nil {
-				l.Left = max(0, l.Left-time.Since(asked))
+				l.LeaseLeft = max(0, l.LeaseLeft-time.Since(asked))
 			}
 		}
 		answer <- a
@@ -83,7 +83,7 @@ func (e *Elector) history(ctx context.Context, limit time.Duration) []Event {
 func (o *observer) confirm(l *Leader) {
 	o.until = time.Time{}
 	if l != nil {
-		o.until = time.Now().Add(l.Left)
+		o.until = time.Now().Add(l.LeaseLeft)
 	}
 	o.e.unknown.Store(false)
 }

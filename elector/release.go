@@ -9,9 +9,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// ErrNotReleased is what errors.Is finds in a NotReleasedError.
-var ErrNotReleased = errors.New("elector: the lock was not released")
-
 // NotReleasedError says that the lock of a term could not be given back: until it lapsed
 // no majority of the Redis nodes had answered. Nobody else could be elected before
 // that, and anybody can since.
@@ -43,7 +40,7 @@ func (s *service) release(ended *Ended) {
 		s.renewing = false
 	}
 	heir := e.heir(s.term)
-	ev := e.event(Released, s.term, ended)
+	ev := e.event(EventReleased, s.term, ended)
 	ev.Next = heir.Incarnation
 	s.term.unreleased = s.giveBack(e.voter.Releasing(s.term.token, heir), ended.Reason)
 	close(s.released)

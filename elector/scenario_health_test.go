@@ -61,7 +61,7 @@ func TestScenario17FailingProbeStepsDown(t *testing.T) {
 		b := c.start("b")
 		b.quiet(shortLease)
 		events := watch(t, a)
-		want(t, events, time.Second, elector.Elected, "a", term.Token())
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		w.set(errors.New("the queue is not reachable"))
 		ended := wantReason(t, term, 3*time.Second+tick, elector.ReasonUnhealthy) // 3 failures, one a second
 		if !strings.Contains(ended.Error(), "the queue is not reachable") {
@@ -75,11 +75,11 @@ func TestScenario17FailingProbeStepsDown(t *testing.T) {
 		if d := time.Since(began); d < stops-time.Millisecond || d > stops+20*time.Millisecond {
 			t.Errorf("b was elected %v after the step-down, the work took %v to stop", d, stops)
 		}
-		want(t, events, time.Second, elector.Stopping, "a", term.Token())
-		if ev := want(t, events, time.Second, elector.Released, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy || !strings.Contains(ev.Detail, "the queue") {
+		want(t, events, time.Second, elector.EventStopping, "a", term.Token())
+		if ev := want(t, events, time.Second, elector.EventReleased, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy || !strings.Contains(ev.Detail, "the queue") {
 			t.Errorf("event %+v", ev)
 		}
-		want(t, events, time.Second, elector.Elected, "b", two.Token())
+		want(t, events, time.Second, elector.EventElected, "b", two.Token())
 		// Not a candidate until it has recovered.
 		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "the queue is not reachable") {
 			t.Errorf("Check: %v", err)

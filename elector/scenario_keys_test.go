@@ -214,7 +214,7 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 				b, d := c.start("b"), c.start("d")
 				events := watch(t, b)
 				b.quiet(shortLease)
-				want(t, events, time.Second, elector.Elected, "a", term.Token())
+				want(t, events, time.Second, elector.EventElected, "a", term.Token())
 				for _, nd := range c.nodes {
 					nd.took()
 				}

@@ -26,7 +26,7 @@ func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 				one := old.elected(3 * shortLease)
 				watcher := makeCandidate(t, c.quorum("watcher"), "watcher")
 				events := watch(t, watcher)
-				want(t, events, time.Second, elector.Elected, "a", one.Token())
+				want(t, events, time.Second, elector.EventElected, "a", one.Token())
 				time.Sleep(shortLease)
 				c.crash(old)
 				again := makeCandidate(t, c.quorum("restarted"), "a").run(nil)
@@ -39,7 +39,7 @@ func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 				}
 				for {
 					ev := next(t, events, 2*shortLease)
-					if ev.Kind == elector.Elected {
+					if ev.Kind == elector.EventElected {
 						if ev.Candidate != "a" || ev.Token != two.Token() {
 							t.Errorf("event %+v", ev)
 						}

@@ -56,7 +56,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		t.Errorf("status: %+v, %v", st, err)
 	}
 	for _, n := range st.Nodes {
-		if !n.Reachable || n.Holder != "" || !strings.Contains(n.Foreign, shown) || (n.Left > 0) != ends {
+		if !n.Reachable || n.Holder != "" || !strings.Contains(n.Foreign, shown) || (n.LeaseLeft > 0) != ends {
 			t.Errorf("status of a node: %+v", n)
 		}
 	}
@@ -64,7 +64,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		t.Errorf("Leader: %+v, %v", l, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	if first := <-a.Observe(ctx); first.Kind != elector.Vacant {
+	if first := <-a.Observe(ctx); first.Kind != elector.EventVacant {
 		t.Errorf("observed %+v", first)
 	}
 	stop()

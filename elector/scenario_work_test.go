@@ -46,9 +46,9 @@ func TestScenario22WorkIgnoresItsContext(t *testing.T) {
 		if d := time.Since(began); d < shortLease*3/4-time.Second || d > shortLease+time.Second {
 			t.Errorf("b was elected %v after the step-down", d)
 		}
-		want(t, events, time.Second, elector.Elected, "a", term.Token())
-		want(t, events, shortLease, elector.Stopping, "a", term.Token())
-		if ev := want(t, events, shortLease, elector.Overrun, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy {
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		want(t, events, shortLease, elector.EventStopping, "a", term.Token())
+		if ev := want(t, events, shortLease, elector.EventOverrun, "a", term.Token()); ev.Reason != elector.ReasonUnhealthy {
 			t.Errorf("event %+v", ev)
 		}
 		if n := overruns.Load(); n != 1 {

@@ -63,8 +63,8 @@ func (e *Elector) serve(ctx context.Context, term *Term, work Work) *service {
 	s.keeping.Store(true)
 	term.guard(e.timing.RetryEvery())
 	e.term.Store(term)
-	elected := e.event(Elected, term, nil)
-	e.become(leading, &elected, slog.Uint64("token", term.token))
+	elected := e.event(EventElected, term, nil)
+	e.become(RoleLeading, &elected, slog.Uint64("token", term.token))
 	s.startProbe()
 	s.announced = make(chan struct{})
 	go s.work(work)
@@ -280,7 +280,7 @@ func (s *service) drain() {
 func (s *service) overrun() {
 	e := s.e
 	e.log.Error("the work goes on although its lease has ended: another leader may start", "token", s.term.token)
-	e.feed.publish(e.event(Overrun, s.term, s.ended()))
+	e.feed.publish(e.event(EventOverrun, s.term, s.ended()))
 	if e.cfg.OnOverrun != nil {
 		go e.cfg.OnOverrun(s.term)
 	}

@@ -35,10 +35,10 @@ func TestStatusWithAHungNode(t *testing.T) {
 					t.Errorf("the hung node: %+v", n)
 				}
 				// What is left is as of now, up to Redis' milliseconds.
-				if end := c.nodes[(hung+1)%3].server().TTL(lockKey); st.Leader.Left > end+time.Millisecond {
-					t.Errorf("%v are left, and the lock has %v", st.Leader.Left, end)
+				if end := c.nodes[(hung+1)%3].server().TTL(lockKey); st.Leader.LeaseLeft > end+time.Millisecond {
+					t.Errorf("%v are left, and the lock has %v", st.Leader.LeaseLeft, end)
 				}
-				least = min(least, st.Leader.Left)
+				least = min(least, st.Leader.LeaseLeft)
 				time.Sleep(shortLease / 7)
 			}
 			if least < shortLease/3 {

@@ -25,16 +25,13 @@ const (
 	askLinger = 10 * time.Millisecond
 )
 
-// ErrRefused means that a request to hand over can't be met; the text says why.
-var ErrRefused = errors.New("elector: refused")
-
 // Candidates calls the roll of an election: who takes part at this moment, the
 // leader first, then by id. It asks over the channel and waits until all that
 // listen have answered, at most 3 s where a node or a candidate hangs (or until
 // ctx ends). A candidate that is
 // hung or cut off is missing. The error is ErrUnreachable when no majority of the
 // nodes could be asked, or none of them lets us hear the answers.
-func (q *Quorum) Candidates(ctx context.Context, prefix, election string) ([]Candidate, error) {
+func (q *Quorum) Candidates(ctx context.Context, prefix, election string) ([]CandidateStatus, error) {
 	s, err := q.steering(prefix, election)
 	if err != nil {
 		return nil, err
@@ -158,9 +155,9 @@ func (s *steering) ask(ctx context.Context, q question, linger time.Duration, en
 	return nil
 }
 
-func (s *steering) candidates(ctx context.Context) ([]Candidate, error) {
+func (s *steering) candidates(ctx context.Context) ([]CandidateStatus, error) {
 	expected := s.q.nodes.Listeners(ctx, s.keys.Ask, joinTimeout)
-	var all []Candidate
+	var all []CandidateStatus
 	known := map[string]bool{}
 	if expected == 0 {
 		return nil, nil
@@ -172,7 +169,7 @@ func (s *steering) candidates(ctx context.Context) ([]Candidate, error) {
 		}
 		return len(all) == expected
 	})
-	slices.SortFunc(all, func(a, b Candidate) int {
+	slices.SortFunc(all, func(a, b CandidateStatus) int {
 		return cmp.Or(cmp.Compare(b.Token, a.Token), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return all, err

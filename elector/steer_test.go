@@ -49,7 +49,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 					t.Errorf("took %v although all have answered", took)
 				}
 				if x := all[0]; x.ID != "a" || x.Role != "leading" || x.Token != term.Token() || !x.Healthy || x.Advertise != "10.0.0.1:80" ||
-					x.Version != "v7" || x.Priority != 3 || x.Running < shortLease || x.HealthyFor <= 0 || x.Incarnation == "" {
+					x.Version != "v7" || x.Priority != 3 || x.RunningFor < shortLease || x.HealthyFor <= 0 || x.Incarnation == "" {
 					t.Errorf("%+v", x)
 				}
 				if x := all[1]; x.ID != "b" || x.Role != "following" || x.Healthy || !strings.Contains(x.Detail, "disk full") || x.Token != 0 {
@@ -288,7 +288,7 @@ func TestPauseNeedsAMajority(t *testing.T) {
 func TestNobodyMakesRoomInAPause(t *testing.T) {
 	for name, change := range map[string]func(*elector.Config){
 		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
-		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.ByPriority, int(cfg.ID[0]) },
+		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {

@@ -19,22 +19,22 @@ type Succession string
 
 // The successions.
 const (
-	// Race: who comes first leads.
-	Race Succession = ""
-	// ByPriority: the healthy candidate with the highest Config.Priority leads; of
+	// SuccessionRace: who comes first leads.
+	SuccessionRace Succession = ""
+	// SuccessionPriority: the healthy candidate with the highest Config.Priority leads; of
 	// equals the one that has run longest (the bully algorithm's outcome). A
 	// leader hands over to a higher one that has been healthy for a lease.
-	ByPriority Succession = "priority"
-	// Seniority: the healthy candidate that has run longest leads next.
-	Seniority Succession = "seniority"
-	// Rotation: the healthy candidate with the next id in alphabetical order leads
+	SuccessionPriority Succession = "priority"
+	// SuccessionSeniority: the healthy candidate that has run longest leads next.
+	SuccessionSeniority Succession = "seniority"
+	// SuccessionRotation: the healthy candidate with the next id in alphabetical order leads
 	// next, after the last one the first (a ring). With Config.MaxTerm
 	// the leadership walks round.
-	Rotation Succession = "rotation"
+	SuccessionRotation Succession = "rotation"
 )
 
 func (s Succession) known() bool {
-	return slices.Contains([]Succession{Race, ByPriority, Seniority, Rotation}, s)
+	return slices.Contains([]Succession{SuccessionRace, SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
 }
 
 var errOutranked = errors.New("a candidate of higher priority is there")
@@ -46,11 +46,11 @@ func (e *Elector) keepFor() time.Duration { return e.cfg.Lease / 4 }
 type roster map[string]entry // by incarnation
 
 type entry struct {
-	Candidate
+	CandidateStatus
 	at time.Time // when its card came
 }
 
-func (r roster) note(c Candidate, now time.Time) {
+func (r roster) note(c CandidateStatus, now time.Time) {
 	if _, known := r[c.Incarnation]; known || len(r) < mostOthers {
 		r[c.Incarnation] = entry{c, now}
 	}
@@ -62,34 +62,34 @@ func (r roster) forget(now time.Time, after time.Duration) {
 }
 
 // favourite is who should lead after the leader self; nil: nobody in particular.
-func (r roster) favourite(s Succession, self Candidate) *entry {
+func (r roster) favourite(s Succession, self CandidateStatus) *entry {
 	var able []entry
 	for _, c := range r {
-		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == string(following) {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == RoleFollowing {
 			able = append(able, c)
 		}
 	}
-	if len(able) == 0 || s == Race {
+	if len(able) == 0 || s == SuccessionRace {
 		return nil
 	}
 	slices.SortFunc(able, func(a, b entry) int {
-		return cmp.Or(s.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
+		return cmp.Or(s.compare(self.ID, a.CandidateStatus, b.CandidateStatus), cmp.Compare(a.began(), b.began()),
 			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return &able[0]
 }
 
 // began is when the candidate started to run, by our clock, coarsely.
-func (c entry) began() int64 { return c.at.Add(-c.Running).UnixMilli() }
+func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
 
 // compare tells whether a goes before b after the leader of that id.
-func (s Succession) compare(leader string, a, b Candidate) int {
+func (s Succession) compare(leader string, a, b CandidateStatus) int {
 	switch s {
-	case ByPriority:
+	case SuccessionPriority:
 		return cmp.Compare(b.Priority, a.Priority)
-	case Rotation: // those behind the leader before those in front of it
+	case SuccessionRotation: // those behind the leader before those in front of it
 		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
-	case Race, Seniority: // the longest running first
+	case SuccessionRace, SuccessionSeniority: // the longest running first
 	}
 	return 0
 }
@@ -103,8 +103,8 @@ func ahead(leader, id string) int {
 
 // bully is the candidate to which a leader must yield, if any: of higher
 // priority, and healthy for long enough that leadership does not flap.
-func (r roster) bully(self Candidate, hold time.Duration, now time.Time) *entry {
-	c := r.favourite(ByPriority, self)
+func (r roster) bully(self CandidateStatus, hold time.Duration, now time.Time) *entry {
+	c := r.favourite(SuccessionPriority, self)
 	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
 		return nil
 	}

@@ -45,8 +45,8 @@ func TestSuccessionIsPredictable(t *testing.T) {
 		name  elector.Succession
 		order []int // who leads after whom
 	}{
-		{elector.Seniority, []int{2, 3, 4, 5}},
-		{elector.Rotation, []int{2, 3, 4, 5}},
+		{elector.SuccessionSeniority, []int{2, 3, 4, 5}},
+		{elector.SuccessionRotation, []int{2, 3, 4, 5}},
 	} {
 		for _, n := range []int{1, 3} {
 			for _, crash := range []bool{false, true} {
@@ -70,7 +70,7 @@ func TestSuccessionIsPredictable(t *testing.T) {
 
 func TestRotationWalksRound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := ranked(t, c, elector.Rotation, func(_ int, cfg *elector.Config) {
+		all := ranked(t, c, elector.SuccessionRotation, func(_ int, cfg *elector.Config) {
 			cfg.MaxTerm, cfg.Cooldown = 4*shortLease, time.Second
 		})
 		for i := range 12 {
@@ -91,7 +91,7 @@ func TestPriorityBully(t *testing.T) {
 					// c1 leads at first, and c4 is the highest: it takes over once, when
 					// it has been healthy for a lease.
 					rank := []int{1, 3, 2, 9, 4}
-					all := ranked(t, c, elector.ByPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
+					all := ranked(t, c, elector.SuccessionPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
 					for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
 						select {
 						case <-x.terms:
@@ -118,10 +118,10 @@ func TestPriorityBully(t *testing.T) {
 func TestPriorityDoesNotFlap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var sick atomic.Bool
-		low := c.start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.ByPriority, 1 })
+		low := c.start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
 		low.elected(3 * shortLease)
 		high := c.start("high", func(cfg *elector.Config) {
-			cfg.Succession, cfg.Priority = elector.ByPriority, 2
+			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
 			cfg.Probe = health.Func(func(context.Context) error {
 				if sick.Load() {
@@ -145,7 +145,7 @@ func TestADeadFavouriteDelaysForABoundedTime(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				all := ranked(t, c, elector.Seniority, nil)
+				all := ranked(t, c, elector.SuccessionSeniority, nil)
 				time.Sleep(shortLease)
 				c.each(cut, "c2") // the favourite, without a word
 				began := time.Now()

@@ -13,7 +13,7 @@ const maxTwins = 16
 // candidate says so when it starts, and the others with its id answer. A lock that an
 // earlier life of this process has left says nothing, so a restart under a fixed id is
 // no twin.
-func (c *cards) twin(other Candidate) {
+func (c *cards) twin(other CandidateStatus) {
 	e := c.e
 	if other.ID != e.cfg.ID || other.Incarnation == e.incarnation || c.twins[other.Incarnation] || len(c.twins) >= maxTwins {
 		return
@@ -21,7 +21,7 @@ func (c *cards) twin(other Candidate) {
 	c.twins[other.Incarnation] = true
 	e.log.Warn("another process runs with the same candidate id: give each an id of its own",
 		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
-		"other_running", other.Running.Round(time.Second))
+		"other_running", other.RunningFor.Round(time.Second))
 	c.introduce()
 }
 
@@ -32,8 +32,8 @@ func (c *cards) introduce() {
 }
 
 // twinsOf are the candidates whose id another one has too, by id.
-func twinsOf(all []Candidate) map[string][]Candidate {
-	byID := map[string][]Candidate{}
+func twinsOf(all []CandidateStatus) map[string][]CandidateStatus {
+	byID := map[string][]CandidateStatus{}
 	for _, c := range all {
 		byID[c.ID] = append(byID[c.ID], c)
 	}

@@ -18,7 +18,7 @@ type VotingNode struct {
 
 // SameNodes tells whether both candidates can vote with the same nodes, as far as
 // these have told their identities. False means that both could win a majority.
-func (c Candidate) SameNodes(other Candidate) bool {
+func (c CandidateStatus) SameNodes(other CandidateStatus) bool {
 	if len(c.Nodes) == 0 || len(other.Nodes) == 0 {
 		return true // it did not say
 	}

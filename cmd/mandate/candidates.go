@@ -64,16 +64,16 @@ Exit codes
 	return cmd
 }
 
-func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
+func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.stdout, append([]elector.Candidate{}, all...)) // never null
+		return printJSON(a.stdout, append([]elector.CandidateStatus{}, all...)) // never null
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	var b strings.Builder
 	p := newPaper(a.stdout)
-	ids := p.column(30, each(all, func(c elector.Candidate) string { return c.ID }))
+	ids := p.column(30, each(all, func(c elector.CandidateStatus) string { return c.ID }))
 	line := func(id, role, health, priority, running, version string) string {
 		return strings.TrimRight(fmt.Sprintf("%s %-10s %-8s %8s %10s  %s",
 			ids(id), role, health, priority, running, cut(version, 9)), " ")
@@ -84,11 +84,11 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 		health, colour := "ok", ""
 		if !c.Healthy {
 			health, colour = "ILL", "33"
-		} else if c.Role == "leading" {
+		} else if c.Role == elector.RoleLeading {
 			colour = "32"
 		}
-		row := line(c.ID, printable(c.Role), health, fmt.Sprint(c.Priority),
-			c.Running.Truncate(time.Second).String(), c.Version)
+		row := line(c.ID, printable(string(c.Role)), health, fmt.Sprint(c.Priority),
+			c.RunningFor.Truncate(time.Second).String(), c.Version)
 		if colour != "" {
 			row = p.paint(colour, row)
 		}
@@ -96,7 +96,7 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 		if where := strings.TrimSpace(c.Host + " " + c.Advertise); where != "" {
 			b.WriteString(wrap(where, "    "))
 		}
-		if slices.ContainsFunc(all, func(o elector.Candidate) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
+		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
 			b.WriteString(wrap("another candidate has the same id: give each an id of its own", "    "))
 		}
 		if !oneList {
@@ -114,7 +114,7 @@ func (a *app) printCandidates(all []elector.Candidate, asJSON bool) error {
 }
 
 // sameNodes tells whether all candidates have one list of nodes.
-func sameNodes(all []elector.Candidate) bool {
+func sameNodes(all []elector.CandidateStatus) bool {
 	for i, c := range all {
 		for _, other := range all[:i] {
 			if !c.SameNodes(other) {
@@ -125,7 +125,7 @@ func sameNodes(all []elector.Candidate) bool {
 	return true
 }
 
-func nodeNames(c elector.Candidate) string {
+func nodeNames(c elector.CandidateStatus) string {
 	return strings.Join(each(c.Nodes, func(n elector.VotingNode) string { return cmp.Or(n.Name, "?") }), " ")
 }
 

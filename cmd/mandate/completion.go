@@ -34,7 +34,7 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (ids []string) {
 		all, _ := q.Candidates(ctx, a.prefix, args[0]) // as above
 		for _, c := range all {
-			if c.Role == "following" {
+			if c.Role == elector.RoleFollowing {
 				ids = append(ids, c.ID)
 			}
 		}

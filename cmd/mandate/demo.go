@@ -205,8 +205,8 @@ func cutOff(ctx context.Context, s *stage) (string, string, error) {
 	if err != nil || st.Leader == nil {
 		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
 	}
-	end := time.Now().Add(st.Leader.Left)
-	s.note("its lease has %s left in Redis: the others must wait", ms(st.Leader.Left))
+	end := time.Now().Add(st.Leader.LeaseLeft)
+	s.note("its lease has %s left in Redis: the others must wait", ms(st.Leader.LeaseLeft))
 	stopped, next, err := s.succession(ctx, old)
 	if err != nil {
 		return "", "", err

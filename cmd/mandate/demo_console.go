@@ -126,7 +126,7 @@ func (s *stage) extras(log *slog.Logger) error {
 	for _, a := range s.cast {
 		for _, cfg := range []elector.Config{
 			{Election: "mailer", Lease: 4 * time.Second},
-			{Election: "reports", Lease: 3 * time.Second, Succession: elector.Rotation, MaxTerm: 20 * time.Second},
+			{Election: "reports", Lease: 3 * time.Second, Succession: elector.SuccessionRotation, MaxTerm: 20 * time.Second},
 		} {
 			cfg.ID, cfg.Advertise, cfg.Logger, cfg.Cooldown = a.name, a.name+".example:8080", log, time.Second
 			e, err := elector.New(a.quorum, cfg)

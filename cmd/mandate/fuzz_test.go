@@ -259,17 +259,17 @@ func FuzzTerminal(f *testing.F) {
 		var out strings.Builder
 		a := &app{stdout: &out, prefix: "mandate"}
 		d, token := time.Duration(n), uint64(n)
-		leader := elector.Leader{Candidate: word, Advertise: words, Token: token, Left: d, Since: time.Unix(n%1e10, 0)}
+		leader := elector.Leader{Candidate: word, Advertise: words, Token: token, LeaseLeft: d, Since: time.Unix(n%1e10, 0)}
 		st := elector.Status{
 			Election: word, Leader: &leader, Paused: true, Pause: words, PauseLeft: d,
 			Nodes: []elector.NodeStatus{{Node: word, Error: words}, {Node: word, Reachable: true, Holder: words, Abstains: d}, {Node: word, Reachable: true, Holder: words}},
 		}
-		all := []elector.Candidate{
-			{ID: word, Role: words, Advertise: word, Host: words, Version: word, Detail: words, Running: d}, {ID: words, Role: word, Healthy: true},
+		all := []elector.CandidateStatus{
+			{ID: word, Role: elector.Role(words), Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: elector.Role(word), Healthy: true},
 		}
 		v := &liveView{paper: newPaper(&out), election: "e", roll: rollCall{all: all}}
 		var shown []string
-		for _, kind := range []elector.Kind{elector.Elected, elector.Released, elector.Vacant, elector.Skipped, elector.Stopping, elector.Kind(word)} {
+		for _, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, elector.EventKind(word)} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
 			v.heard(ev)
 			shown = append(shown, eventLine(ev, true))

@@ -17,7 +17,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	st.Leader = &elector.Leader{Candidate: hostile}
 	out := map[string]func(a *app) error{
 		"status":     func(a *app) error { return printStatus(a.stdout, st, true) },
-		"candidates": func(a *app) error { return a.printCandidates([]elector.Candidate{{ID: hostile}}, true) },
+		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, true) },
 		"history": func(a *app) error {
 			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, true, true)
 		},

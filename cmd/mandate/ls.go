@@ -122,7 +122,7 @@ func (a *app) printElections(all []elector.Status, asJSON bool) error {
 		if !st.Leader.Since.IsZero() {
 			since = strings.TrimSuffix(ago(st.Leader.Since), " ago")
 		}
-		fmt.Fprintln(&b, line(st.Election, leads(st), cut(since, 11), brief(st.Leader.Left), note))
+		fmt.Fprintln(&b, line(st.Election, leads(st), cut(since, 11), brief(st.Leader.LeaseLeft), note))
 	}
 	_, err := io.WriteString(a.stdout, b.String())
 	return err

@@ -79,7 +79,7 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 		if !l.Since.IsZero() {
 			row("since", "%s (%s)", l.Since.Local().Format(time.DateTime), ago(l.Since))
 		}
-		row("lease left", "%s", rough(l.Left))
+		row("lease left", "%s", rough(l.LeaseLeft))
 	} else {
 		row("leader", "%s", nobody(st))
 	}
@@ -174,8 +174,8 @@ func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
 // foreignLock describes a node that can't vote because of somebody else's lock.
 func foreignLock(n elector.NodeStatus) string {
 	end := "it has no end"
-	if n.Left > 0 {
-		end = "it lasts for another " + rough(n.Left)
+	if n.LeaseLeft > 0 {
+		end = "it lasts for another " + rough(n.LeaseLeft)
 	}
 	return fmt.Sprintf("can't vote: its lock key holds %s, which no candidate wrote; %s", n.Foreign, end)
 }

@@ -20,7 +20,7 @@ type successionFlags struct {
 const race = "race"
 
 func successions() []string {
-	return []string{race, string(elector.ByPriority), string(elector.Seniority), string(elector.Rotation)}
+	return []string{race, string(elector.SuccessionPriority), string(elector.SuccessionSeniority), string(elector.SuccessionRotation)}
 }
 
 func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
@@ -36,7 +36,7 @@ func (a *app) succeed(o *successionFlags, cfg *elector.Config) {
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
-	case o.priority != 0 && o.kind != string(elector.ByPriority):
+	case o.priority != 0 && o.kind != string(elector.SuccessionPriority):
 		a.problem("--priority %d does nothing with --succession %s: use --succession priority for all candidates, or leave --priority out", o.priority, o.kind)
 	case o.kind != race:
 		cfg.Succession = elector.Succession(o.kind)

@@ -140,21 +140,21 @@ func eventLine(ev elector.Event, first bool) string {
 	}
 	var words string
 	switch ev.Kind {
-	case elector.Elected:
+	case elector.EventElected:
 		words = fmt.Sprintf("%s leads, token %d", who, ev.Token)
 		if first {
 			words += ", since " + ev.Time.Local().Format(time.DateTime)
 		}
-	case elector.Released:
+	case elector.EventReleased:
 		words = fmt.Sprintf("%s stepped down (%s), token %d", who, why(ev), ev.Token)
-	case elector.Vacant:
+	case elector.EventVacant:
 		words = "nobody leads"
 		if !first {
 			words = "nobody leads: the leader disappeared without a word"
 		}
-	case elector.Skipped:
+	case elector.EventSkipped:
 		words = fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
-	case elector.Unhealthy, elector.Healthy, elector.Stopping, elector.Overrun:
+	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
 		words = strings.TrimSpace(who + " " + ev.Detail)
 	default: // of a later version
 		words = strings.TrimSpace(who + " " + ev.Detail)

@@ -56,12 +56,12 @@ func askIn(st elector.Status) time.Duration {
 	if st.Leader == nil {
 		return askEvery
 	}
-	return min(askEvery, max(drawEvery, st.Leader.Left/3))
+	return min(askEvery, max(drawEvery, st.Leader.LeaseLeft/3))
 }
 
 // rollCall is who answered; denied: this Redis user may not ask.
 type rollCall struct {
-	all    []elector.Candidate
+	all    []elector.CandidateStatus
 	denied bool
 }
 
@@ -167,13 +167,13 @@ func draw(lines []string) string {
 func (v *liveView) recall(terms []elector.TermRecord) {
 	for _, t := range slices.Backward(terms) {
 		ev := elector.Event{
-			Version: 1, Kind: elector.Elected, Election: v.election, Candidate: t.Candidate, Advertise: t.Advertise, Token: t.Token, Time: t.From,
+			Version: 1, Kind: elector.EventElected, Election: v.election, Candidate: t.Candidate, Advertise: t.Advertise, Token: t.Token, Time: t.From,
 		}
 		if !t.From.IsZero() {
 			v.events = append(v.events, ev)
 		}
 		if !t.Until.IsZero() {
-			ev.Kind, ev.Advertise, ev.Time, ev.Reason, ev.Detail = elector.Released, "", t.Until, t.Reason, t.Detail
+			ev.Kind, ev.Advertise, ev.Time, ev.Reason, ev.Detail = elector.EventReleased, "", t.Until, t.Reason, t.Detail
 			v.events = append(v.events, ev)
 		}
 	}
@@ -181,9 +181,9 @@ func (v *liveView) recall(terms []elector.TermRecord) {
 
 func (v *liveView) heard(ev elector.Event) {
 	known := slices.ContainsFunc(v.events, func(old elector.Event) bool {
-		return old.Kind == ev.Kind && old.Token == ev.Token && ev.Kind == elector.Elected
+		return old.Kind == ev.Kind && old.Token == ev.Token && ev.Kind == elector.EventElected
 	})
-	if known || ev.Kind == elector.Vacant && v.at.IsZero() {
+	if known || ev.Kind == elector.EventVacant && v.at.IsZero() {
 		return // the first one tells how things stand, and the view does that
 	}
 	v.events = append(v.events, ev)
@@ -200,7 +200,7 @@ func (v *liveView) asked(got answer, now time.Time) (changed bool) {
 		if l.Token != v.token {
 			v.token, v.lease = l.Token, 0
 		}
-		v.lease = max(v.lease, l.Left)
+		v.lease = max(v.lease, l.LeaseLeft)
 	}
 	return changed
 }
@@ -238,7 +238,7 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 		if !l.Since.IsZero() {
 			add(nil, "since     %s (%s)", l.Since.Local().Format(time.DateTime), ago(l.Since))
 		}
-		left := max(0, l.Left-now.Sub(v.at))
+		left := max(0, l.LeaseLeft-now.Sub(v.at))
 		add(nil, "lease     %s %s", bar(left, v.lease, min(40, max(4, width-22))), brief(left))
 	}
 	if v.st.Paused {

@@ -27,13 +27,13 @@ func busyView() *liveView {
 		{Token: 1, Candidate: "a", From: liveNow.Add(-time.Hour), Until: liveNow.Add(-time.Minute), Reason: elector.ReasonUnhealthy, Detail: strings.Repeat("wörds\n", 40)},
 	})
 	for i := range 300 {
-		v.heard(elector.Event{Kind: elector.Unhealthy, Candidate: fmt.Sprint("c", i), Detail: strings.Repeat("x", 200), Time: liveNow})
+		v.heard(elector.Event{Kind: elector.EventUnhealthy, Candidate: fmt.Sprint("c", i), Detail: strings.Repeat("x", 200), Time: liveNow})
 	}
 	for i := range 12 {
-		v.roll.all = append(v.roll.all, elector.Candidate{ID: fmt.Sprint("follower", i), Role: "following", Healthy: i > 0, Detail: strings.Repeat("why\n", 40)})
+		v.roll.all = append(v.roll.all, elector.CandidateStatus{ID: fmt.Sprint("follower", i), Role: "following", Healthy: i > 0, Detail: strings.Repeat("why\n", 40)})
 	}
 	v.asked(answer{st: elector.Status{
-		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, Left: 10 * time.Second},
+		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, LeaseLeft: 10 * time.Second},
 		Nodes: []elector.NodeStatus{{Node: "a:1", Reachable: true}, {Node: "b:1", Error: "b:1: no answer in time"}, {Node: "c:1", Reachable: true, Abstains: time.Second}},
 	}}, liveNow)
 	return v
@@ -82,7 +82,7 @@ func TestLiveViewTells(t *testing.T) {
 	shows(v, 0, "leader    unknown")
 	fresh := &liveView{}
 	fresh.recall([]elector.TermRecord{{Token: 2, Candidate: "b", From: liveNow, Current: true}})
-	fresh.heard(elector.Event{Kind: elector.Elected, Token: 2, Candidate: "b", Time: liveNow}) // how things stand: known from the history
+	fresh.heard(elector.Event{Kind: elector.EventElected, Token: 2, Candidate: "b", Time: liveNow}) // how things stand: known from the history
 	if len(fresh.events) != 1 {
 		t.Errorf("an election is listed twice: %+v", fresh.events)
 	}
@@ -98,10 +98,10 @@ func TestLiveViewTells(t *testing.T) {
 func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
 	v := &liveView{paper: newPaper(&bytes.Buffer{}), election: "orders"}
 	leads := func(who string, token uint64) answer {
-		return answer{st: elector.Status{Leader: &elector.Leader{Candidate: who, Token: token, Left: time.Second}}}
+		return answer{st: elector.Status{Leader: &elector.Leader{Candidate: who, Token: token, LeaseLeft: time.Second}}}
 	}
 	v.asked(leads("a", 1), liveNow)
-	v.roll.all = []elector.Candidate{{ID: "a", Role: "leading", Token: 1, Healthy: true}, {ID: "b", Role: "following", Healthy: true}}
+	v.roll.all = []elector.CandidateStatus{{ID: "a", Role: "leading", Token: 1, Healthy: true}, {ID: "b", Role: "following", Healthy: true}}
 	if v.asked(leads("a", 1), liveNow) || !v.asked(leads("b", 2), liveNow) {
 		t.Error("the roll must be called when another one leads, and only then")
 	}
@@ -110,7 +110,7 @@ func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
 		t.Errorf("the leader of before is shown as one:\n%s", all)
 	}
 	for left, want := range map[time.Duration]time.Duration{time.Minute: askEvery, 1500 * time.Millisecond: 500 * time.Millisecond, 0: drawEvery} {
-		if got := askIn(elector.Status{Leader: &elector.Leader{Left: left}}); got != want {
+		if got := askIn(elector.Status{Leader: &elector.Leader{LeaseLeft: left}}); got != want {
 			t.Errorf("with %v left, Redis is asked in %v, want %v", left, got, want)
 		}
 	}

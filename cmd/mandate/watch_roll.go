@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mandate-dev/mandate/elector"
+)
 
 // mostCandidates leaves room for the events.
 const mostCandidates = 8
@@ -19,12 +23,13 @@ func (v *liveView) candidates(width int) []string {
 			lines = append(lines, v.paper.dim(cutEnd(fmt.Sprintf("candidate and others, %d in all: mandate candidates %s", len(v.roll.all), v.election), width)))
 			break
 		}
-		if c.Role == "leading" { // when the roll was called; now another one does, or nobody
-			c.Role = "led when it last answered"
+		role := string(c.Role)
+		if c.Role == elector.RoleLeading { // when the roll was called; now another one does, or nobody
+			role = "led when it last answered"
 		}
-		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), c.Role), width)
+		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), role), width)
 		if !c.Healthy {
-			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), c.Role, c.Detail), width))
+			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), role, c.Detail), width))
 		}
 		lines = append(lines, s)
 	}

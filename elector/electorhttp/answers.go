@@ -133,7 +133,7 @@ func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusBadGateway, "%s", trim(err))
 			return
 		}
-		reply(w, http.StatusOK, append([]elector.Candidate{}, all...))
+		reply(w, http.StatusOK, append([]elector.CandidateStatus{}, all...))
 	})
 }
 

@@ -219,7 +219,7 @@ func TestTransfer(t *testing.T) {
 		until(t, "a leads", 2*lease, a.IsLeader)
 		b, hb := s.start("b", electorhttp.Config{Token: token})
 		time.Sleep(lease)
-		var all []elector.Candidate
+		var all []elector.CandidateStatus
 		if w := ask(ha, http.MethodGet, "/candidates"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &all) != nil || len(all) != 2 || all[0].ID != "a" {
 			t.Errorf("candidates %d: %s", w.Code, w.Body)
 		}

@@ -87,7 +87,7 @@ func (s *stream) catchUp() (<-chan struct{}, bool) {
 	if lost > 0 {
 		s.at += uint64(lost)
 		s.event(elector.Event{
-			Version: 1, Kind: elector.Skipped, Election: s.h.elector.Election(), Count: lost, Time: time.Now().Round(0),
+			Version: 1, Kind: elector.EventSkipped, Election: s.h.elector.Election(), Count: lost, Time: time.Now().Round(0),
 		}, s.at)
 	}
 	for _, ev := range events {

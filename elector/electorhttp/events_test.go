@@ -76,7 +76,7 @@ func (w pipeWriter) WriteHeader(int)     {}
 func (w pipeWriter) Flush()              {}
 
 // next is the next event that is no comment.
-func next(t *testing.T, all <-chan said, want elector.Kind, who string) said {
+func next(t *testing.T, all <-chan said, want elector.EventKind, who string) said {
 	t.Helper()
 	for limit := time.After(3 * lease); ; {
 		select {
@@ -100,13 +100,13 @@ func TestEvents(t *testing.T) {
 		until(t, "a leads", 2*lease, a.IsLeader)
 		time.Sleep(time.Second)
 		all, leave := listen(t, h, "")
-		first := next(t, all, elector.Elected, "a") // how things stand
+		first := next(t, all, elector.EventElected, "a") // how things stand
 		beat := <-all
 		if beat.comment == "" {
 			t.Errorf("in quiet times: %+v", beat)
 		}
 		go func() { _ = a.Resign(context.Background()) }()
-		stopping := next(t, all, elector.Stopping, "a")
+		stopping := next(t, all, elector.EventStopping, "a")
 		if stopping.event.Reason != elector.ReasonResigned || stopping.event.Token != first.event.Token {
 			t.Errorf("%+v", stopping)
 		}
@@ -115,8 +115,8 @@ func TestEvents(t *testing.T) {
 		// What was missed while it was away, and once only.
 		time.Sleep(time.Second)
 		all, leave = listen(t, h, stopping.id)
-		next(t, all, elector.Released, "a")
-		again := next(t, all, elector.Elected, "a") // after the cool-down
+		next(t, all, elector.EventReleased, "a")
+		again := next(t, all, elector.EventElected, "a") // after the cool-down
 		if again.event.Token <= first.event.Token {
 			t.Errorf("%+v after %+v", again, first)
 		}
@@ -126,7 +126,7 @@ func TestEvents(t *testing.T) {
 		number := stopping.id[strings.LastIndex(stopping.id, "-")+1:]
 		for _, id := range []string{"OTHER-" + number, strings.TrimSuffix(stopping.id, number) + "99", "nonsense", "-1"} {
 			all, leave = listen(t, h, id)
-			if got := next(t, all, elector.Elected, "a"); got.event.Token != again.event.Token {
+			if got := next(t, all, elector.EventElected, "a"); got.event.Token != again.event.Token {
 				t.Errorf("with %q: %+v", id, got)
 			}
 			leave()
@@ -142,13 +142,13 @@ func TestStoppingIsToldAtOnce(t *testing.T) {
 			a, h := s.start("a", electorhttp.Config{})
 			until(t, "a leads", 2*lease, a.IsLeader)
 			all, _ := listen(t, h, "")
-			next(t, all, elector.Elected, "a")
+			next(t, all, elector.EventElected, "a")
 			time.Sleep(phase)
 			term := a.Term()
 			s.redis.CutOff()
 			<-term.Done()
 			at := time.Now()
-			if got := next(t, all, elector.Stopping, "a"); got.event.Reason != elector.ReasonExpired || time.Since(at) > time.Millisecond {
+			if got := next(t, all, elector.EventStopping, "a"); got.event.Reason != elector.ReasonExpired || time.Since(at) > time.Millisecond {
 				t.Errorf("%v later: %+v", time.Since(at), got)
 			}
 		})
@@ -161,7 +161,7 @@ func TestEventsSkipped(t *testing.T) {
 		a, h := s.start("a", electorhttp.Config{})
 		until(t, "a leads", 2*lease, a.IsLeader)
 		all, leave := listen(t, h, "")
-		first := next(t, all, elector.Elected, "a")
+		first := next(t, all, elector.EventElected, "a")
 		leave()
 		for range 100 { // three events each
 			if err := a.Resign(t.Context()); err != nil {
@@ -193,9 +193,9 @@ func TestStreamsAreBounded(t *testing.T) {
 		a, h := s.start("a", electorhttp.Config{MaxStreams: 2})
 		until(t, "a leads", 2*lease, a.IsLeader)
 		one, leave := listen(t, h, "")
-		next(t, one, elector.Elected, "a")
+		next(t, one, elector.EventElected, "a")
 		two, _ := listen(t, h, "")
-		next(t, two, elector.Elected, "a")
+		next(t, two, elector.EventElected, "a")
 		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("a third stream: %d", w.Code)
 		}
@@ -203,7 +203,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		for range one { // until it has ended
 		}
 		three, _ := listen(t, h, "")
-		next(t, three, elector.Elected, "a")
+		next(t, three, elector.EventElected, "a")
 	})
 	bubble(t, func(t *testing.T, s *stage) {
 		h, err := electorhttp.New(s.candidate("a"), electorhttp.Config{})

@@ -63,7 +63,7 @@ func TestLeaderNamesNobodyThatAMessageNames(t *testing.T) {
 		for i := range uint64(3) {
 			for _, who := range []string{"a", "evil"} {
 				b, err := json.Marshal(elector.Event{
-					Version: 1, Kind: elector.Elected, Election: "e", Candidate: who, Advertise: "http://evil:80", Token: token + i, Time: time.Now(),
+					Version: 1, Kind: elector.EventElected, Election: "e", Candidate: who, Advertise: "http://evil:80", Token: token + i, Time: time.Now(),
 				})
 				if err != nil {
 					t.Fatal(err)

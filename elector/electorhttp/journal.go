@@ -55,9 +55,9 @@ func (j *journal) add(ev elector.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
-	case elector.Elected: // the newest is right, also when its token is lower
+	case elector.EventElected: // the newest is right, also when its token is lower
 		j.elected = &ev
-	case elector.Released, elector.Vacant:
+	case elector.EventReleased, elector.EventVacant:
 		j.elected, j.ended = nil, ev.Token
 	}
 	j.last++
@@ -86,7 +86,7 @@ func (j *journal) now(election string) (elector.Event, uint64, bool) {
 	case j.elected != nil:
 		return *j.elected, j.last, true
 	default:
-		return elector.Event{Version: 1, Kind: elector.Vacant, Election: election, Token: j.ended, Time: j.entries[len(j.entries)-1].Time}, j.last, true
+		return elector.Event{Version: 1, Kind: elector.EventVacant, Election: election, Token: j.ended, Time: j.entries[len(j.entries)-1].Time}, j.last, true
 	}
 }
 

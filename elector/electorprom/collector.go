@@ -183,7 +183,7 @@ func (c *Collector) Run(ctx context.Context) error {
 
 func (c *Collector) count(ev elector.Event) {
 	switch ev.Kind { //nolint:exhaustive // health shows in able, and in the reason of a step-down
-	case elector.Elected:
+	case elector.EventElected:
 		c.leads(true, false)
 		if !c.isNew(ev.Token) {
 			return // the snapshot of another Run
@@ -192,13 +192,13 @@ func (c *Collector) count(ev elector.Event) {
 		if ev.Incarnation == c.elector.Incarnation() {
 			c.won.Inc()
 		}
-	case elector.Released, elector.Vacant:
+	case elector.EventReleased, elector.EventVacant:
 		c.leads(false, false)
-	case elector.Stopping: // told of this candidate only
+	case elector.EventStopping: // told of this candidate only
 		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
-	case elector.Overrun:
+	case elector.EventOverrun:
 		c.overruns.Inc()
-	case elector.Skipped:
+	case elector.EventSkipped:
 		c.skipped.Add(float64(ev.Count))
 	}
 }

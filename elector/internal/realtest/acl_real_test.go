@@ -105,7 +105,7 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 		complain("slow hand-over")
 	}
 	if !hears(seen, el.lease, func(ev elector.Event) bool {
-		return ev.Kind == elector.Released && ev.Reason == elector.ReasonShutdown
+		return ev.Kind == elector.EventReleased && ev.Reason == elector.ReasonShutdown
 	}) {
 		complain("no word of the end")
 	}

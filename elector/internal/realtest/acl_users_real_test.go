@@ -55,7 +55,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	}
 	time.Sleep(el.lease / 4) // the observer has subscribed, if it may
 	a.shutdown()
-	if !hears(seen, el.lease/2, func(ev elector.Event) bool { return ev.Kind == elector.Released }) {
+	if !hears(seen, el.lease/2, func(ev elector.Event) bool { return ev.Kind == elector.EventReleased }) {
 		complain("no news")
 	}
 	return complaints

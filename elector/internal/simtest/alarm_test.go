@@ -14,7 +14,7 @@ import (
 func TestAlarmCausesClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(Options{Seed: 1, Nodes: 3, Lease: 10 * time.Second})
-		s.succession = elector.Race
+		s.succession = elector.SuccessionRace
 		var claims atomic.Int64
 		for _, h := range s.hosts {
 			for _, l := range h.links {

@@ -15,7 +15,7 @@ import (
 func TestLeaderToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(Options{Seed: 1, Nodes: 3, Strict: true})
-		s.succession = elector.Race // nobody may take over by right
+		s.succession = elector.SuccessionRace // nobody may take over by right
 		for _, h := range s.hosts {
 			h.boot("")
 		}

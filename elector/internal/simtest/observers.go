@@ -60,11 +60,11 @@ func (s *Sim) observed(p *proc, ev elector.Event) {
 		return
 	}
 	switch ev.Kind {
-	case elector.Elected:
+	case elector.EventElected:
 		s.history.addf("  %s observes %s %d", p.name, ev.Candidate, ev.Token)
 		p.observer.leader = &ev
 		s.confirmed(p, "Observe", ev.Candidate, ev.Advertise, ev.Token)
-	case elector.Released, elector.Vacant:
+	case elector.EventReleased, elector.EventVacant:
 		p.observer.leader = nil
 		p.observer.ended[ev.Token] = true
 	default: // changes nobody's leadership

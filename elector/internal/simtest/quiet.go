@@ -46,7 +46,7 @@ func (s *Sim) settle() {
 // claims, and the wait for a favourite that is gone.
 func (s *Sim) recoveryLimit() time.Duration {
 	limit := s.t.lease*105/100 + s.t.lease/8
-	if s.succession != elector.Race {
+	if s.succession != elector.SuccessionRace {
 		limit += s.t.lease / 4
 	}
 	return limit
@@ -212,7 +212,7 @@ func (s *Sim) retire() {
 // lease. A favourite is waited for a quarter.
 func (s *Sim) handoverLimit() time.Duration {
 	limit := s.t.lease/8 + 50*time.Millisecond
-	if s.succession != elector.Race {
+	if s.succession != elector.SuccessionRace {
 		limit += s.t.lease * 3 / 10
 	}
 	return limit

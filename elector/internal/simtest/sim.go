@@ -136,7 +136,7 @@ func newSim(o Options) *Sim {
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
 	s.t = timings(plan, o.Lease)
 	s.succession = []elector.Succession{
-		elector.Race, elector.Race, elector.ByPriority, elector.Seniority, elector.Rotation,
+		elector.SuccessionRace, elector.SuccessionRace, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
 	}[rand.New(rand.NewPCG(o.Seed, 5)).IntN(5)]
 	n := o.Nodes
 	if n == 0 {

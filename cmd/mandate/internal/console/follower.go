@@ -65,7 +65,7 @@ type follower struct {
 
 // sighting is when a candidate answered.
 type sighting struct {
-	elector.Candidate
+	elector.CandidateStatus
 	at time.Time
 }
 
@@ -152,9 +152,9 @@ func (f *follower) look(ctx context.Context) (changed bool) {
 func (f *follower) compare(st elector.Status, err error) (changed bool) {
 	switch l := st.Leader; {
 	case l != nil && l.Token != f.token:
-		f.token, f.led, f.lease, changed = l.Token, true, l.Left, true
+		f.token, f.led, f.lease, changed = l.Token, true, l.LeaseLeft, true
 	case l != nil:
-		f.led, f.lease, changed = true, max(f.lease, l.Left), !f.led
+		f.led, f.lease, changed = true, max(f.lease, l.LeaseLeft), !f.led
 	case err == nil:
 		f.led, changed = false, f.led
 	}
@@ -198,7 +198,7 @@ func (f *follower) callRoll(ctx context.Context) (denied bool) {
 
 // rollOf is who answered, and who did so until a moment ago: one that hangs or is
 // cut off must not just disappear from the page.
-func (f *follower) rollOf(all []elector.Candidate, err error, now time.Time) roll {
+func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Time) roll {
 	r := roll{Election: f.election, Candidates: []candidate{}, Error: words(err)}
 	ids := map[string]bool{}
 	for i, c := range all {
@@ -223,7 +223,7 @@ func (f *follower) rollOf(all []elector.Candidate, err error, now time.Time) rol
 	slices.SortFunc(silent, func(a, b sighting) int { return b.at.Compare(a.at) })
 	for _, s := range silent {
 		if len(r.Candidates) < mostCandidates {
-			r.Candidates = append(r.Candidates, candidateOf(s.Candidate, now.Sub(s.at)))
+			r.Candidates = append(r.Candidates, candidateOf(s.CandidateStatus, now.Sub(s.at)))
 		}
 	}
 	return r

@@ -132,7 +132,7 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 		})
 	}
 	if l := st.Leader; l != nil {
-		s.Leader = &leader{ID: tame(l.Candidate), Address: tame(l.Advertise), Token: l.Token, LeftMS: l.Left.Milliseconds()}
+		s.Leader = &leader{ID: tame(l.Candidate), Address: tame(l.Advertise), Token: l.Token, LeftMS: l.LeaseLeft.Milliseconds()}
 		if !l.Since.IsZero() {
 			s.Leader.ForMS = max(1, now.Sub(l.Since).Milliseconds())
 		}
@@ -140,11 +140,11 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 	return s
 }
 
-func candidateOf(c elector.Candidate, silent time.Duration) candidate {
+func candidateOf(c elector.CandidateStatus, silent time.Duration) candidate {
 	return candidate{
 		ID: tame(c.ID), Incarnation: tame(c.Incarnation), Address: tame(c.Advertise), Version: tame(c.Version), Host: tame(c.Host),
-		Role: tame(c.Role), Healthy: c.Healthy, Detail: tame(c.Detail), Priority: c.Priority,
-		RunningMS: c.Running.Milliseconds(), SilentMS: silent.Milliseconds(),
+		Role: tame(string(c.Role)), Healthy: c.Healthy, Detail: tame(c.Detail), Priority: c.Priority,
+		RunningMS: c.RunningFor.Milliseconds(), SilentMS: silent.Milliseconds(),
 	}
 }
 
