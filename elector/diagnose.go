@@ -61,10 +61,11 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 	keys := s.keys
 	var roll rollCall
 	var terms []TermRecord
+	var unread error
 	var called sync.WaitGroup
 	if named {
 		called.Go(func() { roll = s.rollCall(ctx) })
-		called.Go(func() { terms = s.recentTerms(ctx) })
+		called.Go(func() { terms, unread = s.recentTerms(ctx) })
 	}
 	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
 	called.Wait()
@@ -79,6 +80,7 @@ func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTim
 		d.election(election)
 		d.candidates(roll)
 		d.overlaps(terms)
+		d.unreadable(unread)
 	}
 	return d.findings, nil
 }

@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,13 +131,24 @@ func (d *diagnosis) holders() {
 	}
 }
 
-// recentTerms are what the history tells of late; none when it can't be read, which
-// other checks say.
-func (s *steering) recentTerms(ctx context.Context) []TermRecord {
+// recentTerms are what the history tells of late.
+func (s *steering) recentTerms(ctx context.Context) ([]TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	terms, _ := s.history(ctx, 50)
-	return terms
+	return s.history(ctx, 50)
+}
+
+// unreadable reports a history that can't be read, or be written either: a key of
+// another type, or a right that is missing. That nodes are away other checks say.
+func (d *diagnosis) unreadable(err error) {
+	var node *quorum.NodeError
+	switch {
+	case errors.Is(err, ErrDenied):
+		d.add("", "history", Unknown, "grant +xrevrange to see it", "%s can't be read: %s", d.keys.History, words(err))
+	case errors.As(err, &node) && quorum.Advice(node.Err) != "":
+		d.add("", "history", Warn, "if nothing else uses it: redis-cli DEL '"+d.keys.History+"'",
+			"%s can't be read, and no term is recorded: %s", d.keys.History, words(err))
+	}
 }
 
 // overlaps names the newest terms that were valid at the same time.

@@ -37,13 +37,14 @@ type Elector struct {
 	cards       *cards
 	nudged      chan struct{} // claim now: the pause is over
 
-	running atomic.Bool
-	deaf    atomic.Bool          // said that releases are not heard
-	unknown atomic.Bool          // Stats.LeaderUnknown
-	term    atomic.Pointer[Term] // the newest term, also an ended one
-	known   known                // of the campaigning goroutine only
-	owed    <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
-	going   context.Context      // of the same: ends when Run or Campaign's term does
+	running    atomic.Bool
+	deaf       atomic.Bool          // said that releases are not heard
+	unrecorded atomic.Bool          // logged that the history takes no events
+	unknown    atomic.Bool          // Stats.LeaderUnknown
+	term       atomic.Pointer[Term] // the newest term, also an ended one
+	known      known                // of the campaigning goroutine only
+	owed       <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
+	going      context.Context      // of the same: ends when Run or Campaign's term does
 
 	mu      sync.Mutex
 	state   Role
@@ -82,7 +83,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	e.cards, e.nodes = newCards(e), make([]nodeCount, q.Size())
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
-		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.heardNode,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.heardNode, Unrecorded: e.logUnrecorded,
 	})
 	var err error
 	if cfg.Probe != nil {
@@ -282,6 +283,14 @@ func (e *Elector) setTrouble(now trouble) {
 func (e *Elector) sayDeaf(err error) {
 	if quorum.Permanent(err) && e.deaf.CompareAndSwap(false, true) {
 		e.log.Warn("not told of releases: waiting for the lease's end instead", "error", err)
+	}
+}
+
+// logUnrecorded logs once that a node's history takes no events: without it nobody can
+// look up later who led and why a term ended.
+func (e *Elector) logUnrecorded(err error) {
+	if e.unrecorded.CompareAndSwap(false, true) {
+		e.log.Warn("cannot record history", "error", err, "key", e.keys.History)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,7 +201,16 @@ func TestHistoryOfAnotherType(t *testing.T) {
 		if l, err := b.Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
 			t.Errorf("leader %+v, %v", l, err)
 		}
+		found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)
+		if err != nil || !slices.ContainsFunc(found, func(f elector.Finding) bool {
+			return f.Check == "history" && f.Level == elector.Warn && strings.Contains(f.Found, "mandate:{orders}:history")
+		}) {
+			t.Errorf("doctor: %+v, %v", found, err)
+		}
 		one.shutdown()
+		if logged := one.log.lines("cannot record history"); len(logged) != 1 || !strings.Contains(logged[0], "WRONGTYPE") {
+			t.Errorf("logged %q", logged)
+		}
 		first(t, time.Second, others([]*candidate{a, b}, one)...)
 	})
 }

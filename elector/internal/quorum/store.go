@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,11 +15,14 @@ import (
 func (v *Voter) Announce(event []byte, front string) {
 	k := v.seat.Keys
 	args := []any{event, historyLength, k.Events, k.Wake, front}
-	for _, n := range v.nodes.list {
+	for i, n := range v.nodes.list {
 		v.background.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), v.seat.CallTimeout)
 			defer cancel()
-			_ = announceScript.Run(ctx, n.rdb, []string{k.History}, args...).Err()
+			refused, err := announceScript.Run(ctx, n.rdb, []string{k.History}, args...).Text()
+			if err == nil && refused != "" && v.seat.Unrecorded != nil {
+				v.seat.Unrecorded(v.nodes.nodeError(i, needs(errors.New(refused), "+xadd ~"+k.History)))
+			}
 		})
 	}
 }

@@ -22,6 +22,9 @@ type Seat struct {
 	// Heard, if set, is told how each request to a node ended, also of those
 	// that a round did not wait for. It is called on many goroutines.
 	Heard func(node int, took time.Duration, err error)
+	// Unrecorded, if set, is told why a node's history did not take an event. It is
+	// called on many goroutines.
+	Unrecorded func(error)
 }
 
 // Voter casts the votes of one elector. Claim, Renew and Release belong to one

@@ -5,6 +5,7 @@ package realtest_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,12 @@ func TestRealLeastRedis(t *testing.T) {
 				t.Fatalf("the follower ended: %v", err)
 			}
 			for _, x := range []*candidate{a, c} {
+				if tc.blank {
+					servertest.Eventually(t, slack, "the missing right is logged", func() bool { return len(x.log.lines("cannot record history")) > 0 })
+				}
+				if logged := x.log.lines("cannot record history"); len(logged) > 1 || len(logged) == 1 && (!tc.blank || !strings.Contains(logged[0], "needs +xadd")) {
+					t.Errorf("%s logged %d times that the history takes nothing: %q", x.ID(), len(logged), logged)
+				}
 				if said := x.log.lines("needs +subscribe"); len(said) > 1 || tc.mute != (len(said) == 1) {
 					t.Errorf("%s said %d times that it may not subscribe: %q", x.ID(), len(said), said)
 				}
