@@ -1,4 +1,4 @@
-"""Prints the events of an election, and comes back where it left off.
+"""Prints the events of an election, and resumes where it left off.
 
     python3 events.py [http://127.0.0.1:7480]
 """
@@ -14,7 +14,7 @@ while True:
     headers = {"Last-Event-ID": last} if last else {}
     try:
         # A heartbeat comes every quarter of the lease, at most every 10 s: 25 s
-        # without a line mean that we are cut off.
+        # without a line mean that the connection is dead.
         with urllib.request.urlopen(urllib.request.Request(base + "/events", headers=headers), timeout=25) as stream:
             for line in stream:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
@@ -23,6 +23,6 @@ while True:
                 elif name == "data":
                     event = json.loads(value)
                     print(event["kind"], event.get("candidate", ""), event.get("token", ""), event.get("reason", ""), flush=True)
-    except OSError as trouble:
-        print("cut off:", trouble, file=sys.stderr, flush=True)
+    except OSError as error:
+        print("disconnected:", error, file=sys.stderr, flush=True)
     time.sleep(1)

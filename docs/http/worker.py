@@ -18,19 +18,19 @@ args.add_argument("--port", type=int, default=8000)
 args = args.parse_args()
 
 STEP = 0.2  # seconds that a step of the work takes at most
-name = uuid.uuid4().hex  # known to mandate and to us only
+name = uuid.uuid4().hex  # a secret between mandate and this worker
 progress = time.monotonic()  # of the work, or of waiting for it
 
 
 def now():
-    """Seconds, on a clock that nobody sets, and that runs while the machine sleeps."""
+    """Seconds, on a clock that cannot be set and that runs while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class Health(http.server.BaseHTTPRequestHandler):
-    """200 while there is progress: mandate gives the leadership up otherwise."""
+    """200 while there is progress; otherwise mandate resigns."""
 
     def do_GET(self):
         self.send_response(200 if time.monotonic() - progress < 3 else 503)
@@ -41,7 +41,7 @@ class Health(http.server.BaseHTTPRequestHandler):
 
 
 def request(path, method="GET"):
-    """The answer to a request; None when it is not 200, or when there is none."""
+    """The answer to a request; None if it is not 200 or does not arrive."""
     try:
         with urllib.request.urlopen(urllib.request.Request(args.mandate + path, method=method), timeout=1) as answer:
             return json.load(answer)
@@ -50,12 +50,12 @@ def request(path, method="GET"):
 
 
 def leadership():
-    """The token, and until when we may work; (None, 0) when we don't lead."""
-    asked = now()  # before the request: the answer may take its time
+    """The token, and until when this worker may work; (None, 0) if this replica does not lead."""
+    sent = now()  # before the request: the promise counts from here
     answer = request("/leader?worker=" + name)
     if answer is None:
         return None, 0
-    return answer["token"], asked + answer["valid_for_ms"] / 1000
+    return answer["token"], sent + answer["valid_for_ms"] / 1000
 
 
 def work(token):
@@ -65,7 +65,7 @@ def work(token):
 
 
 def stopped(token):
-    """Lets the next leader start at once, instead of when our time is over."""
+    """Lets the next leader start at once instead of when the promise lapses."""
     request(f"/stopped?worker={name}&token={token}", "POST")
 
 
