@@ -208,7 +208,9 @@ func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Tim
 		}
 		ids[c.ID] = true
 		f.seen[c.Incarnation] = sighting{c, now}
-		r.Candidates = append(r.Candidates, candidateOf(c, 0))
+		one := candidateOf(c, 0)
+		one.Mark = markOf(c, all)
+		r.Candidates = append(r.Candidates, one)
 	}
 	var silent []sighting
 	for incarnation, s := range f.seen {
@@ -227,4 +229,20 @@ func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Tim
 		}
 	}
 	return r
+}
+
+// markOf is what the answers of one roll call tell against a candidate: they may be two
+// leaders soon, or nobody can tell them apart.
+func markOf(c elector.CandidateStatus, all []elector.CandidateStatus) string {
+	for _, o := range all {
+		if o.ID == c.ID && o.Incarnation != c.Incarnation {
+			return "another candidate has the same id: give each an id of its own"
+		}
+	}
+	for _, o := range all {
+		if !c.SameNodes(o) {
+			return "votes with other Redis nodes than " + tame(o.ID) + ", so both can lead: give all the same list"
+		}
+	}
+	return ""
 }

@@ -66,6 +66,7 @@ type (
 		Role        string `json:"role"`
 		Healthy     bool   `json:"healthy"`
 		Detail      string `json:"detail,omitempty"`
+		Mark        string `json:"mark,omitempty"` // what is wrong between it and others
 		Priority    int    `json:"priority,omitempty"`
 		RunningMS   int64  `json:"running_ms"`
 		SilentMS    int64  `json:"silent_ms,omitempty"` // it answered this long ago, and not now

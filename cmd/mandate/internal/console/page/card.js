@@ -144,7 +144,7 @@ export class Card {
       [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
       [span(c.running_ms)]);
     const words = c.silent_ms ? `no answer, last heard ${whole(c.silent_ms)} before this roll call` : c.detail;
-    return words ? [row, detail(words, this.roll.columns.length)] : [row];
+    return [row, ...[c.mark, words].filter(Boolean).map((w) => detail(w, this.roll.columns.length))];
   }
 
   /** The roll is called now and then: who leads is known better. */

@@ -1,0 +1,54 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/redis/go-redis/v9"
+)
+
+// What is wrong with an election as a whole stands on the page: two processes with one
+// id, terms that overlap, a lock that no candidate wrote.
+func TestChromiumMarks(t *testing.T) {
+	b := startBrowser(t)
+	s := startSite(t)
+	s.redis.Lead(s.candidate("orders", "a"))
+	s.candidate("orders", "twin")
+	s.candidate("orders", "twin")
+	rdb := s.redis.Client("operator")
+	ctx := t.Context()
+	rdb.Set(ctx, "mandate:{batch}:fence", "8", 0)
+	rdb.Set(ctx, "mandate:{batch}:lock", "<b>job 7</b>", 0)
+	for _, event := range []string{
+		`{"v":1,"kind":"elected","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:00:00Z"}`,
+		`{"v":1,"kind":"elected","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:00:00Z"}`,
+		`{"v":1,"kind":"released","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:01:00Z","held_ns":60000000000,"reason":"resigned"}`,
+		`{"v":1,"kind":"released","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:01:00Z","held_ns":60000000000,"reason":"resigned"}`,
+	} {
+		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{batch}:history", Values: []any{"event", event}})
+	}
+	b.look(1100, 900, "light")
+	b.do(chromedp.Navigate(s.url))
+	card := func(name, expression string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".card")].some((c) => c.querySelector("h2").textContent === %q && (%s))`, name, expression)
+	}
+	b.until(card("batch", `c.querySelector(".badge").textContent.includes("blocked")`))
+	b.until(card("batch", `c.querySelector(".fact.leader .id") === null && c.querySelector(".trouble").textContent.includes("Nobody can lead")`))
+	b.until(card("batch", `c.querySelector(".trouble").textContent.includes("<b>job 7</b>")`))
+	b.until(card("batch", `c.querySelector("table.terms").textContent.includes("led at the same time as token")`))
+	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail")].filter((d) => d.textContent.includes("the same id")).length === 2`))
+	if name := os.Getenv("MANDATE_SHOT_MARKS"); name != "" {
+		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, shot, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.complaints(); got != "" {
+		t.Errorf("the browser complains:\n%s", got)
+	}
+}
