@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
 // cards is a candidate's part in the talk of an election: it answers the roll
@@ -70,8 +70,8 @@ func (c *cards) favourite() string {
 }
 
 // hear runs on the subscription's goroutine.
-func (c *cards) hear(s quorum.Signal) {
-	if s.Kind != quorum.Message {
+func (c *cards) hear(s pubsub.Signal) {
+	if s.Kind != pubsub.Message {
 		return
 	}
 	q, err := parseQuestion(s.Payload)
@@ -93,7 +93,7 @@ func (c *cards) hear(s quorum.Signal) {
 func (c *cards) run(ctx context.Context) {
 	c.since, c.others, c.seen, c.twins = time.Now(), roster{}, map[string]bool{}, map[string]bool{}
 	c.shown, c.called, c.led, c.healthy, c.pauses = "", time.Time{}, 0, time.Time{}, doubt{}
-	stop := c.e.quorum.nodes.Watch(c.e.keys.Ask, c.hear)
+	stop := c.e.quorum.bus.Subscribe(c.e.keys.Ask, c.hear)
 	defer stop()
 	defer c.leave()
 	look := time.NewTicker(c.e.timing.RenewEvery)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -98,7 +99,7 @@ func FuzzMessages(f *testing.F) {
 				if i%2 == 1 {
 					channel = e.keys.Events
 				}
-				w.receive(quorum.Signal{Kind: quorum.Message, Node: i % 3, Channel: channel, Payload: s})
+				w.receive(pubsub.Signal{Kind: pubsub.Message, Node: i % 3, Channel: channel, Payload: s})
 				if at := w.next(); at.After(end) && (front || at.After(end.Add(e.cfg.Lease))) {
 					t.Fatalf("%q puts the next claim off by %v", s, at.Sub(end))
 				}

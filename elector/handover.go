@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
 // Handover is a change of the leader that somebody asked for.
@@ -100,9 +102,9 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 		return Handover{}, ErrNoLeader
 	}
 	h := Handover{From: *st.Leader}
-	events := newEar(s.q.nodes, s.keys.Events)
-	defer events.close()
-	_ = events.await(ctx, joinTimeout) // without them the change is seen a little later
+	events := s.q.bus.Collect(s.keys.Events, maxEvent)
+	defer events.Close()
+	_ = events.Ready(ctx, joinTimeout) // without them the change is seen a little later
 	var got *answer
 	err = s.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
 		got = &a
@@ -123,7 +125,7 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 // change. Who it is, and with which token, is what the locks say; a token may also be
 // lower than the last one's, where nodes lost their data. When it was is what the history
 // says: a message only makes it look again.
-func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handover, error) {
+func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
 	var enough <-chan time.Time
@@ -137,9 +139,9 @@ func (s *steering) follow(ctx context.Context, h Handover, events *ear) (Handove
 		case <-enough:
 			return h, nil
 		case <-look.C:
-		case <-events.poke:
+		case <-events.Arrived():
 		}
-		events.take()
+		events.Take()
 		if enough == nil {
 			st, err := s.q.look(ctx, s.keys, s.election)
 			switch {

@@ -3,6 +3,7 @@ package elector
 import (
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -25,19 +26,19 @@ type release struct {
 }
 
 // receive runs on the subscription's goroutine.
-func (w *waiter) receive(s quorum.Signal) {
+func (w *waiter) receive(s pubsub.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch s.Kind {
-	case quorum.Deaf: // the lease's end is waited for in any case
+	case pubsub.Failed: // the lease's end is waited for in any case
 		w.e.sayDeaf(s.Err)
 		return
-	case quorum.Subscribed:
+	case pubsub.Subscribed:
 		if s.Channel != w.e.keys.Events {
 			return
 		}
 		w.notices.resubscribed = true
-	case quorum.Message:
+	case pubsub.Message:
 		if !w.note(s) {
 			return
 		}
@@ -50,7 +51,7 @@ func (w *waiter) receive(s quorum.Signal) {
 
 // note takes a message; false when it changes nothing. Garbage changes nothing:
 // whoever writes there can't make us do more than ask.
-func (w *waiter) note(s quorum.Signal) bool {
+func (w *waiter) note(s pubsub.Signal) bool {
 	if s.Channel != w.e.keys.Wake {
 		ev, err := ParseEvent(s.Payload)
 		if err != nil || ev.Election != w.e.cfg.Election {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -84,7 +85,7 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := listening(t)
 			for i, h := range c {
-				w.receive(quorum.Signal{Kind: quorum.Message, Node: h.node, Channel: h.channel, Payload: h.payload})
+				w.receive(pubsub.Signal{Kind: pubsub.Message, Node: h.node, Channel: h.channel, Payload: h.payload})
 				if woken := len(w.poke) > 0; woken != h.wakes {
 					t.Errorf("%d: %q wakes: %v, want %v", i, h.payload, woken, h.wakes)
 				}
@@ -101,15 +102,15 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 // then; without a subscription the lease's end is waited for.
 func TestNoticesOfTheSubscriptionItself(t *testing.T) {
 	w := listening(t)
-	for _, s := range []quorum.Signal{
-		{Kind: quorum.Deaf, Channel: w.e.keys.Events, Err: fmt.Errorf("gone")},
-		{Kind: quorum.Subscribed, Channel: w.e.keys.Wake},
+	for _, s := range []pubsub.Signal{
+		{Kind: pubsub.Failed, Channel: w.e.keys.Events, Err: fmt.Errorf("gone")},
+		{Kind: pubsub.Subscribed, Channel: w.e.keys.Wake},
 	} {
 		if w.receive(s); len(w.poke) > 0 || w.notices.resubscribed {
 			t.Errorf("%+v wakes", s)
 		}
 	}
-	if w.receive(quorum.Signal{Kind: quorum.Subscribed, Channel: w.e.keys.Events}); len(w.poke) == 0 || !w.notices.resubscribed {
+	if w.receive(pubsub.Signal{Kind: pubsub.Subscribed, Channel: w.e.keys.Events}); len(w.poke) == 0 || !w.notices.resubscribed {
 		t.Error("a new subscription to events wakes nobody")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
 // Observe reports the election: who leads now (Elected or Vacant), then every
@@ -29,7 +29,7 @@ func (e *Elector) Observe(ctx context.Context) <-chan Event {
 	o := &observer{
 		e: e, out: make(chan Event), local: e.feed.subscribe(), wake: make(chan struct{}, 1),
 	}
-	stop := e.quorum.nodes.Watch(e.keys.Events, o.receive)
+	stop := e.quorum.bus.Subscribe(e.keys.Events, o.receive)
 	go func() {
 		defer close(o.out)
 		defer e.feed.unsubscribe(o.local)
@@ -57,8 +57,8 @@ type observer struct {
 }
 
 // receive runs on the subscription's goroutine.
-func (o *observer) receive(s quorum.Signal) {
-	if s.Kind == quorum.Message {
+func (o *observer) receive(s pubsub.Signal) {
+	if s.Kind == pubsub.Message {
 		ev, err := ParseEvent(s.Payload)
 		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != EventElected && ev.Kind != EventReleased {
 			return

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -20,6 +21,7 @@ import (
 // connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
 	nodes *quorum.Nodes
+	bus   *pubsub.Bus
 	owned []redis.UniversalClient // only the options were needed
 }
 
@@ -32,7 +34,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("elector: quorum: %w", err)
 	}
-	return &Quorum{nodes: nodes}, nil
+	return &Quorum{nodes: nodes, bus: pubsub.New(nodes)}, nil
 }
 
 // Open makes a Quorum from URLs, one per independent deployment. It does no I/O, but
@@ -133,6 +135,7 @@ func closeAll(clients []redis.UniversalClient) {
 // Close ends all connections and subscriptions. Close it after the Electors on
 // it have returned; requests that are still under way are cut off.
 func (q *Quorum) Close() error {
+	q.bus.Close()
 	q.nodes.Close()
 	closeAll(q.owned)
 	return nil

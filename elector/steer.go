@@ -125,9 +125,9 @@ func (s *steering) tell(ctx context.Context, q question) []error {
 // it lingers for has come too, or time is up.
 func (s *steering) ask(ctx context.Context, q question, linger time.Duration, enough func(answer) bool) error {
 	q.Nonce = rand.Text()
-	e := newEar(s.q.nodes, s.keys.Reply(q.Nonce))
-	defer e.close()
-	if refused := e.await(ctx, joinTimeout); refused != nil { // asked in vain, and perhaps obeyed unheard
+	e := s.q.bus.Collect(s.keys.Reply(q.Nonce), maxEvent)
+	defer e.Close()
+	if refused := e.Ready(ctx, joinTimeout); refused != nil { // asked in vain, and perhaps obeyed unheard
 		return s.q.noMajority(refused)
 	}
 	errs := s.tell(ctx, q)
@@ -143,10 +143,10 @@ func (s *steering) ask(ctx context.Context, q question, linger time.Duration, en
 			over = true
 		case <-timeout.C:
 			over = true
-		case <-e.poke:
+		case <-e.Arrived():
 		}
 		// Also when time is up: on a busy machine what came in time may lie here unread.
-		for _, m := range e.take() {
+		for _, m := range e.Take() {
 			if a, err := parseAnswer(m.Payload); err == nil && enough(a) {
 				timeout.Reset(linger)
 			}

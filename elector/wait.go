@@ -46,7 +46,7 @@ type waiter struct {
 
 func (e *Elector) newWaiter() *waiter {
 	w := &waiter{e: e, poke: make(chan struct{}, 1)}
-	w.stopEvents = e.quorum.nodes.Watch(e.keys.Events, w.receive)
+	w.stopEvents = e.quorum.bus.Subscribe(e.keys.Events, w.receive)
 	return w
 }
 
@@ -131,7 +131,7 @@ func (w *waiter) crowds(t quorum.Tally) {
 func (w *waiter) row() {
 	switch {
 	case w.stopWake == nil && w.waiters < quorum.FrontRow:
-		w.stopWake = w.e.quorum.nodes.Watch(w.e.keys.Wake, w.receive)
+		w.stopWake = w.e.quorum.bus.Subscribe(w.e.keys.Wake, w.receive)
 	case w.stopWake != nil && w.waiters > quorum.FrontRow &&
 		upTo(time.Duration(w.waiters)) >= quorum.FrontRow:
 		w.leaveRow()

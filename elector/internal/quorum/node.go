@@ -1,5 +1,5 @@
 // Package quorum turns n independent Redis deployments into one voting store:
-// claim, renew, release, read, announce and watch. A single Redis is a quorum of
+// claim, renew, release, read and announce. A single Redis is a quorum of
 // one, not a second implementation. The votes are cast through redsync, of which
 // this package is the only importer.
 package quorum
@@ -28,7 +28,6 @@ const (
 type Node struct {
 	Name string
 	rdb  redis.UniversalClient
-	hub  *hub
 }
 
 // Nodes is the set of all voters, shared by any number of elections. Safe for
@@ -85,14 +84,24 @@ func (ns *Nodes) Names() []string {
 	return names
 }
 
-// Close ends the subscriptions and the connections. Safe to call twice.
+// Close ends the connections. Safe to call twice.
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		for _, n := range ns.list {
-			n.hub.close()
 			_ = n.rdb.Close()
 		}
 	})
+}
+
+// Subscription is a connection to a node that waits for messages, of no channel yet.
+// It is the caller's to close.
+func (ns *Nodes) Subscription(node int) *redis.PubSub {
+	return ns.list[node].rdb.Subscribe(context.Background())
+}
+
+// SubscriptionError is why a node does not send the messages of a channel.
+func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
+	return ns.nodeError(node, needs(err, "+subscribe &"+channel))
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
@@ -125,7 +134,6 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.hub = newHub(func() *redis.PubSub { return n.rdb.Subscribe(context.Background()) })
 	return n, nil
 }
 

@@ -1,0 +1,68 @@
+// Package pubsub is the one subscription to each Redis node that all electors of a
+// process share, and the collecting of answers that are published there.
+//
+// A message is a hint: messages get lost, forged and replayed, and no state is taken
+// from one without asking Redis.
+package pubsub
+
+import (
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Kind is what a Signal reports.
+type Kind int
+
+// The kinds of signals.
+const (
+	Message    Kind = iota // a process published
+	Subscribed             // (again) subscribed: messages may have been missed
+	Failed                 // the subscription failed: messages are missed until Subscribed
+)
+
+// Signal is one thing received on a channel of one node.
+type Signal struct {
+	Kind    Kind
+	Node    int
+	Channel string
+	Payload string
+	Err     error // of Failed; names the node
+}
+
+// Bus shares the subscriptions to a set of nodes. Safe for concurrent use.
+type Bus struct {
+	nodes *quorum.Nodes
+	hubs  []*hub // by node
+}
+
+// New does no I/O: a node is subscribed to while anybody wants its messages.
+func New(nodes *quorum.Nodes) *Bus {
+	b := &Bus{nodes: nodes}
+	for i := range nodes.Len() {
+		b.hubs = append(b.hubs, newHub(nodes, i))
+	}
+	return b
+}
+
+// Subscribe has notify called for every signal of a channel, of every node, on the
+// goroutine that reads the subscription: it must not block. Subscribe does not wait for
+// the subscription. The returned function ends it, and may be called twice.
+func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()) {
+	subs := make([]*subscriber, len(b.hubs))
+	for i, h := range b.hubs {
+		subs[i] = &subscriber{notify}
+		h.add(channel, subs[i])
+	}
+	return func() {
+		for i, h := range b.hubs {
+			h.remove(channel, subs[i])
+		}
+	}
+}
+
+// Close ends the subscriptions, and waits for each for a bounded time. Safe to call
+// twice.
+func (b *Bus) Close() {
+	for _, h := range b.hubs {
+		h.close()
+	}
+}
