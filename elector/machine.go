@@ -73,18 +73,25 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 			return ended.Err
 		case ctx.Err() != nil:
 			return term.unreleased // shutdown is how Run ends well
-		case ended.Reason == ReasonUnhealthy:
-			trips++
-			if time.Since(term.since) > 4*e.cfg.Lease { // a good term
-				trips = 1
-			}
-		default:
-			trips = 0
 		}
+		trips = e.tripped(trips, ended.Reason, time.Since(term.since))
 		if d := e.restAfter(ended.Reason, trips); d > 0 {
 			e.become(RoleResting, nil, slog.Duration("for", d))
 			e.rest(ctx, d)
 		}
+	}
+}
+
+// tripped counts the terms in a row that ended as unhealthy. A good term in between
+// makes the next trip the first one again.
+func (e *Elector) tripped(trips int, r Reason, led time.Duration) int {
+	switch {
+	case r != ReasonUnhealthy:
+		return 0
+	case led > 4*e.cfg.Lease:
+		return 1
+	default:
+		return trips + 1
 	}
 }
 

@@ -37,3 +37,27 @@ func TestRestAfterEachReason(t *testing.T) {
 		}
 	}
 }
+
+// A candidate that trips again and again rests longer each time; a good term, or another
+// end, is a new beginning: else one bad day would keep it out for ever.
+func TestTripsInARow(t *testing.T) {
+	e := &Elector{cfg: Config{Lease: time.Second}}
+	for _, c := range []struct {
+		trips  int
+		reason Reason
+		led    time.Duration
+		want   int
+	}{
+		{0, ReasonUnhealthy, 0, 1},
+		{1, ReasonUnhealthy, time.Second, 2},
+		{2, ReasonUnhealthy, 4 * time.Second, 3},
+		{2, ReasonUnhealthy, 4*time.Second + 1, 1},
+		{0, ReasonUnhealthy, time.Hour, 1},
+		{3, ReasonLost, 0, 0},
+		{3, ReasonResigned, time.Hour, 0},
+	} {
+		if got := e.tripped(c.trips, c.reason, c.led); got != c.want {
+			t.Errorf("%s after %v, %d before: %d, want %d", c.reason, c.led, c.trips, got, c.want)
+		}
+	}
+}

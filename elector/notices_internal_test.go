@@ -11,12 +11,13 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// listening is a waiter that has claimed, and saw the term 7; it has no connection.
-func listening(t *testing.T) *waiter {
+// offline is a candidate of some nodes to which it has no connection, with a lease of
+// 10 s.
+func offline(t *testing.T, nodes int) *Elector {
 	t.Helper()
 	var clients []redis.UniversalClient
-	for port := 7001; port <= 7003; port++ {
-		cl := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port)})
+	for i := range nodes {
+		cl := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", 7001+i)})
 		t.Cleanup(func() { cl.Close() })
 		clients = append(clients, cl)
 	}
@@ -29,7 +30,13 @@ func listening(t *testing.T) *waiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &waiter{e: e, poke: make(chan struct{}, 1), token: 7}
+	return e
+}
+
+// listening is a waiter that has claimed, and saw the term 7; it has no connection.
+func listening(t *testing.T) *waiter {
+	t.Helper()
+	return &waiter{e: offline(t, 3), poke: make(chan struct{}, 1), token: 7}
 }
 
 // A message that says nothing new wakes nobody: else whoever repeats one drives the

@@ -66,6 +66,9 @@ func (t Tally) Troubles() []error {
 	return all
 }
 
-func (v *Voter) tally(r *round) Tally {
-	return Tally{Answers: r.now(), RTT: time.Since(r.started), nodes: v.nodes}
+// Tally is what a round comes to in which these nodes gave these answers.
+func (ns *Nodes) Tally(answers []Answer, rtt time.Duration) Tally {
+	return Tally{Answers: answers, RTT: rtt, nodes: ns}
 }
+
+func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }

@@ -1,0 +1,82 @@
+package elector
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// To whom an operator may hand over: one living candidate of that name that could lead.
+// To anybody else a leader would step down for nothing.
+func TestEligible(t *testing.T) {
+	c := func(id string, r state, healthy bool) Candidate {
+		return Candidate{ID: id, Incarnation: id + "1", Role: string(r), Healthy: healthy, Detail: "disk full"}
+	}
+	twin := c("b", following, true)
+	twin.Incarnation = "b2"
+	for name, x := range map[string]struct {
+		all  []Candidate
+		want string // of the error; "": none
+	}{
+		"it follows":              {all: []Candidate{c("a", leading, true), c("b", following, true)}},
+		"it leads":                {all: []Candidate{c("b", leading, true)}, want: "leads already"},
+		"it leads, and falls ill": {all: []Candidate{c("b", leading, false)}, want: "leads already"},
+		"it is unhealthy":         {all: []Candidate{c("b", following, false)}, want: "disk full"},
+		"it rests":                {all: []Candidate{c("b", resting, true)}, want: "resting"},
+		"it stops":                {all: []Candidate{c("b", stopping, true)}, want: "stopping"},
+		"there is none":           {all: []Candidate{c("a", leading, true), c("c", following, true)}, want: "there are: a, c"},
+		"there is nobody":         {want: "no candidate answers"},
+		"there are two":           {all: []Candidate{c("b", following, true), twin}, want: "nobody can tell which"},
+	} {
+		got, err := eligible(x.all, "b")
+		switch {
+		case x.want == "" && (err != nil || got.Incarnation != "b1"):
+			t.Errorf("%s: %+v, %v", name, got, err)
+		case x.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), x.want)):
+			t.Errorf("%s: %v, want %q", name, err, x.want)
+		}
+	}
+}
+
+// What an operator gave is written on a majority of the nodes or was not done.
+func TestEnoughNodesDidIt(t *testing.T) {
+	e := offline(t, 3)
+	s := &steering{q: e.quorum, election: "orders", keys: e.keys}
+	no := errors.New("refused")
+	for _, c := range []struct {
+		errs        []error
+		ok, unmajor bool
+	}{
+		{[]error{nil, nil, nil}, true, false},
+		{[]error{no, nil, nil}, false, false},
+		{[]error{no, nil, no}, false, true},
+		{[]error{no, no, no}, false, true},
+	} {
+		if err := s.enough(c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
+			t.Errorf("%v: %v", c.errs, err)
+		}
+	}
+}
+
+// What can't be asked is refused before anything is sent.
+func TestOrdersThatCantBeGiven(t *testing.T) {
+	q := offline(t, 1).quorum
+	long, most := strings.Repeat("x", maxReason+1), strings.Repeat("x", maxReason)
+	if checkReason(most) != nil || checkReason(long) == nil {
+		t.Errorf("of %d bytes: %v; of one more: %v", maxReason, checkReason(most), checkReason(long))
+	}
+	_, err1 := q.Resign(t.Context(), "", "orders", long)
+	_, err2 := q.Resign(t.Context(), "a b", "orders", "")
+	_, err3 := q.Transfer(t.Context(), "", "or{ders", "a")
+	_, err4 := q.Candidates(t.Context(), "", "")
+	for i, err := range []error{
+		q.Pause(t.Context(), "", "orders", -1, ""), q.Pause(t.Context(), "", "orders", time.Millisecond-1, ""),
+		q.Pause(t.Context(), "", "orders", 0, long), q.Pause(t.Context(), "a{", "orders", 0, ""), q.Resume(t.Context(), "", "a b"),
+		err1, err2, err3, err4,
+	} {
+		if err == nil || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}
