@@ -10,24 +10,24 @@ import (
 // To whom an operator may hand over: one living candidate of that name that could lead.
 // To anybody else a leader would step down for nothing.
 func TestEligible(t *testing.T) {
-	c := func(id string, r state, healthy bool) Candidate {
-		return Candidate{ID: id, Incarnation: id + "1", Role: string(r), Healthy: healthy, Detail: "disk full"}
+	c := func(id string, r Role, healthy bool) CandidateStatus {
+		return CandidateStatus{ID: id, Incarnation: id + "1", Role: r, Healthy: healthy, Detail: "disk full"}
 	}
-	twin := c("b", following, true)
+	twin := c("b", RoleFollowing, true)
 	twin.Incarnation = "b2"
 	for name, x := range map[string]struct {
-		all  []Candidate
+		all  []CandidateStatus
 		want string // of the error; "": none
 	}{
-		"it follows":              {all: []Candidate{c("a", leading, true), c("b", following, true)}},
-		"it leads":                {all: []Candidate{c("b", leading, true)}, want: "leads already"},
-		"it leads, and falls ill": {all: []Candidate{c("b", leading, false)}, want: "leads already"},
-		"it is unhealthy":         {all: []Candidate{c("b", following, false)}, want: "disk full"},
-		"it rests":                {all: []Candidate{c("b", resting, true)}, want: "resting"},
-		"it stops":                {all: []Candidate{c("b", stopping, true)}, want: "stopping"},
-		"there is none":           {all: []Candidate{c("a", leading, true), c("c", following, true)}, want: "there are: a, c"},
+		"it follows":              {all: []CandidateStatus{c("a", RoleLeading, true), c("b", RoleFollowing, true)}},
+		"it leads":                {all: []CandidateStatus{c("b", RoleLeading, true)}, want: "leads already"},
+		"it leads, and falls ill": {all: []CandidateStatus{c("b", RoleLeading, false)}, want: "leads already"},
+		"it is unhealthy":         {all: []CandidateStatus{c("b", RoleFollowing, false)}, want: "disk full"},
+		"it rests":                {all: []CandidateStatus{c("b", RoleResting, true)}, want: "resting"},
+		"it stops":                {all: []CandidateStatus{c("b", RoleStopping, true)}, want: "stopping"},
+		"there is none":           {all: []CandidateStatus{c("a", RoleLeading, true), c("c", RoleFollowing, true)}, want: "there are: a, c"},
 		"there is nobody":         {want: "no candidate answers"},
-		"there are two":           {all: []Candidate{c("b", following, true), twin}, want: "nobody can tell which"},
+		"there are two":           {all: []CandidateStatus{c("b", RoleFollowing, true), twin}, want: "nobody can tell which"},
 	} {
 		got, err := eligible(x.all, "b")
 		switch {

@@ -12,7 +12,7 @@ import (
 // An observer reads the history when something may have changed, and only then: it
 // watches a steady leader with one request in a lease.
 func TestWhenTheHistoryIsRead(t *testing.T) {
-	was := reported{begun: true, term: Event{Kind: Elected, Candidate: "a", Incarnation: "a1", Token: 7}}
+	was := reported{begun: true, term: Event{Kind: EventElected, Candidate: "a", Incarnation: "a1", Token: 7}}
 	ended := was
 	ended.ending = closed
 	leads := func(token uint64, incarnation string, agreed bool) *Leader {
@@ -52,7 +52,7 @@ func TestLeaderThatMayLeadIsNotReportedGone(t *testing.T) {
 	}
 	nobody := func() { e.term.Store(nil) }
 	term := func(token uint64, incarnation string, end ending) reported {
-		return reported{begun: true, term: Event{Kind: Elected, Token: token, Incarnation: incarnation}, ending: end}
+		return reported{begun: true, term: Event{Kind: EventElected, Token: token, Incarnation: incarnation}, ending: end}
 	}
 	for name, c := range map[string]struct {
 		was     reported

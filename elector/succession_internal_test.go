@@ -12,13 +12,13 @@ func TestFavourite(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	type change func(*entry)
 	card := func(id string, running time.Duration, more ...change) entry {
-		c := entry{Candidate{ID: id, Incarnation: id + "1", Role: string(following), Healthy: true, Running: running}, now}
+		c := entry{CandidateStatus{ID: id, Incarnation: id + "1", Role: RoleFollowing, Healthy: true, RunningFor: running}, now}
 		for _, f := range more {
 			f(&c)
 		}
 		return c
 	}
-	role := func(s state) change { return func(c *entry) { c.Role = string(s) } }
+	role := func(s Role) change { return func(c *entry) { c.Role = s } }
 	rank := func(n int) change { return func(c *entry) { c.Priority = n } }
 	sick := func(c *entry) { c.Healthy = false }
 	late := func(c *entry) { c.at = now.Add(time.Minute) } // its card came later: it began as much later
@@ -27,18 +27,18 @@ func TestFavourite(t *testing.T) {
 		all  []entry
 		want string
 	}{
-		"nobody":                        {by: Seniority},
-		"a race has none":               {by: Race, all: []entry{card("b", time.Hour)}},
-		"not the leader itself":         {by: Seniority, all: []entry{card("m", time.Hour), card("b", time.Minute)}, want: "b"},
-		"not the unhealthy":             {by: Seniority, all: []entry{card("c", time.Hour, sick), card("b", time.Minute)}, want: "b"},
-		"not those that rest, or stop":  {by: Seniority, all: []entry{card("c", time.Hour, role(resting)), card("d", time.Hour, role(stopping)), card("b", time.Minute)}, want: "b"},
-		"the longest running":           {by: Seniority, all: []entry{card("a", time.Minute), card("z", time.Hour)}, want: "z"},
-		"by when it began":              {by: Seniority, all: []entry{card("z", 90*time.Second, late), card("a", time.Minute)}, want: "a"},
-		"of the same age, by id":        {by: Seniority, all: []entry{card("b", time.Hour), card("a", time.Hour)}, want: "a"},
-		"the highest":                   {by: ByPriority, all: []entry{card("a", time.Hour, rank(1)), card("z", time.Minute, rank(2))}, want: "z"},
-		"of the highest the oldest":     {by: ByPriority, all: []entry{card("a", time.Minute, rank(2)), card("z", time.Hour, rank(2))}, want: "z"},
-		"the next in the ring":          {by: Rotation, all: []entry{card("a", time.Hour), card("z", time.Minute), card("n", time.Minute)}, want: "n"},
-		"the first behind the last one": {by: Rotation, all: []entry{card("c", time.Hour), card("b", time.Minute)}, want: "b"},
+		"nobody":                        {by: SuccessionSeniority},
+		"a race has none":               {by: SuccessionRace, all: []entry{card("b", time.Hour)}},
+		"not the leader itself":         {by: SuccessionSeniority, all: []entry{card("m", time.Hour), card("b", time.Minute)}, want: "b"},
+		"not the unhealthy":             {by: SuccessionSeniority, all: []entry{card("c", time.Hour, sick), card("b", time.Minute)}, want: "b"},
+		"not those that rest, or stop":  {by: SuccessionSeniority, all: []entry{card("c", time.Hour, role(RoleResting)), card("d", time.Hour, role(RoleStopping)), card("b", time.Minute)}, want: "b"},
+		"the longest running":           {by: SuccessionSeniority, all: []entry{card("a", time.Minute), card("z", time.Hour)}, want: "z"},
+		"by when it began":              {by: SuccessionSeniority, all: []entry{card("z", 90*time.Second, late), card("a", time.Minute)}, want: "a"},
+		"of the same age, by id":        {by: SuccessionSeniority, all: []entry{card("b", time.Hour), card("a", time.Hour)}, want: "a"},
+		"the highest":                   {by: SuccessionPriority, all: []entry{card("a", time.Hour, rank(1)), card("z", time.Minute, rank(2))}, want: "z"},
+		"of the highest the oldest":     {by: SuccessionPriority, all: []entry{card("a", time.Minute, rank(2)), card("z", time.Hour, rank(2))}, want: "z"},
+		"the next in the ring":          {by: SuccessionRotation, all: []entry{card("a", time.Hour), card("z", time.Minute), card("n", time.Minute)}, want: "n"},
+		"the first behind the last one": {by: SuccessionRotation, all: []entry{card("c", time.Hour), card("b", time.Minute)}, want: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := roster{}
@@ -46,7 +46,7 @@ func TestFavourite(t *testing.T) {
 				r.note(c.Candidate, c.at)
 			}
 			got := ""
-			if f := r.favourite(c.by, Candidate{ID: "m", Incarnation: "m1"}); f != nil {
+			if f := r.favourite(c.by, CandidateStatus{ID: "m", Incarnation: "m1"}); f != nil {
 				got = f.ID
 			}
 			if got != c.want {
@@ -56,9 +56,9 @@ func TestFavourite(t *testing.T) {
 	}
 	twins := roster{}
 	for _, i := range []string{"2", "1", "3"} {
-		twins.note(Candidate{ID: "a", Incarnation: i, Role: string(following), Healthy: true}, now)
+		twins.note(CandidateStatus{ID: "a", Incarnation: i, Role: RoleFollowing, Healthy: true}, now)
 	}
-	if got := twins.favourite(Seniority, Candidate{ID: "m"}); got.Incarnation != "1" {
+	if got := twins.favourite(SuccessionSeniority, CandidateStatus{ID: "m"}); got.Incarnation != "1" {
 		t.Errorf("of one id and age: %q", got.Incarnation)
 	}
 }
@@ -83,12 +83,12 @@ func TestWhoOutranksALeader(t *testing.T) {
 		{6, hold / 2, hold/2 - 1, false},
 	} {
 		r := roster{}
-		r.note(Candidate{ID: "b", Incarnation: "b1", Role: string(following), Healthy: true, Priority: c.priority, HealthyFor: c.healthy}, now.Add(-c.since))
-		if got := r.bully(Candidate{ID: "m", Incarnation: "m1", Priority: 5}, hold, now); (got != nil) != c.want {
+		r.note(CandidateStatus{ID: "b", Incarnation: "b1", Role: RoleFollowing, Healthy: true, Priority: c.priority, HealthyFor: c.healthy}, now.Add(-c.since))
+		if got := r.bully(CandidateStatus{ID: "m", Incarnation: "m1", Priority: 5}, hold, now); (got != nil) != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	if got := (roster{}).bully(Candidate{Priority: -1}, hold, now); got != nil {
+	if got := (roster{}).bully(CandidateStatus{Priority: -1}, hold, now); got != nil {
 		t.Errorf("alone: %v", got)
 	}
 }
@@ -99,13 +99,13 @@ func TestRosterIsBounded(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	r := roster{}
 	for i := range mostOthers + 5 {
-		r.note(Candidate{Incarnation: fmt.Sprint(i)}, now)
+		r.note(CandidateStatus{Incarnation: fmt.Sprint(i)}, now)
 	}
 	if len(r) != mostOthers {
 		t.Errorf("%d are kept", len(r))
 	}
 	later := now.Add(time.Second)
-	if r.note(Candidate{Incarnation: "7", ID: "new"}, later); r["7"].ID != "new" {
+	if r.note(CandidateStatus{Incarnation: "7", ID: "new"}, later); r["7"].ID != "new" {
 		t.Error("what a known one tells anew is dropped")
 	}
 	if r.forget(later, time.Second); len(r) != mostOthers {
