@@ -95,7 +95,7 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 			}
 		}
 		unknown(false, "before the first answer")
-		o.confirm(&Leader{Left: 2 * time.Second})
+		o.confirm(&Leader{LeaseLeft: 2 * time.Second})
 		time.Sleep(2 * time.Second)
 		unknown(false, "at the lease's end")
 		time.Sleep(time.Nanosecond)
@@ -105,7 +105,7 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 			t.Error("an observer that has ended says so, too")
 		}
 		unknown(true, "behind it")
-		o.confirm(&Leader{Left: 2 * time.Second})
+		o.confirm(&Leader{LeaseLeft: 2 * time.Second})
 		unknown(false, "after an answer")
 		o.confirm(nil)
 		time.Sleep(time.Hour)

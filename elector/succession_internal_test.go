@@ -43,7 +43,7 @@ func TestFavourite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := roster{}
 			for _, c := range c.all {
-				r.note(c.Candidate, c.at)
+				r.note(c.CandidateStatus, c.at)
 			}
 			got := ""
 			if f := r.favourite(c.by, CandidateStatus{ID: "m", Incarnation: "m1"}); f != nil {
