@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // A forged message must not make followers miss the release that comes after it: one
@@ -131,6 +132,50 @@ func TestForgedMessagesCostFewClaims(t *testing.T) {
 				}
 				if !term.Valid() {
 					t.Error(term.Err())
+				}
+			})
+		})
+	}
+}
+
+// Followers outside the front row believe an announced leader for a while: else all of
+// them would claim whenever one is elected. Should the leader and the whole front row die
+// together, somebody who announces leaders without end delays them by three quarters of a
+// lease, once.
+func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				token := a.elected(3 * shortLease).Token()
+				dead := []string{"a"}
+				for i := range quorum.FrontRow {
+					dead = append(dead, fmt.Sprint("row", i))
+					c.start(dead[i+1])
+				}
+				time.Sleep(shortLease + time.Second) // the row is full
+				var rest []*candidate
+				for i := range 12 {
+					rest = append(rest, c.start(fmt.Sprint("rest", i)))
+				}
+				time.Sleep(shortLease + time.Second)
+				c.each(cut, dead...)
+				began := time.Now()
+				stop := make(chan struct{})
+				t.Cleanup(func() { close(stop) })
+				go func() {
+					for i := uint64(1); ; i++ {
+						select {
+						case <-stop:
+							return
+						case <-time.After(shortLease / 16):
+							c.publish("events", forge(elector.EventElected, "b0", "", token+i))
+						}
+					}
+				}()
+				_, next := first(t, 4*shortLease, rest...)
+				if gap := next.Since().Sub(began); gap > shortLease*7/4+100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
 				}
 			})
 		})
