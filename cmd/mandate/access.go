@@ -32,7 +32,7 @@ type accessSetting struct {
 }
 
 func (f *accessFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one a line (env MANDATE_REDIS_FILE)")
+	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one per line (env MANDATE_REDIS_FILE)")
 	usage := map[string]string{
 		"redis-password-file": "`FILE` that holds the password",
 		"redis-ca":            "`FILE` with the CA of the servers' certificates, for rediss://",

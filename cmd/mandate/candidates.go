@@ -19,17 +19,16 @@ func (a *app) candidatesCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "candidates NAME",
-		Short: "Call the roll: who takes part, in what role and health",
-		Long: `Ask all candidates of the election NAME who they are, and show what they answer:
-the leader first. It waits until all have answered, at most three seconds; one
-that hangs, or is cut off from Redis, is missing. To ask, the Redis user needs
-the right to publish, as the operator of docs/redis.md has it: its reader can't
-call the roll.
+		Short: "List the candidates of an election with role and health",
+		Long: `List the candidates of the election NAME, the leader first. It sends a query to
+all of them and waits for the answers, at most three seconds; a candidate that
+hangs or is cut off from Redis is missing. The Redis user needs the right to
+publish, which the operator of docs/redis.md has and the reader does not.
 
 Exit codes
-  0  somebody takes part
-  2  flags or arguments that can't work
-  3  nobody answers
+  0  there are candidates
+  2  invalid flags or arguments
+  3  no candidate answers
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate candidates poller
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,

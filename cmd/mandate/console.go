@@ -15,20 +15,20 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 )
 
-const consoleHelp = `Serve one page that shows every election of the prefix, live: who leads, the
-lease, the candidates and their health, and the last terms with the reason of
-every end. With names, only those elections.
+const consoleHelp = `Serve one live page with every election of the prefix: the leader, the lease,
+the candidates and their health, and the latest terms with the reason of each
+end. With names, only those elections.
 
-Redis is asked only while somebody looks at the page: once a second for each
-election, the roll is called every ten seconds, whoever many look.
+Redis is queried only while the page is open, whatever the number of viewers:
+once a second for each election, and every ten seconds for its candidates.
 
-Whoever can reach the port can read the page, so it is the loopback interface
-unless told otherwise. With --steer there are buttons to resign, transfer, pause
-and resume; they need the token that is printed, or that --token-file holds.
+Anyone who can reach the port can read the page; the default is the loopback
+interface. With --steer there are buttons to resign, transfer, pause and resume;
+they need the token that is printed at the start, or that --token-file holds.
 
 Exit codes
   0  ended by a signal
-  2  flags or arguments that can't work
+  2  invalid flags or arguments
   1  anything else`
 
 // defaultConsole is where mandate console listens.
@@ -44,7 +44,7 @@ func (a *app) consoleCommand() *cobra.Command {
 	var o consoleFlags
 	cmd := &cobra.Command{
 		Use:   "console [NAME...]",
-		Short: "Serve a page that shows all elections, live",
+		Short: "Serve a live page with all elections",
 		Long:  consoleHelp,
 		Example: `  mandate console
   mandate console --steer --token-file /run/secrets/console poller reports
@@ -55,9 +55,9 @@ func (a *app) consoleCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.http, "http", defaultConsole, "`ADDR` to listen on; without a host it is the loopback interface")
-	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, for whoever has the token")
+	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, protected by a token")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --steer (default: a new one, printed at the start)")
-	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` that the page is also asked for under, beside localhost and addresses; may be repeated")
+	f.StringArrayVar(&o.hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	var token string
 	var c *console.Console
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {

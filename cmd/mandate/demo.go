@@ -19,17 +19,17 @@ func (a *app) demoCommand() *cobra.Command {
 	var onPage bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch an election, and all that can go wrong: no Redis needed",
-		Long: `Three small Redis nodes and three candidates run inside this one process, and
-live through an election, a hand-over, a leader that hangs, a Redis that hangs,
-a leader that is cut off, and a late write of an old leader. All times are
-measured while it runs. It takes some ten seconds; with --log-level debug it
-also shows what the candidates log.
+		Short: "Watch elections and failures on embedded Redis",
+		Long: `Run three small Redis nodes and three candidates in this process, and show an
+election, a handover, a leader that hangs, a Redis that hangs, a leader that is
+cut off, and a late write of a former leader. All times are measured while it
+runs. It takes about ten seconds; --log-level debug also shows the candidates'
+log.
 
-With --console the story is told again and again, on the page of mandate console
-(the address may follow; default ` + defaultConsole + `), until it is interrupted.
+With --console the demo repeats on the page of mandate console (an address may
+follow; default ` + defaultConsole + `) until it is interrupted.
 
-Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
+Exit codes: 0 all steps happened, 1 one did not, 130 ended by SIGINT.`,
 		Example: "  mandate demo\n  mandate demo --console",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if onPage {
@@ -63,7 +63,7 @@ Exit codes: 0 all steps happened, 1 one didn't, 130 ended by SIGINT.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&onPage, "console", false, "tell it on a page, until interrupted; an address to listen on may follow")
+	cmd.Flags().BoolVar(&onPage, "console", false, "show it on a page until interrupted; an address to listen on may follow")
 	return cmd
 }
 

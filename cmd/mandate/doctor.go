@@ -17,21 +17,22 @@ func (a *app) doctorCommand() *cobra.Command {
 	var lease time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
-		Short: "Check what an election needs of its Redis, and say what to do",
-		Long: `Check what an election needs of its Redis: that a majority answers, and fast
-enough for the lease; rights; persistence; eviction; replicas and failover;
-clocks; whether messages arrive; that no server is listed twice. With NAME also
-that election, with its leader's lease, its keys and its Cluster slot; and its
-candidates: whether two lead, and who votes with which nodes.
+		Short: "Check whether Redis is fit for elections, with advice",
+		Long: `Check whether Redis is fit for elections: a majority answers, fast enough for
+the lease; rights; persistence; eviction; replicas and failover; clocks;
+delivery of messages; no server is listed twice. With NAME also check that
+election, with its leader's lease, its keys and its Cluster slot, and its
+candidates: whether two lead, and whether all vote with the same nodes.
 
-"-" is what Redis refuses to tell (INFO, CONFIG): no failure. It answers within
-7 s. To try the rights it writes two keys of its own and removes them.
+"-" marks what Redis does not reveal (INFO, CONFIG); that is not a failure. It
+answers within 7 s. To test the rights it writes two keys of its own and removes
+them.
 
 Exit codes
-  0  all is well
-  2  flags or arguments that can't work
-  5  there are warnings: it works, with less than it could have
-  6  there are failures: no election, or none that is safe`,
+  0  no warnings and no failures
+  2  invalid flags or arguments
+  5  warnings: elections work, with restrictions
+  6  failures: elections do not work, or are not safe`,
 		Example: `  mandate doctor
   mandate doctor poller --json | jq '.[] | select(.level == "fail") | .advice'`,
 		Args:              cobra.MaximumNArgs(1),
@@ -50,7 +51,7 @@ Exit codes
 			return verdict(findings)
 		},
 	}
-	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to judge by (default the leader's, or 10s)")
+	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
 	return cmd
 }

@@ -19,20 +19,20 @@ func (a *app) historyCommand() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use:   "history NAME",
-		Short: "Show the last terms: who led, how long, and why it ended",
-		Long: `Show the last terms of the election NAME, the newest first: who led, from when
-until when, why it ended, and how long it took until the next one led. It is
-what the leaders reported to Redis, by their own clocks: one that was paused
-reports its end when it wakes up, maybe after the next one was elected, and NEXT
-AFTER is below zero then. "vanished" is a leader that was never heard of again;
-"?" may lead still: Redis did not tell who does. OVERLAP marks terms that were
-valid at the same time for more than 1 s: two led at once. It writes nothing,
-and answers within 6 s.
+		Short: "Show the latest terms: leader, duration, reason of the end",
+		Long: `Show the latest terms of the election NAME, newest first: the leader, when the
+term began and how long it lasted, why it ended, and how long it took until the
+next leader. These are the leaders' reports to Redis, on their own clocks. A
+negative NEXT AFTER means that the old leader was paused and reported its end
+only after waking up. "vanished": the leader never reported its end. "?": it may
+still lead; no majority of the nodes answered. OVERLAP marks terms that were
+valid at the same time for more than 1 s: there were two leaders. It writes
+nothing, and answers within 6 s.
 
 Exit codes
   0  there is a history
-  1  there is none: is the name right?
-  2  flags or arguments that can't work
+  1  there is none: check the name
+  2  invalid flags or arguments
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
   mandate history poller -n 100 --json | jq '.[] | select(.reason == "lost")'`,

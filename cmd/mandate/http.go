@@ -27,7 +27,7 @@ type httpFlags struct {
 
 func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
 	f.StringVar(&o.addr, "http", addr, usage)
-	f.StringArrayVar(&o.hosts, "http-host", nil, "`NAME` that it is also asked for under, beside localhost and addresses; may be repeated")
+	f.StringArrayVar(&o.hosts, "http-host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
 }
 

@@ -17,16 +17,16 @@ func (a *app) lsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List all elections, and who leads them",
-		Long: `List all elections of the prefix, one a line: who leads, since when, and until
-when unless the lease is renewed. Elections that nobody takes part in any more
-are listed too: Redis keeps their counters. It looks at every key (SCAN), for at
-most 1.5 s, and writes nothing.
+		Short: "List all elections and their leaders",
+		Long: `List all elections of the prefix, one per line: the leader, since when it leads,
+and how long its lease lasts if it is not renewed. Elections without candidates
+are listed too, because Redis keeps their counters. It scans all keys (SCAN) for
+at most 1.5 s, and writes nothing.
 
 Exit codes
-  0  all that there is was listed (also nothing)
-  1  something may be missing; stderr says what
-  2  flags that can't work
+  0  the list is complete (it may be empty)
+  1  the list may be incomplete; stderr names what is missing
+  2  invalid flags
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate ls
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,

@@ -35,7 +35,7 @@ func main() {
 // own code comes on top.
 const (
 	exitTrouble     = 1  // anything that has no code of its own
-	exitUsage       = 2  // flags or arguments that can't work
+	exitUsage       = 2  // invalid flags or arguments
 	exitNoLeader    = 3  // status, resign, transfer: nobody leads; candidates: nobody is there
 	exitUnreachable = 4  // all that ask or steer: no majority of the Redis nodes answered
 	exitWarnings    = 5  // doctor: it works, with less than it could have

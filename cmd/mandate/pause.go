@@ -18,16 +18,17 @@ func (a *app) pauseCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
-		Short: "Keep anybody new from being elected",
-		Long: `Pause the election NAME: nobody new is elected, until it is resumed, or for the
-time of --for. A leader that is there goes on as long as it can renew; when it
-stops, nobody leads. The pause is kept in Redis, so restarts don't end it.
+		Short: "Prevent the election of new leaders",
+		Long: `Pause the election NAME: no new leader is elected until it is resumed, or for
+the time of --for. The current leader remains leader while it can renew; when
+its term ends there is no leader. The pause is kept in Redis and survives
+restarts.
 
 Exit codes
   0  paused on all nodes
-  1  paused, but not on all nodes; stderr says where not
-  2  flags or arguments that can't work
-  4  no majority of the Redis nodes could be told`,
+  1  paused, but not on all nodes; stderr names the others
+  2  invalid flags or arguments
+  4  no majority of the Redis nodes answered`,
 		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -47,7 +48,7 @@ Exit codes
 		}
 		return a.told(err, done, asJSON)
 	})
-	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause by itself after this time (default: until resume)")
+	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -87,9 +88,9 @@ func (a *app) resumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "End a pause",
-		Long: `End the pause of the election NAME; it is no error when there was none.
+		Long: `End the pause of the election NAME. If there is none, that is not an error.
 
-Exit codes are those of pause.`,
+The exit codes are those of pause.`,
 		Example:           `  mandate resume poller`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,

@@ -22,15 +22,15 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *runFlags) {
 		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
 		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
 		f.StringArrayVar(&p.tcp, prefix+"probe-tcp", nil, whom+": `ADDR` (host:port) accepts a connection")
-		f.StringArrayVar(&p.file, prefix+"probe-file", nil, whom+": the file at `PATH` was touched lately")
+		f.StringArrayVar(&p.file, prefix+"probe-file", nil, whom+": the file at `PATH` was touched recently")
 		a.duration(f, &p.fileAge, prefix+"probe-file-age", 0, time.Millisecond, "how old that file may be (default the lease)")
 	}
 	add(&o.work, "", "while running")
 	add(&o.candidate, "candidate-", "always")
-	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two runs of each probe, of both kinds (default 1s)")
-	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one run (default 1s)")
-	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
-	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "after the command's start failures don't count (default the lease)")
+	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two runs of each probe, of both kinds (default 1s)")
+	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one run (default 1s)")
+	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
+	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
 }
 
 // probes puts the probes into the configuration.

@@ -56,12 +56,11 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mandate",
 		Short: "Leader election on Redis: one of many runs the work, while it is healthy",
-		Long: `Leader election for workers, on the Redis they already run. Of all candidates of
-an election exactly one leads, and it keeps its lease only while a health probe
-passes.`,
+		Long: `Leader election for workers, on the Redis they already run. One candidate of an
+election leads, and it keeps its lease only while its probes pass.`,
 		Example: `  mandate demo                               watch an election, no Redis needed
   mandate run --election poller -- ./poller  run ./poller on the leader only
-  mandate status poller                      who leads?`,
+  mandate status poller                      show the leader`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,

@@ -16,62 +16,62 @@ import (
 )
 
 const runHelp = `Run COMMAND only while this candidate leads, and campaign again when the term
-ends. Start the same line on every machine: exactly one of them runs COMMAND.
+ends. Run the same command on every machine: one of them runs COMMAND.
 
-COMMAND gets our stdin, stdout and stderr, a process group of its own, and
+COMMAND gets mandate's stdin, stdout and stderr, its own process group, and
   MANDATE_ELECTION, MANDATE_ID   the election, and this candidate's name in it
-  MANDATE_HTTP                   with --http: where to ask, http://host:port
+  MANDATE_HTTP                   with --http: the address, http://host:port
   MANDATE_TOKEN                  the term's fencing token: larger in every term
 
 When the lease is lost, a probe fails, or mandate gets SIGTERM, SIGINT or
-SIGHUP, COMMAND and all that it has started get SIGTERM, and SIGKILL after
---grace: always before another candidate can start. The lock is released when
+SIGHUP, COMMAND and every process that it started get SIGTERM, and SIGKILL after
+--grace: always before another candidate can lead. The lock is released when
 none of these processes is left. A second signal to mandate kills them at once.
-What COMMAND leaves behind when it ends is ended in the same way. When mandate
-itself is killed (-9), or stopped beyond its lease, two small helper processes
-kill them; a guard that is killed is replaced.
+Processes that COMMAND leaves behind when it exits are stopped in the same way.
+If mandate itself is killed (-9), or stopped beyond its lease, two small helper
+processes kill them; a guard that is killed is replaced.
 
-On Linux that is every process below COMMAND, also one that has left its process
-group, session or parent (timeout, set -m, setsid, daemons); and where a
-cgroup v2 was delegated to mandate (Delegate=yes in a systemd unit, a container
-with a writable /sys/fs/cgroup), everything in a cgroup of COMMAND's own, other
-users' processes too. Elsewhere it is COMMAND's process group only.
+On Linux these are all descendants of COMMAND, even those that left its process
+group, session or parent (timeout, set -m, setsid, daemons). If a cgroup v2 was
+delegated to mandate (Delegate=yes in a systemd unit, a container with a
+writable /sys/fs/cgroup), they are all members of COMMAND's own cgroup, even
+processes of other users. On other systems it is COMMAND's process group only.
 
-Probes. --probe-* look at the running command, and are asked only while it runs.
---candidate-probe-* are asked always: a candidate they fail for doesn't run for
-office. Both may be repeated; all must pass. What fails is the reason of the
-step-down, and after it this candidate pauses for --cooldown.
+Probes. --probe-* check the running command, and only while it runs.
+--candidate-probe-* are checked at all times: a candidate whose probe fails does
+not campaign. Both may be repeated; all must pass. After a step-down because of
+a failed probe this candidate does not campaign for --cooldown.
 
-What mandate run can't protect against:
+What mandate run cannot protect against:
   - processes of another user (sudo), unless mandate is root or has a cgroup,
-    and what other programs start at COMMAND's request (docker run, systemd-run,
-    at): they are not stopped. Those that can be found are named in the log;
+    and processes that other programs start for COMMAND (docker run,
+    systemd-run, at): they are not stopped. Those found are named in the log;
   - mandate and its helpers mandate-guard and mandate-reaper stopped together
-    (kill -STOP), or a paused machine: COMMAND may then overlap with the next
-    leader's. mandate and mandate-reaper killed together: on Linux COMMAND dies
-    too, but not what it has started, unless it has a cgroup;
+    (kill -STOP), or a suspended machine: COMMAND may then overlap with the next
+    leader's. If mandate and mandate-reaper are killed together, COMMAND dies
+    too on Linux, but its children only if it has a cgroup;
   - a request that COMMAND sent before it was stopped, and that arrives late.
-Give MANDATE_TOKEN to what COMMAND writes to, and let it refuse smaller ones.
+Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
-With --http ADDR anybody who may reach that port can ask who leads: load
+With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See
 docs/http.md.
 
-COMMAND is not in the foreground of the terminal: reading from it stops COMMAND.
+COMMAND is not in the terminal's foreground: reading from the terminal stops it.
 
 Exit codes
   0         ended by a signal, after the lock was released
   N         with --once: COMMAND's own code, or 128+N when signal N killed it
-  2         flags or arguments that can't work
-  8         ended by a signal; the lock was not released, as Redis was away
-            until the lock had lapsed, or until a second signal
-  69        Redis refuses, and waiting can't help (password, rights, key types)
-  126, 127  COMMAND can't be executed, was not found
+  2         invalid flags or arguments
+  8         ended by a signal; the lock was not released, because Redis was
+            unreachable until the lock had lapsed, or until a second signal
+  69        permanent refusal by Redis (password, rights, key types)
+  126, 127  COMMAND cannot be executed, was not found
   1         anything else`
 
 const runExample = `  mandate run --election poller -- ./poller --batch 100
 
-  # a leader that hangs must go: ./poller touches the file after every batch
+  # replace a leader that hangs: ./poller touches the file after every batch
   mandate run --election poller \
     --probe-file /run/poller.alive --probe-file-age 30s -- ./poller
 
@@ -110,14 +110,14 @@ func (a *app) runCommand() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
 	a.completeElectionFlag(cmd)
-	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
-	a.duration(f, &o.grace, "grace", 0, 0, "from SIGTERM to SIGKILL; it has to fit into the lease (default a fifth of it)")
-	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when it ends by itself")
-	a.duration(f, &o.restartDelay, "restart-delay", 0, 0, "pause before running again after the command ended by itself (default a tenth of the lease)")
-	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
+	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
+	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
+	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when the command exits")
+	a.duration(f, &o.restartDelay, "restart-delay", 0, 0, "delay before COMMAND runs again after it has exited (default a tenth of the lease)")
+	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
-	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` in words of your own)")
-	a.httpFlags(f, &o.http, "", "`ADDR` to tell on who leads (GET /leader, /events, ...); without a host it is the loopback interface")
+	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
+	a.httpFlags(f, &o.http, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.successionFlags(cmd, &o.succession)
 	a.probeFlags(f, &o)
 	var j *job

@@ -13,30 +13,30 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-const serveHelp = `Campaign for a program that runs beside mandate, in any language, and tell it
-over HTTP whether it leads. Run one mandate serve beside each replica. It leads
-only while all --health-url answer 2xx.
+const serveHelp = `Campaign on behalf of another process, in any language, and report over HTTP
+whether it leads. Run one mandate serve beside each replica. It leads only while
+all --health-url answer 2xx.
 
   GET /leader   200 on the leader, 503 elsewhere; token and valid_for_ms: for
-                how long the program may work, counted from before it asked
+                how long the program may work, counted from before the request
   GET /events   every change, as server-sent events
   GET /candidates, /status, /history, /live, /ready, /metrics
   POST /stopped?worker=NAME&token=N   the program has stopped
   POST /resign, /transfer?to=ID   with --http-token-file
 
-The program works only while /leader says 200, asks again before valid_for_ms is
-over, and stops when mandate does not answer. valid_for_ms is at most --grace:
-what was promised lapses within --grace after the end of a term, and then the
-lock is released; at once when the program reports that it has stopped (POST
-/stopped). mandate can't stop it by force: that is what mandate run is for.
+The program works only while /leader answers 200, repeats the request within
+valid_for_ms, and stops if mandate does not answer. valid_for_ms is at most
+--grace: all promises lapse within --grace of the end of a term, and then the
+lock is released; or at once when the program reports that it has stopped (POST
+/stopped). mandate serve cannot stop the program by force; mandate run can.
 docs/http.md has the rules, and examples in curl and Python.
 
 Exit codes
   0   ended by a signal, after the lock was released
-  2   flags or arguments that can't work
-  8   ended by a signal; the lock was not released, as Redis was away
-      until the lock had lapsed, or until a second signal
-  69  Redis refuses, and waiting can't help (password, rights, key types)
+  2   invalid flags or arguments
+  8   ended by a signal; the lock was not released, because Redis was
+      unreachable until the lock had lapsed, or until a second signal
+  69  permanent refusal by Redis (password, rights, key types)
   1   anything else`
 
 // defaultHTTP is where mandate serve listens.
@@ -52,7 +52,7 @@ func (a *app) serveCommand() *cobra.Command {
 	var o serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve --election NAME --health-url URL",
-		Short: "Campaign for a program beside, and tell it over HTTP who leads",
+		Short: "Campaign on behalf of another process, report over HTTP",
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
   curl -i http://127.0.0.1:7480/leader`,
@@ -65,15 +65,15 @@ func (a *app) serveCommand() *cobra.Command {
 	a.completeElectionFlag(cmd)
 	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
-	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a leadership holds unless renewed; the same for all candidates")
-	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "what the program gets to stop before the lock is released, and the most that valid_for_ms is (default a fifth of the lease)")
-	a.duration(f, &o.cooldown, "cooldown", 0, 0, "pause after a probe failed, doubling each time in a row (default the lease)")
+	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
+	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
+	a.duration(f, &o.cooldown, "cooldown", 0, 0, "no campaign for this time after a probe failed; doubles with each consecutive failure (default the lease)")
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
-	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` in words of your own)")
+	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
 	a.successionFlags(cmd, &o.succession)
-	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "between two looks at each URL (default 1s)")
-	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "for one look (default 1s)")
-	f.IntVar(&o.failures, "probe-failures", 3, "in a row until it counts as unhealthy")
+	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
+	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
+	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
 	var s *sidecar
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
 		s, err = a.sidecar(cmd, &o)

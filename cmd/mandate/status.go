@@ -21,14 +21,14 @@ func (a *app) statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status NAME",
-		Short: "Show who leads an election",
-		Long: `Show who leads the election NAME, and what each Redis node says about it. It
-writes nothing, and answers within 2 s whatever Redis does.
+		Short: "Show the leader of an election",
+		Long: `Show the leader of the election NAME and the state of each Redis node. It writes
+nothing, and answers within 2 s whatever Redis does.
 
 Exit codes
-  0  somebody leads
-  2  flags or arguments that can't work
-  3  nobody leads
+  0  there is a leader
+  2  invalid flags or arguments
+  3  there is no leader
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate status poller
   mandate status poller --json | jq -r .leader.candidate`,

@@ -15,21 +15,21 @@ import (
 const steerCodes = `
 
 Exit codes
-  0  another one leads
-  2  flags or arguments that can't work
-  3  nobody leads, or nobody does so yet when --timeout is over; nor will
-     anybody while the election is paused
+  0  another candidate leads
+  2  invalid flags or arguments
+  3  there is no leader, or no new leader within --timeout, or the election
+     is paused
   4  no majority of the Redis nodes answered
-  7  refused; stderr says why`
+  7  refused; stderr has the reason`
 
 func (a *app) resignCommand() *cobra.Command {
 	var o steerFlags
 	cmd := &cobra.Command{
 		Use:   "resign NAME",
-		Short: "Ask the leader to step down, and wait for the next one",
-		Long: `Ask the leader of the election NAME to step down. It stops its work, then gives
-the lock back, and runs again after its cool-down. Waits until another one
-leads, and tells how long nobody did.` + steerCodes,
+		Short: "Make the leader step down, and wait for the next leader",
+		Long: `Make the leader of the election NAME step down: it stops its work, releases the
+lock, and campaigns again after its cool-down. Waits until another candidate
+leads, and prints how long there was no leader.` + steerCodes,
 		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -51,10 +51,11 @@ func (a *app) transferCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "transfer NAME --to ID",
-		Short: "Hand the leadership to a candidate, and wait for it",
-		Long: `Ask the leader of the election NAME to hand over to the candidate ID, and wait
-until that one leads. When ID takes no part, or is not healthy, nothing happens;
-when it fails in between, anybody may lead after a quarter of the lease.` + steerCodes,
+		Short: "Hand over to a named candidate, and wait for it",
+		Long: `Make the leader of the election NAME hand over to the candidate ID, and wait
+until that candidate leads. If ID is not a candidate or not healthy, nothing
+happens; if it fails meanwhile, any candidate may lead after a quarter of the
+lease.` + steerCodes,
 		Example:           `  mandate transfer poller --to worker-2`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -69,7 +70,7 @@ when it fails in between, anybody may lead after a quarter of the lease.` + stee
 		}),
 	}
 	o.add(a, cmd)
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that shall lead (required)")
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
 	_ = cmd.RegisterFlagCompletionFunc("to", a.completeCandidates)
 	return cmd
 }

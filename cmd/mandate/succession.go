@@ -25,9 +25,9 @@ func successions() []string {
 
 func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	f := cmd.Flags()
-	f.StringVar(&o.kind, "succession", race, "who leads after whom: "+strings.Join(successions(), ", ")+"; the same for all candidates")
+	f.StringVar(&o.kind, "succession", race, "how the next leader is chosen: "+strings.Join(successions(), ", ")+"; the same for all candidates")
 	complete(cmd, "succession", successions())
-	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the higher one leads")
+	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
 	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
 }
 

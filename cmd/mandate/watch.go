@@ -26,12 +26,12 @@ func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch NAME",
 		Short: "Show every change of an election as it happens",
-		Long: `Show who leads the election NAME, then every change as it happens, until SIGINT
-or SIGTERM. On a terminal it is a view that is redrawn: the leader, its lease,
-the nodes, the last events; elsewhere, or with --lines, one line for each
-change. When Redis can't be reached, that is said (on stderr), and it goes on.
+		Long: `Show the leader of the election NAME, then every change as it happens, until
+SIGINT or SIGTERM. On a terminal it is a live view of the leader, its lease, the
+nodes and the latest events; elsewhere, or with --lines, one line per change. If
+Redis is unreachable, this is logged on stderr, and watch continues.
 
-Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
+Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:              cobra.ArbitraryArgs,
@@ -74,7 +74,7 @@ Exit codes: 0 ended by a signal, 2 flags or arguments that can't work.`,
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
 	cmd.Flags().BoolVar(&lines, "lines", false, "print a line for each change, also on a terminal")
 	return cmd
 }
