@@ -12,7 +12,7 @@ import (
 // guardWatch replaces a guard that somebody else has killed: at once, and when the
 // new one dies too, after pauses that double up to the time between two orders.
 type guardWatch struct {
-	p   *supervise.Process
+	p   guarded
 	log *slog.Logger
 
 	gone  <-chan struct{}  // the guard has ended; nil: that is known
@@ -26,7 +26,14 @@ type guardWatch struct {
 	complaint error     // the last one of a guard that could not be started
 }
 
-func (j *job) watchGuard(p *supervise.Process, log *slog.Logger) *guardWatch {
+// guarded is what a guardWatch needs of a supervise.Process.
+type guarded interface {
+	GuardGone() <-chan struct{}
+	GuardPID() int
+	ReplaceGuard() error
+}
+
+func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
 	return &guardWatch{p: p, log: log, gone: p.GuardGone(), longest: j.tell(), without: j.lease / 2, since: time.Now()}
 }
 

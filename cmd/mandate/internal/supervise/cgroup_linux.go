@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -179,11 +180,36 @@ func (c cgroup) populated() bool {
 	if c == "" {
 		return false
 	}
-	events, err := os.ReadFile(c.file("cgroup.events"))
+	events, err := os.Open(c.file("cgroup.events"))
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV)
 	}
-	return !slices.Contains(strings.Split(string(events), "\n"), "populated 0")
+	defer func() { _ = events.Close() }()
+	return hasMembers(events)
+}
+
+// hasMembers reads cgroup.events. The kernel writes it anew for whoever reads from its
+// start.
+func hasMembers(events io.ReaderAt) bool {
+	text := make([]byte, 256)
+	n, err := events.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return !errors.Is(err, syscall.ENODEV)
+	}
+	return !slices.Contains(strings.Split(string(text[:n]), "\n"), "populated 0")
+}
+
+// events opens what tells whether the group has members, for as long as it is needed:
+// out of file descriptors, mandate must still see that it may release the lock.
+func (c cgroup) events() *os.File {
+	if c == "" {
+		return nil
+	}
+	f, err := os.Open(c.file("cgroup.events"))
+	if err != nil {
+		return nil
+	}
+	return f
 }
 
 // members are the living members.

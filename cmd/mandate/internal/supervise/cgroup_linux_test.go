@@ -159,15 +159,12 @@ func TestCgroupHoldsTheCommandAlone(t *testing.T) {
 // What is in the cgroup counts, and is killed, also when it is not below the reaper.
 func TestCgroupMemberElsewhere(t *testing.T) {
 	needCgroup(t)
-	p, _ := contained(t, time.Hour, 1, "echo $$ >>$PIDS; exit 0")
+	p, _ := contained(t, time.Hour, 1, "echo $$ >>$PIDS; exec sleep 60")
 	group := p.tree.cgroup
-	_, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
-	// The command may have ended before, and its cgroup with it: made anew, it is the same.
-	<-p.gone
-	if err := os.MkdirAll(string(group), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	_, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; exec sleep 60")
 	into(t, group, pids[0])
+	syscall.Kill(p.PID(), syscall.SIGKILL)
+	<-p.gone
 	if p.AwaitGone(time.After(50*time.Millisecond), nil) {
 		t.Fatal("said to be gone while its cgroup has a member")
 	}

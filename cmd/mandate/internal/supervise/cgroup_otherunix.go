@@ -4,6 +4,8 @@ package supervise
 
 import (
 	"errors"
+	"io"
+	"os"
 	"syscall"
 )
 
@@ -12,6 +14,10 @@ func newCgroup() (cgroup, error) { return "", errors.New("only Linux has cgroups
 func (c cgroup) enter(*syscall.SysProcAttr) (func(), error) { return nil, syscall.ENOSYS }
 
 func (c cgroup) populated() bool { return false }
+
+func (c cgroup) events() *os.File { return nil }
+
+func hasMembers(io.ReaderAt) bool { return false }
 
 func (c cgroup) members() []Living { return nil }
 

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	case ReaperName:
 		ReaperMain()
 	}
+	if os.Getenv("SUPERVISE_DELETED") != "" {
+		deleted()
+	}
 	if script := os.Getenv("SUPERVISE_FELLED"); script != "" {
 		felledWithoutReaper(script)
 	}
@@ -68,6 +71,28 @@ func felled(t *testing.T, sig syscall.Signal, script string, n int, env ...strin
 		t.Fatalf("processes %v, want %d", pids, n)
 	}
 	return cmd, pids
+}
+
+// deleted is a mandate whose file is removed before it starts anything.
+func deleted() {
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	must(os.Remove(os.Getenv("SUPERVISE_DELETED")))
+	os.Unsetenv("SUPERVISE_DELETED")
+	p, err := Start(Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "sleep 60"}, Env: os.Environ()}, Now().Add(time.Hour))
+	must(err)
+	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
+	<-p.GuardGone()
+	must(p.ReplaceGuard())
+	p.Tell(Now())
+	<-p.Exited()
+	if !p.KilledByGuard() {
+		panic("the new guard did not kill the command")
+	}
+	os.Exit(0)
 }
 
 // patience is how long the tests wait for what should happen: far more than it takes.

@@ -33,7 +33,8 @@ type Process struct {
 	guard *guard
 	until Instant // what the guard was told last
 
-	outside error // why the command has no cgroup of its own
+	events  *os.File // of the cgroup; nil: it has to be opened
+	outside error    // why the command has no cgroup of its own
 
 	killing bool // we have killed the tree ourselves, before the guard had to
 }
@@ -54,6 +55,7 @@ func Start(c Command, until Instant) (*Process, error) {
 	}
 	if c.Cgroup {
 		p.tree.cgroup, p.outside = newCgroup()
+		p.events = p.tree.cgroup.events()
 	}
 	p.Tell(until)
 	if err := p.command(c, reports); err != nil {
@@ -118,6 +120,8 @@ func (p *Process) command(c Command, from *os.File) error {
 			p.outside = fmt.Errorf("%s: %w", p.tree.cgroup, outside)
 			p.tree.cgroup.remove()
 			p.tree.cgroup = ""
+			_ = p.events.Close()
+			p.events = nil
 		}
 	}
 	p.tree.group = p.pid
@@ -243,7 +247,7 @@ func (p *Process) isGone() bool {
 	if !closed(p.gone) {
 		return false
 	}
-	if p.tree.cgroup.populated() {
+	if p.hasMembers() {
 		return false
 	}
 	if !p.orphaned {
@@ -252,6 +256,14 @@ func (p *Process) isGone() bool {
 	// The kernel has killed the command, and we have inherited the rest.
 	living, _ := p.rest().signal(0, p.GuardPID())
 	return living == 0
+}
+
+// hasMembers tells whether something lives in the cgroup.
+func (p *Process) hasMembers() bool {
+	if p.events != nil {
+		return hasMembers(p.events)
+	}
+	return p.tree.cgroup.populated()
 }
 
 // signal reaches what is left of the tree.
@@ -335,6 +347,8 @@ func (p *Process) Left() []Living {
 func (p *Process) Close() {
 	p.guard.dismiss()
 	_ = p.pipe.Close()
+	_ = p.events.Close() // nil, it has nothing to close
+	p.events = nil
 	p.tree.cgroup.remove()
 }
 
