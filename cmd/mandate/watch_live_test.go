@@ -4,12 +4,8 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -126,38 +122,5 @@ func TestWatchInAPipeHasNoScreen(t *testing.T) {
 	defer w.Close()
 	if (&app{stdout: w}).screen() != nil || (&app{stdout: &bytes.Buffer{}}).screen() != nil {
 		t.Error("a pipe is taken for a terminal")
-	}
-}
-
-// On a real terminal (one of util-linux' script) it draws, and leaves the
-// terminal as it was.
-func TestWatchOnATerminalReal(t *testing.T) {
-	if _, err := exec.LookPath("script"); err != nil {
-		if os.Getenv("MANDATE_TEST_REQUIRE_REDIS") == "1" { // in CI, where Debian always has it
-			t.Fatal("no script(1) on PATH: install it (Debian: bsdutils)")
-		}
-		t.Skip("no script(1) on PATH: watch is NOT tested on a terminal; install bsdutils or util-linux")
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := filepath.Join(t.TempDir(), "mandate") // the test binary stands in for the program by its name
-	if err := os.Symlink(self, link); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "script", "-qec", "timeout -s INT 1 "+link+" --redis redis://127.0.0.1:1 watch orders", "/dev/null")
-	cmd.Env = append(os.Environ(), "TERM=xterm")
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"\x1b[?1049h\x1b[?25l", "no majority of the Redis nodes answers", "\x1b[?25h\x1b[?1049l"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q in %q", want, out)
-		}
 	}
 }
