@@ -4,13 +4,13 @@
 SHELL       := bash
 # -e and pipefail: a recipe with a pipe or a loop must not hide a failure.
 .SHELLFLAGS := -eu -o pipefail -c
-# One shell per recipe: a recipe reads as the script it is.
-.ONESHELL:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
 GO        ?= go
 export GO # the scripts in .ci run it, too
+# Each module as its users get it: a developer's go.work would mix their requirements.
+export GOWORK := off
 FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
@@ -33,12 +33,6 @@ PARALLEL ?= 2
 # Tests of these names talk to a real redis-server (see CONTRIBUTING.md).
 INTEGRATION ?= Real|Integration|Conformance
 
-# One version for everyone: another one knows other rules, and lint would be
-# green here and red there. The version is in the file's name, so that a new
-# version is a new file.
-GOLANGCI_VERSION := v2.15.0
-GOLANGCI         := .bin/golangci-lint-$(GOLANGCI_VERSION)
-
 # Lazy (=): asked of git only by the target that needs it.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
@@ -52,41 +46,6 @@ export MANDATE_TEST_REQUIRE_CHROMIUM := 1
 export MANDATE_TEST_REQUIRE_PROMTOOL := 1
 endif
 
-# --- fragments of recipes ----------------------------------------------------
-
-# Sets $$race. The race detector needs cgo and a working C compiler; a machine
-# with Go alone must still be able to run the tests.
-define find_race
-race=-race
-if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || \
-   ! printf '#include <stdlib.h>\n' | $$($(GO) env CC) -x c -fsyntax-only - >/dev/null 2>&1; then
-	race=
-	echo '>>> no working C compiler: running WITHOUT the race detector (install gcc and libc6-dev)'
-fi
-endef
-
-# Says which of the two test runs this is going to be.
-define say_redis
-server=$${MANDATE_TEST_REDIS_SERVER:-redis-server}
-if command -v "$$server" >/dev/null; then
-	echo ">>> real redis-server found ($$("$$server" --version | sed -n 's/ *server \(v=[^ ]*\).*/ \1/p')): the real-server tests RUN"
-elif [ "$${MANDATE_TEST_REQUIRE_REDIS:-}" = 1 ]; then
-	echo '>>> no redis-server on PATH, and it is required here (CI=true): install redis-server' >&2
-	exit 1
-else
-	echo '>>> no redis-server on PATH: real-server tests are SKIPPED: install redis-server'
-fi
-endef
-
-# $(call list_tests,REGEXP,FLAGS) prints "package name" of what matches. Go
-# prints the names first and the package's "ok" line after them.
-list_tests = $(GO) test $(2) -list '$(1)' ./... | \
-	awk '/^(Test|Fuzz|Benchmark)/ { name[++n] = $$1 } \
-	     /^ok/ { for (i = 1; i <= n; i++) print $$2, name[i]; n = 0 } \
-	     /^(FAIL|panic)/ { print > "/dev/stderr" }'
-
-# --- targets -----------------------------------------------------------------
-
 .PHONY: help
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -97,17 +56,14 @@ demo: ## watch an election on your screen: no Redis, no set-up
 
 .PHONY: poller
 poller: ## watch the queue-feeding example, its leaders hung and killed: no server needed
-	@$(GO) run ./examples/poller
+	@cd examples/poller && $(GO) run .
 
 .PHONY: up
 up: ## start the poller example in containers: 3 Redis, PostgreSQL, 3 workers, a producer
-	@if ! docker compose version >/dev/null 2>&1; then
-		echo 'make up needs docker with its compose plugin. Without it: make poller' >&2
-		exit 1
-	fi
+	@docker compose version >/dev/null 2>&1 || { echo 'make up needs docker with its compose plugin. Without it: make poller' >&2; exit 1; }
 	docker compose up --build --detach --wait
-	echo 'who leads:  docker compose exec worker /mandate status poller'
-	echo 'all well:   docker compose exec worker /poller verify'
+	@echo 'who leads:  docker compose exec worker /mandate status poller'
+	@echo 'all well:   docker compose exec worker /poller verify'
 
 .PHONY: down
 down: ## stop the containers of `make up`, and forget their data
@@ -115,23 +71,14 @@ down: ## stop the containers of `make up`, and forget their data
 
 .PHONY: test
 test: ## run all tests with the race detector, on a real redis-server where there is one
-	@$(say_redis)
-	$(find_race)
-	set -x
-	.ci/gotest $$race -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
+	@.ci/which-redis
+	.ci/each $(CURDIR)/.ci/gotest $$(.ci/race) -shuffle=on -timeout $(TIMEOUT) -p $(PARALLEL) $(TESTFLAGS) ./...
 
 .PHONY: integration
 integration: export MANDATE_TEST_REQUIRE_REDIS := 1
 integration: ## run only the tests on a real redis-server (required here)
-	@$(say_redis)
-	$(find_race)
-	pkgs=$$($(call list_tests,$(INTEGRATION),$$race) | awk '/ Test/ { print $$1 }' | sort -u)
-	if [ -z "$$pkgs" ]; then
-		echo 'no test is named like $(INTEGRATION)' >&2
-		exit 1
-	fi
-	set -x
-	.ci/gotest $$race -count=$(COUNT) -timeout $(TIMEOUT) -p 1 -run '$(INTEGRATION)' $(TESTFLAGS) $$pkgs
+	@.ci/which-redis
+	.ci/matching '$(INTEGRATION)' $(CURDIR)/.ci/gotest $$(.ci/race) -count=$(COUNT) -timeout $(TIMEOUT) -p 1 -run '$(INTEGRATION)' $(TESTFLAGS)
 
 # CI runs the short form as a part of `make test`.
 .PHONY: chaos
@@ -140,10 +87,8 @@ chaos: export CHAOSTIME := $(CHAOSTIME)
 chaos: export CHAOSSEED := $(CHAOSSEED)
 chaos: export CHAOSREPORT := $(abspath $(CHAOSREPORT))
 chaos: ## break real elections on purpose for a while, and prove the journal (CHAOSTIME=20s CHAOSSEED=n)
-	@$(say_redis)
-	$(find_race)
-	set -x
-	$(GO) test $$race -v -count=$(COUNT) -timeout 24h -p 1 -run Chaos $(TESTFLAGS) ./elector/internal/chaos ./cmd/mandate
+	@.ci/which-redis
+	.ci/matching Chaos $(GO) test $$(.ci/race) -v -count=$(COUNT) -timeout 24h -p 1 -run Chaos $(TESTFLAGS)
 
 .PHONY: servers
 servers: export SERVERS := $(SERVERS)
@@ -161,43 +106,15 @@ mutants: ## make each known mistake once, and show which test notices (MUTANT=re
 	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants |
 		awk '!/^ *(=== |--- PASS)/'
 
+# Never with -race or beside another package: that would measure the neighbour.
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp COUNT=n), on a real redis-server where one is needed
-	@$(say_redis)
-	pkgs=$$($(call list_tests,^Benchmark) | awk '{ print $$1 }' | sort -u)
-	if [ -z "$$pkgs" ]; then
-		echo 'no benchmarks'
-		exit 0
-	fi
-	# Never with -race or beside another package: that would measure the neighbour.
-	set -x
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1 $$pkgs
+	@.ci/which-redis
+	.ci/matching ^Benchmark $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) -timeout 30m -p 1
 
 .PHONY: fuzz
 fuzz: ## fuzz every Fuzz target for a short while (FUZZTIME=10s)
-	@targets=$$($(call list_tests,^Fuzz))
-	if [ -z "$$targets" ]; then
-		echo 'no fuzz targets'
-		exit 0
-	fi
-	log=$$(mktemp)
-	trap 'rm -f "$$log"' EXIT
-	failed=0
-	while read -r pkg name; do
-		echo ">>> fuzz $$name ($${pkg}) for $(FUZZTIME)"
-		if $(GO) test -run '^$$' -fuzz "^$${name}\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null 2>&1 | tee "$$log"; then
-			continue
-		fi
-		# Go before 1.27 now and then reports its own -fuzztime as a failure
-		# (go.dev/issue/75804). A real finding has an input written beside it.
-		if grep -q '^ *context deadline exceeded$$' "$$log" &&
-		   ! grep -qE 'Failing input written|^panic|_test\.go:|\[build failed\]' "$$log"; then
-			echo ">>> $$name: only the fuzzer's own deadline, nothing found"
-			continue
-		fi
-		failed=1
-	done <<<"$$targets"
-	exit $$failed
+	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: model
 model: ## check the model of the fencing tokens with spin, and that mutants of it are caught
@@ -205,42 +122,18 @@ model: ## check the model of the fencing tokens with spin, and that mutants of i
 
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint (installed when missing), go mod tidy -diff
-	@echo '>>> gofmt'
-	# Untracked files count too, so that lint before `git add` says the same as after.
-	bad=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' |
-		while IFS= read -r -d '' f; do if [ -f "$$f" ]; then printf '%s\0' "$$f"; fi; done |
-		xargs -0 -r gofmt -l -s)
-	if [ -n "$$bad" ]; then
-		printf 'not formatted (gofmt -s -w FILE):\n%s\n' "$$bad" >&2
-		exit 1
-	fi
-	echo '>>> go vet'
-	$(GO) vet ./...
-	linter=golangci-lint
-	if [ "$$($$linter version --short 2>/dev/null || true)" != "$(GOLANGCI_VERSION:v%=%)" ]; then
-		linter=$(GOLANGCI)
-		if [ ! -x $$linter ]; then
-			echo '>>> installing golangci-lint $(GOLANGCI_VERSION) into .bin (about a minute)'
-			GOFLAGS= GOBIN="$$PWD/.bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
-			mv .bin/golangci-lint $$linter
-		fi
-	fi
-	echo ">>> golangci-lint $(GOLANGCI_VERSION)"
-	$$linter run ./...
-	echo '>>> go mod tidy -diff'
-	$(GO) mod tidy -diff
+	@.ci/lint
 
 .PHONY: build
 build: ## build the static binary bin/mandate
-	@set -x
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/mandate ./cmd/mandate
 
 .PHONY: check
 check: lint test build ## all that a change must pass: lint, test, build
 
 .PHONY: tidy
-tidy: ## bring go.mod and go.sum up to date
-	$(GO) mod tidy
+tidy: ## bring go.mod and go.sum of every module up to date
+	@.ci/each $(GO) mod tidy
 
 .PHONY: clean
 clean: ## remove what was built (the linter in .bin stays: it takes a minute to install)

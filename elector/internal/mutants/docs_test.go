@@ -102,7 +102,7 @@ func TestServersAreTestedOrSaidNotToBe(t *testing.T) {
 
 var namedTests = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 
-// testNames are all tests of the module.
+// testNames are all tests of the repository, in whatever module.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	def := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,8 +80,8 @@ func condemn(t *testing.T, dir string, m mutant) *judge {
 // run runs some tests of a package, named by a regular expression without anchors.
 func run(t *testing.T, dir, pkg, tests string) (out string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", perJudge, "-run", "^("+tests+")$", pkg)
-	cmd.Dir = dir
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", perJudge, "-run", "^("+tests+")$", ".")
+	cmd.Dir = filepath.Join(dir, pkg) // so that go finds the module, which may be a nested one
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-const root = "../../.." // of the module
+const root = "../../.." // of the repository
 
 // tiers as CONTRIBUTING.md has them, from cheap to dear.
 var tiers = []string{"unit", "conformance", "scenario", "simulation"}
@@ -131,7 +131,7 @@ func exists(t *testing.T, j judge) bool {
 	})
 }
 
-// copyModule copies what the judges need.
+// copyModule copies what the judges need, nested modules included.
 func copyModule(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

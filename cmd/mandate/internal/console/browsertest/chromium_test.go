@@ -1,4 +1,4 @@
-package console_test
+package browsertest
 
 import (
 	"context"
@@ -13,11 +13,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
-	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
 // patience is how long the tests wait for what a page shall show: far more than it
@@ -127,39 +122,6 @@ func (b *browser) complaints() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.faults, "\n")
-}
-
-// site is a console on a port, on a Redis of its own; both on the real clock.
-type site struct {
-	t     *testing.T
-	redis *electortest.Redis
-	url   string
-	stop  func()
-}
-
-func startSite(t *testing.T) *site {
-	t.Helper()
-	r := electortest.Start(t)
-	c := newConsole(t, console.Config{Quorum: r.Quorum("console"), Token: token})
-	l, err := electorhttp.Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return &site{t, r, "http://" + l.Addr().String() + "/", stop}
-}
-
-func (s *site) candidate(election, id string) *elector.Elector {
-	return (&stage{t: s.t, redis: s.redis}).candidate(election, id)
 }
 
 func leaderIs(id string) string {

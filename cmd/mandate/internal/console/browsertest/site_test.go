@@ -1,0 +1,85 @@
+package browsertest
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	token = "a-token-that-is-long-enough"
+	lease = 10 * time.Second
+)
+
+// site is a console on a port, on a Redis of its own; both on the real clock.
+type site struct {
+	t     *testing.T
+	redis *electortest.Redis
+	url   string
+	stop  func()
+}
+
+func startSite(t *testing.T) *site {
+	t.Helper()
+	r := electortest.Start(t)
+	c, err := console.New(console.Config{Quorum: r.Quorum("console"), Prefix: "mandate", Token: token, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := electorhttp.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return &site{t, r, "http://" + l.Addr().String() + "/", stop}
+}
+
+// candidate campaigns until the test ends.
+func (s *site) candidate(election, id string) *elector.Elector {
+	s.t.Helper()
+	e, err := elector.New(s.redis.Quorum(id), elector.Config{
+		Election: election, ID: id, Advertise: id + ":80", Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	s.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Error(err)
+		}
+	})
+	return e
+}

@@ -1,0 +1,306 @@
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // MySQL and MariaDB
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "modernc.org/sqlite"             // SQLite
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/fence"
+)
+
+func TestSQLite(t *testing.T) {
+	sqlSuite(t, fence.SQLite, "sqlite",
+		"file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)")
+}
+
+func TestPostgresReal(t *testing.T) {
+	sqlSuite(t, fence.PostgreSQL, "pgx", servertest.Postgres(t))
+}
+
+func TestMySQLReal(t *testing.T) { sqlSuite(t, fence.MySQL, "mysql", servertest.MariaDB(t)) }
+
+// sqlStage is one database with a table that leaders write to.
+type sqlStage struct {
+	db    *sql.DB
+	marks *fence.SQL
+	bind  string // how the dialect calls the first two parameters
+
+	dialect fence.Dialect
+}
+
+func sqlSuite(t *testing.T, dialect fence.Dialect, driver, dsn string) {
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	marks, err := fence.NewSQL(dialect, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again and again is fine
+		if err := marks.Create(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &sqlStage{db, marks, "$1, $2", dialect}
+	if dialect == fence.MySQL {
+		s.bind = "?, ?"
+	}
+	for name, test := range map[string]func(t *testing.T, s *sqlStage){
+		"older tokens are refused":            testSQLRefuses,
+		"stopped before the guard":            testSQLBefore,
+		"stopped inside its transaction":      testSQLInside,
+		"a rollback takes the mark back":      testSQLRollback,
+		"resources have marks of their own":   testSQLResources,
+		"a mark that no fence wrote":          testSQLForeign,
+		"two leaders write as fast as it can": testSQLRace,
+	} {
+		t.Run(name, func(t *testing.T) {
+			exec(t, db, "DROP TABLE IF EXISTS writes")
+			exec(t, db, "CREATE TABLE writes (n BIGINT NOT NULL, token BIGINT NOT NULL)")
+			exec(t, db, "DELETE FROM mandate_fence")
+			test(t, s)
+		})
+	}
+}
+
+func exec(t *testing.T, db *sql.DB, query string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func (s *sqlStage) begin(t *testing.T) *sql.Tx {
+	t.Helper()
+	tx, err := s.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// put writes a row whose number is one more than the last that this transaction sees.
+func (s *sqlStage) put(tx *sql.Tx, token uint64) error {
+	var n int64
+	if err := tx.QueryRow("SELECT COALESCE(MAX(n), 0) + 1 FROM writes").Scan(&n); err != nil {
+		return err
+	}
+	_, err := tx.Exec("INSERT INTO writes (n, token) VALUES ("+s.bind+")", n, int64(token))
+	return err
+}
+
+// write is a whole guarded transaction.
+func (s *sqlStage) write(token uint64) error {
+	tx, err := s.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := s.marks.Guard(context.Background(), tx, "writes", token); err != nil {
+		return err
+	}
+	if err := s.put(tx, token); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func (s *sqlStage) wantTokens(t *testing.T, want ...uint64) {
+	t.Helper()
+	got := s.tokens(t)
+	if len(got) != len(want) {
+		t.Fatalf("written by %v, want %v", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("written by %v, want %v", got, want)
+		}
+	}
+}
+
+func (s *sqlStage) tokens(t *testing.T) (got []uint64) {
+	t.Helper()
+	rows, err := s.db.QueryContext(t.Context(), "SELECT n, token FROM writes ORDER BY n, token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n, token int64
+		if err := rows.Scan(&n, &token); err != nil {
+			t.Fatal(err)
+		}
+		if n != int64(len(got))+1 {
+			t.Fatalf("row %d has the number %d: two transactions saw the same state", len(got)+1, n)
+		}
+		got = append(got, uint64(token))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func testSQLRefuses(t *testing.T, s *sqlStage) {
+	for _, step := range []struct {
+		token, newest uint64
+		stale         bool
+	}{{5, 5, false}, {5, 5, false}, {4, 5, true}, {1794204187000, 1794204187000, false}, {1794204186999, 1794204187000, true},
+		{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
+		err := s.write(step.token)
+		if step.stale {
+			wantStale(t, err, step.token, step.newest)
+		} else if err != nil {
+			t.Fatalf("token %d: %v", step.token, err)
+		}
+	}
+	s.wantTokens(t, 5, 5, 1794204187000, 1<<53-1)
+	for _, token := range []uint64{0, 1 << 53} {
+		if err := s.write(token); err == nil || errors.Is(err, fence.ErrStale) {
+			t.Errorf("token %d: %v, want another error", token, err)
+		}
+	}
+}
+
+// The old leader stops between being the leader and its first statement.
+func testSQLBefore(t *testing.T, s *sqlStage) {
+	old := s.begin(t)
+	defer old.Rollback()
+	if err := s.write(6); err != nil {
+		t.Fatal(err)
+	}
+	wantStale(t, s.marks.Guard(t.Context(), old, "writes", 5), 5, 6)
+	if err := old.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(6); err != nil { // a refusal leaves no lock behind
+		t.Fatal(err)
+	}
+	s.wantTokens(t, 6, 6)
+}
+
+// The old leader stops after its guard: its successor waits, and sees what the old
+// one wrote.
+func testSQLInside(t *testing.T, s *sqlStage) {
+	old := s.begin(t)
+	defer old.Rollback()
+	if err := s.marks.Guard(t.Context(), old, "writes", 5); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	go func() { result <- s.write(6) }()
+	select {
+	case err := <-result:
+		t.Fatalf("the successor did not wait: %v", err)
+	case <-time.After(200 * time.Millisecond): // it can only be too short to catch a fault
+	}
+	if err := s.put(old, 5); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-result; err != nil {
+		t.Fatalf("the successor: %v", err)
+	}
+	wantStale(t, s.write(5), 5, 6)
+	s.wantTokens(t, 5, 6)
+}
+
+func testSQLRollback(t *testing.T, s *sqlStage) {
+	if err := s.write(5); err != nil {
+		t.Fatal(err)
+	}
+	tx := s.begin(t)
+	if err := s.marks.Guard(t.Context(), tx, "writes", 9); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(5); err != nil { // token 9 has written nothing
+		t.Fatal(err)
+	}
+}
+
+func testSQLResources(t *testing.T, s *sqlStage) {
+	for _, step := range []struct {
+		resource string
+		token    uint64
+		ok       bool
+	}{{"a", 5, true}, {"b", 3, true}, {"a", 4, false}, {"b", 4, true}, {"A", 1, true}, {"a ", 1, true}, {"", 5, false}, {strings.Repeat("x", 256), 5, false}} {
+		tx := s.begin(t)
+		err := s.marks.Guard(t.Context(), tx, step.resource, step.token)
+		if (err == nil) != step.ok {
+			t.Errorf("%.10q, token %d: %v", step.resource, step.token, err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// However the transactions of two leaders fall, the tokens of what was written
+// never go back, and no two saw the same state.
+// What no fence has written refuses every token, and stays to be looked at.
+func testSQLForeign(t *testing.T, s *sqlStage) {
+	values := map[string]string{"-5": "-5", "9007199254740992": "9007199254740992", "9223372036854775807": "9223372036854775807"}
+	if s.dialect == fence.SQLite { // keeps anything in any column
+		values["'some text'"], values["7000000.5"], values["-1.5"] = "some text", "7.0000005e+06", "-1.5"
+	}
+	for value, text := range values {
+		exec(t, s.db, "DELETE FROM mandate_fence")
+		exec(t, s.db, "INSERT INTO mandate_fence (resource, token) VALUES ('writes', "+value+")")
+		for _, token := range []uint64{5, 1<<53 - 1} {
+			wantForeign(t, s.write(token), token, "writes", `"`+text+`", which is no token`)
+		}
+		var is bool
+		if err := s.db.QueryRow("SELECT token = " + value + " FROM mandate_fence").Scan(&is); err != nil || !is {
+			t.Errorf("the mark %s was written: %v", value, err)
+		}
+	}
+	s.wantTokens(t)
+}
+
+func testSQLRace(t *testing.T, s *sqlStage) {
+	if err := s.write(5); err != nil { // two first writes at once may deadlock on MySQL
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i, token := range []uint64{5, 5, 6, 6} {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond) // the younger ones begin in the middle
+			for range 25 {
+				if err := s.write(token); errors.Is(err, fence.ErrStale) && token == 5 {
+					return
+				} else if err != nil {
+					t.Errorf("token %d: %v", token, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, last := s.tokens(t), uint64(0)
+	for i, token := range got {
+		if token < last {
+			t.Fatalf("write %d is by token %d, after %d", i, token, last)
+		}
+		last = token
+	}
+	if len(got) < 50 {
+		t.Fatalf("%d writes: the leader wrote less than its 50", len(got))
+	}
+}
