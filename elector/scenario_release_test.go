@@ -182,3 +182,47 @@ func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
 		}
 	})
 }
+
+// The release of a term that expired is repeated beside the next campaign, which it must
+// not hold up; and Run, when it ends meanwhile, reports what became of it.
+func TestExpiredTermHoldsUpNoCampaign(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease + 100*time.Millisecond)
+		c.each(cut, "a")
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		time.Sleep(callTimeout + 100*time.Millisecond) // the first release has its time
+		if n := len(a.log.lines("msg=following")); n != 2 {
+			t.Errorf("it began to campaign %d times, want 2", n)
+		}
+		a.stop()
+		var not *elector.NotReleasedError
+		if err := a.ended(shortLease); !errors.As(err, &not) || not.Token != term.Token() {
+			t.Errorf("Run: %v", err)
+		}
+		c.heal()
+	})
+}
+
+// A lock that has lapsed before the work returned can't be given back, and is no error.
+func TestLapsedLockIsNotOwed(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			time.Sleep(2 * shortLease)
+			return nil
+		})
+		term := a.elected(3 * shortLease)
+		c.each(cut, "a")
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		a.stop()
+		if err := a.ended(3 * shortLease); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if n := len(a.log.lines("lock not released")); n != 0 {
+			t.Errorf("logged %d times", n)
+		}
+		c.heal()
+	})
+}

@@ -330,3 +330,44 @@ func TestAnEmptyPauseIsNone(t *testing.T) {
 		c.start("a").elected(3 * shortLease)
 	})
 }
+
+// A pause, and its end, reach candidates by a message: else they learn of it with their
+// next request only, up to a lease later.
+func TestPauseIsKnownAtOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all, _, op := trio(t, c)
+		known := func(line string) {
+			t.Helper()
+			time.Sleep(shortLease / 10)
+			for _, x := range all[1:] {
+				if n := len(x.log.lines(line)); n != 1 {
+					t.Errorf("%s logged %q %d times within a tenth of a lease", x.ID(), line, n)
+				}
+			}
+		}
+		if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+			t.Fatal(err)
+		}
+		known("the election is paused")
+		if err := op.Resume(t.Context(), "", "orders"); err != nil {
+			t.Fatal(err)
+		}
+		known("the election goes on")
+	})
+}
+
+// An operator whom a majority of the nodes can't pass on is told so: an empty roll call
+// would say that nobody is there.
+func TestRollCallNeedsAMajority(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, _, op := trio(t, c)
+		c.nodes[0].set(down, "operator")
+		if all, err := op.Candidates(t.Context(), "", "orders"); err != nil || len(all) != 3 {
+			t.Errorf("one node down: %+v, %v", all, err)
+		}
+		c.nodes[1].set(down, "operator")
+		if _, err := op.Candidates(t.Context(), "", "orders"); !errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("two nodes down: %v", err)
+		}
+	})
+}

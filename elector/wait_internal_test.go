@@ -32,6 +32,7 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		"another one is named":          {heard: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
 		"the seat is kept for us":       {heard: notices{events: ends(quorum.Reservation("me"))}},
 		"the seat is kept for another":  {heard: notices{wake: ends(quorum.Reservation("you")), events: ends(quorum.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
+		"kept for another, one node's":  {heard: notices{wake: map[int]release{0: {token: 7, next: quorum.Reservation("you")}, 2: {token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
 		"a new leader, in the row":      {heard: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
 		"a new leader, behind":          {heard: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
 		"a gap in what was heard":       {heard: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
