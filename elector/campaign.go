@@ -102,7 +102,7 @@ func (e *Elector) awaitHealth(ctx context.Context) bool {
 		// Before the first answer there is nothing to say.
 		if !said && st.LastErr != nil {
 			said = true
-			e.log.Warn("unhealthy: not campaigning", "reason", st.Err)
+			e.log.Warn("unhealthy, not campaigning", "reason", st.Err)
 			e.feed.publish(e.plain(EventUnhealthy, st.Err.Error()))
 		}
 		again := time.NewTimer(e.timing.RenewEvery)
@@ -140,7 +140,7 @@ func (e *Elector) claim(ctx context.Context) (uint64, quorum.Tally) {
 		for i, a := range tally.Answers {
 			markers[i] = a.Note
 		}
-		e.log.Info("nodes without any trace of this election: starting it")
+		e.log.Info("starting a new election")
 		token, tally = e.voter.Claim(ctx, hint, markers)
 		e.known.alive(tally)
 	}
@@ -161,7 +161,7 @@ func (e *Elector) sayAbstention(t quorum.Tally) {
 	abstain := t.Count(quorum.New)
 	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= e.quorum.nodes.Majority() && t.Count(quorum.Won) < e.quorum.nodes.Majority()
 	if waits && !e.known.waits {
-		e.log.Info("nodes that are new, or lost their data, don't vote for one lease: waiting for them",
+		e.log.Info("waiting for nodes that abstain",
 			"nodes", abstain, "at_most", e.cfg.Lease)
 	}
 	e.known.waits = waits
@@ -223,7 +223,7 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		if err != nil {
 			no := refuse("elector: %w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
 			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
-				e.log.Warn("a node can't vote", "error", no.err)
+				e.log.Warn("redis node cannot vote", "error", no.err)
 				continue
 			}
 			return no
@@ -238,7 +238,7 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		}
 		if b.Candidate == e.cfg.ID && b.Incarnation != e.incarnation && !e.known.twin {
 			e.known.twin = true
-			e.log.Info("the lock is held under our id: by an earlier life of this process, unless another one is reported", "holder", a.Holder)
+			e.log.Info("lock is held under this candidate's id by a previous incarnation or another process", "holder", a.Holder)
 		}
 	}
 	return e.mismatch(t)

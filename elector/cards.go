@@ -256,9 +256,9 @@ func (c *cards) handOver(t *Term, a asked) answer {
 	if a.Token != t.token {
 		return answer{Card: &card, Refused: "the term that you mean is over"}
 	}
-	why := errors.New("asked by an operator")
+	why := errors.New("requested by an operator")
 	if a.Note != "" {
-		why = errors.New("asked by an operator: " + a.Note)
+		why = errors.New("requested by an operator: " + a.Note)
 	}
 	t.hand(handover{to: a.To, why: why})
 	return answer{Card: &card}

@@ -48,7 +48,7 @@ func TestScenario23PanicReleasesAndEndsTheProcess(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 2 {
 		t.Errorf("exit code %d, a panic gives 2", code)
 	}
-	for _, want := range []string{"leading", "assignment to entry in nil map", "goroutine ", "the work panicked"} {
+	for _, want := range []string{"leading", "assignment to entry in nil map", "goroutine ", "work panicked"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}

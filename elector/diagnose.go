@@ -120,7 +120,7 @@ func (d *diagnosis) all() {
 		}
 		up++
 		if id := f.Info["run_id"]; id != "" && runs[id] != "" {
-			d.add("", "same-server", Fail, "give every vote a Redis of its own: list another one",
+			d.add("", "same-server", Fail, "give every vote its own Redis: list another one",
 				"%s and %s are one server", runs[id], f.Node)
 		} else if id != "" {
 			runs[id] = f.Node
@@ -135,11 +135,11 @@ func (d *diagnosis) all() {
 	n := len(d.facts)
 	switch {
 	case up < d.majority:
-		d.add("", "majority", Fail, d.back("bring Redis back")+"; until then nobody can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
+		d.add("", "majority", Fail, d.back("bring Redis back")+"; until then no leader can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case up < n:
 		d.add("", "majority", Warn, d.back("bring the other ones back")+" before another one fails", "%d of %d nodes answer, %d are needed", up, n, d.majority)
 	case n == 1:
-		d.add("", "majority", OK, "", "one node, and it answers; while it is away nobody leads")
+		d.add("", "majority", OK, "", "one node, and it answers; while it is down there is no leader")
 	default:
 		d.add("", "majority", OK, "", "all %d nodes answer; %d may fail", n, n-d.majority)
 	}
@@ -150,7 +150,7 @@ func (d *diagnosis) all() {
 	case len(runs) == up:
 		d.add("", "same-server", OK, "", "the nodes are %d servers", up)
 	case len(runs) == 0:
-		d.add("", "same-server", Unknown, "", "the nodes do not tell their run_id; the election itself notices a server that is listed twice")
+		d.add("", "same-server", Unknown, "", "the nodes do not reveal their run_id; the election itself detects a server that is listed twice")
 	}
 	if first != nil && last.Skew-first.Skew > time.Second {
 		d.add("", "clocks", Warn, "run NTP on the nodes: a clock that is set frees locks early or late",
@@ -199,17 +199,17 @@ func (d *diagnosis) election(name string) {
 	st, troubles := summarize(name, d.keys, views, d.majority)
 	switch {
 	case len(views)-len(troubles) < d.majority:
-		d.add("", "leader", Unknown, "", "no majority told who leads")
+		d.add("", "leader", Unknown, "", "no majority answered, so the leader is unknown")
 	case st.Leader != nil:
 		d.add("", "leader", OK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":
-		d.add("", "leader", Fail, "remove what the lock key holds (lock, above)", "nobody leads, and nobody can: %s", st.Blocked)
+		d.add("", "leader", Fail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
 	case !trace:
 		d.add("", "leader", Warn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
 	case st.Paused:
-		d.add("", "leader", Warn, "mandate resume "+name, "nobody leads: the election is paused")
+		d.add("", "leader", Warn, "mandate resume "+name, "no leader: the election is paused")
 	default:
-		d.add("", "leader", Warn, "ask who takes part, and why they do not lead: mandate candidates "+name+"; nobody there: start one", "nobody leads")
+		d.add("", "leader", Warn, "list the candidates and why they do not lead: mandate candidates "+name+"; if there are none, start one", "no leader")
 	}
 }
 

@@ -58,7 +58,7 @@ func or(v, otherwise, format string) string {
 func (d *diagnosis) reach(f *quorum.Facts) {
 	switch limit := d.timing.MaxRoundTrip(); {
 	case f.RTT > limit:
-		d.add(f.Node, "reach", Fail, "use a longer lease, or a Redis nearby", "a round trip takes %v: with a lease of %v nobody can lead from %v on", short(f.RTT), d.lease, short(limit))
+		d.add(f.Node, "reach", Fail, "use a longer lease, or a Redis nearby", "a round trip takes %v: with a lease of %v no candidate can lead from %v on", short(f.RTT), d.lease, short(limit))
 	case f.RTT > limit/2:
 		d.add(f.Node, "reach", Warn, "use a longer lease, or a Redis nearby", "a round trip takes %v, and with a lease of %v it may take %v", short(f.RTT), d.lease, short(limit))
 	default:
@@ -72,7 +72,7 @@ func (d *diagnosis) rights(f *quorum.Facts) {
 	switch {
 	case f.LooksOnly:
 		d.add(f.Node, "rights", Unknown, "for the rights of the candidates run it as their Redis user",
-			"this Redis user may look at elections, and can't take part in one")
+			"this Redis user may read elections, but cannot campaign")
 	case f.EvalErr != nil:
 		d.add(f.Node, "rights", Fail, remedy(words(f.EvalErr)), "scripts can't be run: %s", words(f.EvalErr))
 	case len(f.Refused) > 0:
@@ -97,7 +97,7 @@ func remedy(refusal string) string {
 	case strings.Contains(refusal, "OOM "):
 		return "give it more memory, or make room"
 	case strings.Contains(refusal, "MISCONF"):
-		return "mend its disk: it refuses writes because it can't save"
+		return "fix its disk: it refuses writes because it cannot save"
 	case strings.Contains(refusal, "LOADING"):
 		return "wait: it is reading its data"
 	default:
@@ -111,9 +111,9 @@ func (d *diagnosis) messages(f *quorum.Facts) {
 		d.add(f.Node, "messages", Unknown, "", "this Redis user may not publish, or not subscribe")
 	case f.HearErr != nil:
 		d.add(f.Node, "messages", Warn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
-			"nothing is heard on the channels: %s", words(f.HearErr))
+			"no message is received on the channels: %s", words(f.HearErr))
 	default:
-		d.add(f.Node, "messages", OK, "", "a message is heard %v after it was sent", short(f.Heard))
+		d.add(f.Node, "messages", OK, "", "a message arrives %v after it was sent", short(f.Heard))
 	}
 }
 
@@ -151,7 +151,7 @@ func (d *diagnosis) persistence(f *quorum.Facts) {
 	}
 	switch fsync := f.Conf["appendfsync"]; {
 	case aof == "":
-		d.add(f.Node, "persistence", Unknown, "grant +config|get or +info to see it", "the server does not tell")
+		d.add(f.Node, "persistence", Unknown, "grant +config|get or +info to see it", "the server does not reveal it")
 	case aof == "no":
 		d.add(f.Node, "persistence", Warn, "set appendonly yes, best with appendfsync always", "no append-only file: %s", after)
 	case fsync == "":
@@ -180,7 +180,7 @@ func (d *diagnosis) eviction(f *quorum.Facts) {
 	used, _ := strconv.ParseFloat(f.Info["used_memory"], 64)
 	switch {
 	case err != nil || policy == "":
-		d.add(f.Node, "eviction", Unknown, "grant +info or +config|get to see it", "the server does not tell")
+		d.add(f.Node, "eviction", Unknown, "grant +info or +config|get to see it", "the server does not reveal it")
 	case limit == 0:
 		d.add(f.Node, "eviction", OK, "", "no memory limit, so nothing is evicted")
 	case policy != "noeviction":

@@ -59,7 +59,7 @@ func (d *diagnosis) candidates(r rollCall) {
 		d.add("", "leaders", Fail, "stop all but one of them now; then "+sameList, "%d candidates lead at the same time: %s", len(r.leaders), strings.Join(who, "; "))
 	}
 	for id, same := range twinsOf(r.all) {
-		d.add("", "ids", Warn, "give each an id of its own: events, status and history can't tell them apart",
+		d.add("", "ids", Warn, "give each its own id: events, status and history cannot distinguish them",
 			"%d candidates have the id %s, on %s and %s", len(same), id, same[0].Host, same[1].Host)
 	}
 	lists := byList(r.all)

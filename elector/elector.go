@@ -186,7 +186,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 // sayProbe reports a probe that had to be left behind in its goroutine.
 func (e *Elector) sayProbe(err error) {
 	if err != nil {
-		e.log.Warn("a probe did not stop", "error", err)
+		e.log.Warn("probe did not stop", "error", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func (e *Elector) Leader(ctx context.Context) (Leader, error) {
 		return Leader{}, err
 	}
 	if st.Leader == nil && st.Blocked != "" {
-		return Leader{}, fmt.Errorf("%w, and nobody can lead: %s", ErrNoLeader, st.Blocked)
+		return Leader{}, fmt.Errorf("%w, and no candidate can lead: %s", ErrNoLeader, st.Blocked)
 	}
 	if st.Leader == nil {
 		return Leader{}, ErrNoLeader
@@ -250,7 +250,7 @@ func (e *Elector) Check() error {
 	now, trouble := e.state, e.trouble
 	e.mu.Unlock()
 	if now == RoleIdle {
-		return errors.New("elector: not taking part: Run is not running")
+		return errors.New("elector: not campaigning: Run is not running")
 	}
 	if trouble.err != nil {
 		return trouble.err
@@ -272,9 +272,9 @@ func (e *Elector) setTrouble(now trouble) {
 	e.mu.Unlock()
 	switch {
 	case now.err != nil && now.key != old.key:
-		e.log.Warn("unable to take part", "error", now.err)
+		e.log.Warn("cannot campaign", "error", now.err)
 	case now.err == nil && old.err != nil:
-		e.log.Info("able to take part again")
+		e.log.Info("can campaign again")
 	}
 }
 
@@ -282,7 +282,7 @@ func (e *Elector) setTrouble(now trouble) {
 // with a subscription passes, and shows in the requests too.
 func (e *Elector) sayDeaf(err error) {
 	if quorum.Permanent(err) && e.deaf.CompareAndSwap(false, true) {
-		e.log.Warn("not told of releases: waiting for the lease's end instead", "error", err)
+		e.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }
 

@@ -12,7 +12,7 @@ var (
 	ErrRunning = errors.New("elector: already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice. The text says what to do.
-	ErrPermanent = errors.New("elector: the election can't work like this")
+	ErrPermanent = errors.New("elector: permanent misconfiguration")
 	// ErrNoLeader: nobody leads at the moment.
 	ErrNoLeader = errors.New("elector: no leader")
 	// ErrUnreachable: no majority of the Redis nodes answered.

@@ -85,7 +85,7 @@ func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
 			t.Errorf("%d claims in two leases", claims)
 		}
 		for _, x := range []*candidate{a, b} {
-			if lines := x.log.lines("the election"); len(lines) > 0 {
+			if lines := x.log.lines("msg=\"election "); len(lines) > 0 {
 				t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
 			}
 		}
@@ -101,7 +101,7 @@ func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
 		if claims, _ := c.nodes[0].claims(began); claims > 30 {
 			t.Errorf("%d claims in a lease of a pause", claims)
 		}
-		if lines := b.log.lines("the election"); len(lines) != 1 {
+		if lines := b.log.lines("msg=\"election "); len(lines) != 1 {
 			t.Errorf("%d lines: %v", len(lines), lines)
 		}
 		if err := op.Resume(t.Context(), "", "orders"); err != nil {

@@ -35,7 +35,7 @@ func TestFoundScenario16PasswordRotatedUnderARunningElection(t *testing.T) {
 			if err := x.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 				t.Errorf("%s: Check: %v", x.ID(), err)
 			}
-			if n := len(x.log.lines("unable to take part")); n != 1 {
+			if n := len(x.log.lines("cannot campaign")); n != 1 {
 				t.Errorf("%s: said %d times", x.ID(), n)
 			}
 			if n := len(x.log.lines("")); n > 16 {

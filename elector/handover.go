@@ -47,7 +47,7 @@ func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Han
 		return Handover{}, err
 	}
 	if st.Paused {
-		return Handover{}, fmt.Errorf("%w: the election is paused (%s), and nobody new is elected: resume it first", ErrRefused, st.Pause)
+		return Handover{}, fmt.Errorf("%w: the election is paused (%s): resume it first", ErrRefused, st.Pause)
 	}
 	all, err := s.candidates(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Han
 
 func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	if same := twinsOf(all)[to]; len(same) > 1 {
-		return CandidateStatus{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): nobody can tell which is meant; give each an id of its own",
+		return CandidateStatus{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): give each its own id",
 			ErrRefused, len(same), to, same[0].Host, same[1].Host)
 	}
 	var ids []string
@@ -75,9 +75,9 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		switch {
 		case c.ID != to:
 		case c.Role == RoleLeading:
-			return c, fmt.Errorf("%w: %s leads already", ErrRefused, to)
+			return c, fmt.Errorf("%w: %s is already the leader", ErrRefused, to)
 		case !c.Healthy:
-			return c, fmt.Errorf("%w: %s is not fit to lead: %s", ErrRefused, to, c.Detail)
+			return c, fmt.Errorf("%w: %s cannot lead: %s", ErrRefused, to, c.Detail)
 		case c.Role != RoleFollowing:
 			return c, fmt.Errorf("%w: %s is %s: try again later", ErrRefused, to, c.Role)
 		default:
@@ -135,7 +135,7 @@ func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collec
 			if enough != nil {
 				return h, nil
 			}
-			return h, fmt.Errorf("%w: %s was asked to step down, and no other has been elected yet", ErrNoLeader, h.From.Candidate)
+			return h, fmt.Errorf("%w: %s received the request to step down, and no new leader has been elected yet", ErrNoLeader, h.From.Candidate)
 		case <-enough:
 			return h, nil
 		case <-look.C:
@@ -146,7 +146,7 @@ func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collec
 			st, err := s.q.look(ctx, s.keys, s.election)
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
-				return h, fmt.Errorf("%w: %s has stepped down, and nobody leads until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
+				return h, fmt.Errorf("%w: %s has stepped down, and no leader will be elected until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
 			case err != nil || st.Leader == nil || st.Leader.attempt == h.From.attempt:
 				continue
 			}

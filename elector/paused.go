@@ -93,8 +93,8 @@ func (e *Elector) setPaused(note string) {
 	e.mu.Unlock()
 	switch {
 	case note != "" && old != note:
-		e.log.Info("the election is paused: nobody new is elected", slog.String("note", note))
+		e.log.Info("election paused, no new leader will be elected", slog.String("note", note))
 	case note == "" && old != "":
-		e.log.Info("the election goes on")
+		e.log.Info("election resumed")
 	}
 }

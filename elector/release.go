@@ -18,7 +18,7 @@ type NotReleasedError struct {
 }
 
 func (e *NotReleasedError) Error() string {
-	return fmt.Sprintf("elector: the lock of term %d was not released, it has lapsed by itself: %v", e.Token, e.Err)
+	return fmt.Sprintf("elector: the lock of term %d was not released, it has lapsed: %v", e.Token, e.Err)
 }
 
 // Is tells that it is an ErrNotReleased.
@@ -70,7 +70,7 @@ func (s *service) giveBack(r *quorum.Release, why Reason) error {
 	if s.lapsesIn() <= 0 {
 		return nil // it was over before
 	}
-	e.log.Warn("lock not released, trying again until it lapses", "token", s.term.token,
+	e.log.Warn("lock not released, retrying until it lapses", "token", s.term.token,
 		"at_most", s.lapsesIn().Round(time.Millisecond), "error", errors.Join(tally.Troubles()...))
 	if (why == ReasonExpired || why == ReasonLost) && s.term.stopped == nil && s.ctx.Err() == nil {
 		owed := make(chan error, 1)
@@ -100,7 +100,7 @@ func (s *service) repeat(ctx context.Context, r *quorum.Release, enough func() b
 			return nil // what is left has lapsed
 		}
 		err := &NotReleasedError{Token: s.term.token, Err: errors.Join(tally.Troubles()...)}
-		e.log.Warn("lock not released, it has lapsed by itself", "token", s.term.token, "error", err.Err)
+		e.log.Warn("lock not released, it has lapsed", "token", s.term.token, "error", err.Err)
 		return err
 	}
 	return nil

@@ -86,7 +86,7 @@ func TestScenario17FailingProbeStepsDown(t *testing.T) {
 		}
 		b.shutdown()
 		a.quiet(5 * shortLease)
-		if lines := a.log.lines("unhealthy: not campaigning"); len(lines) != 1 {
+		if lines := a.log.lines("unhealthy, not campaigning"); len(lines) != 1 {
 			t.Errorf("said %d times", len(lines))
 		}
 		w.set(nil)

@@ -50,7 +50,7 @@ func TestScenario12KeyOverwritten(t *testing.T) {
 				if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) || !strings.Contains(err.Error(), "maintenance by joe") {
 					t.Errorf("Check does not name the key and its value: %v", err)
 				}
-				if lines := a.log.lines("unable to take part"); len(lines) != 1 {
+				if lines := a.log.lines("cannot campaign"); len(lines) != 1 {
 					t.Errorf("said %d times", len(lines))
 				}
 				for _, nd := range c.nodes {

@@ -67,8 +67,8 @@ func TestScenario03LostRenewRepliesAreNeverBelieved(t *testing.T) {
 		if d := time.Since(sent); d != deadlineAfter-wire {
 			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
 		}
-		if len(a.log.lines("unable to take part")) != 1 {
-			t.Errorf("said %d times", len(a.log.lines("unable to take part")))
+		if len(a.log.lines("cannot campaign")) != 1 {
+			t.Errorf("said %d times", len(a.log.lines("cannot campaign")))
 		}
 	})
 }

@@ -51,7 +51,7 @@ func TestScenario07HungMinorityNodeCostsNothing(t *testing.T) {
 					}
 					leader, term = next, after
 				}
-				if n := len(leader.log.lines("a redis node does not take part")); n != len(c.nodes)/2 {
+				if n := len(leader.log.lines("redis node is not responding")); n != len(c.nodes)/2 {
 					t.Errorf("the hung nodes were reported %d times", n)
 				}
 			})
@@ -101,13 +101,13 @@ func TestScenario08OneNodeBroken(t *testing.T) {
 				if !term.Valid() {
 					t.Fatalf("lost: %v", term.Err())
 				}
-				said := a.log.lines("a redis node does not take part", "127.0.0.1:7003", tc.says)
-				if len(said) != 1 || len(a.log.lines("a redis node does not take part")) != 1 {
+				said := a.log.lines("redis node is not responding", "127.0.0.1:7003", tc.says)
+				if len(said) != 1 || len(a.log.lines("redis node is not responding")) != 1 {
 					t.Errorf("want it said once: %q", a.log.lines("WARN"))
 				}
 				tc.mend(c.nodes[2])
 				time.Sleep(2 * shortLease)
-				if len(a.log.lines("takes part again", "127.0.0.1:7003")) != 1 {
+				if len(a.log.lines("responds again", "127.0.0.1:7003")) != 1 {
 					t.Error("its return was not said")
 				}
 				if c.locks() != 3 || !term.Valid() {
@@ -134,7 +134,7 @@ func TestScenario08DownAtTheStart(t *testing.T) {
 					if err := a.Check(); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), tc.says) {
 						t.Errorf("Check: %v", err)
 					}
-					if lines := a.log.lines("unable to take part", tc.says); len(lines) != 1 {
+					if lines := a.log.lines("cannot campaign", tc.says); len(lines) != 1 {
 						t.Errorf("said %d times", len(lines))
 					}
 					if lines := a.log.lines(""); len(lines) > 4+n {
@@ -150,7 +150,7 @@ func TestScenario08DownAtTheStart(t *testing.T) {
 					if err := a.Check(); err != nil {
 						t.Errorf("Check: %v", err)
 					}
-					if len(a.log.lines("able to take part again")) != 1 {
+					if len(a.log.lines("can campaign again")) != 1 {
 						t.Error("its end was not said")
 					}
 				})
@@ -200,7 +200,7 @@ func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
 		c.nodes[0].set(down)
 		a := c.start("a")
 		a.elected(2 * shortLease)
-		if lines := a.log.lines("new, or lost their data", "nodes=2"); len(lines) != 1 {
+		if lines := a.log.lines("waiting for nodes that abstain", "nodes=2"); len(lines) != 1 {
 			t.Errorf("said %d times: %v", len(lines), lines)
 		}
 	})

@@ -92,7 +92,7 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 	if err := b.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "unauthenticated") {
 		t.Errorf("Check: %v", err)
 	}
-	if n := len(b.log.lines("unable to take part")); n != 1 {
+	if n := len(b.log.lines("cannot campaign")); n != 1 {
 		t.Errorf("said %d times", n)
 	}
 	if err := s.Client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {

@@ -104,7 +104,7 @@ func TestScenario42StepDownWhileRedisIsAway(t *testing.T) {
 		w.set(errors.New("sick"))
 		wantReason(t, term, time.Second, elector.ReasonUnhealthy)
 		b.elected(away + shortLease/16)
-		if len(a.log.lines("lock not released, trying again")) != 1 {
+		if len(a.log.lines("lock not released, retrying")) != 1 {
 			t.Error("not logged, or more than once")
 		}
 		w.set(nil)

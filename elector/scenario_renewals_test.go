@@ -149,7 +149,7 @@ func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantReason(t, term, 0, elector.ReasonResigned)
-				if said := a.log.lines("the work failed while it stopped"); len(said) != c.said {
+				if said := a.log.lines("work failed while stopping"); len(said) != c.said {
 					t.Errorf("said: %q", said)
 				}
 			})

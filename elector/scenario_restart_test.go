@@ -34,7 +34,7 @@ func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 				if two.Token() <= one.Token() {
 					t.Errorf("token %d after %d", two.Token(), one.Token())
 				}
-				if lines := again.log.lines("under our id"); len(lines) != 1 {
+				if lines := again.log.lines("under this candidate's id"); len(lines) != 1 {
 					t.Errorf("said %d times that the id is in use", len(lines))
 				}
 				for {

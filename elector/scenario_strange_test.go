@@ -48,7 +48,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 	if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) {
 		t.Errorf("Check: %v", err)
 	}
-	if lines := a.log.lines(lockKey, "unable to take part"); len(lines) == 0 || len(lines) > 2 {
+	if lines := a.log.lines(lockKey, "cannot campaign"); len(lines) == 0 || len(lines) > 2 {
 		t.Errorf("logged %d times", len(lines))
 	}
 	st, err := c.quorum("status").Status(t.Context(), "", "orders")
@@ -77,7 +77,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		if f.Check == "lock" && f.Level == elector.Fail && strings.Contains(f.Found, lockKey) && strings.Contains(f.Found, shown) && strings.Contains(f.Advice, "DEL") {
 			named++
 		}
-		leader = leader || f.Check == "leader" && f.Level == elector.Fail && strings.Contains(f.Found, "nobody")
+		leader = leader || f.Check == "leader" && f.Level == elector.Fail && strings.Contains(f.Found, "no leader, and none can be elected")
 	}
 	if named != len(c.nodes) || !leader {
 		t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.nodes), found)

@@ -54,7 +54,7 @@ func TestScenario22WorkIgnoresItsContext(t *testing.T) {
 		if n := overruns.Load(); n != 1 {
 			t.Errorf("OnOverrun was called %d times", n)
 		}
-		if len(a.log.lines("the work goes on although its lease has ended")) != 1 {
+		if len(a.log.lines("work is still running after its lease expired")) != 1 {
 			t.Error("not logged once")
 		}
 		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
@@ -88,11 +88,11 @@ func TestScenario22DrainTimeout(t *testing.T) {
 		a.stop()
 		wantReason(t, term, time.Second, elector.ReasonShutdown)
 		b.quiet(3*shortLease + shortLease/2)
-		if len(a.log.lines("the work goes on")) != 0 {
+		if len(a.log.lines("work is still running")) != 0 {
 			t.Error("an overrun although the lease was kept")
 		}
 		b.elected(shortLease)
-		if len(a.log.lines("the work goes on")) != 1 {
+		if len(a.log.lines("work is still running")) != 1 {
 			t.Error("no overrun was reported")
 		}
 		close(free)

@@ -16,7 +16,7 @@ import (
 var (
 	errExpired = errors.New("no renewal succeeded in time")
 	errGoexit  = errors.New("elector: the work panicked, or called runtime.Goexit")
-	errMaxTerm = errors.New("the longest time for one term is over")
+	errMaxTerm = errors.New("the maximum length of a term has been reached")
 	errGone    = errors.New("a majority of the nodes no longer holds the lock for this term")
 )
 
@@ -107,7 +107,7 @@ func (s *service) work(work Work) {
 		if !out.panicked {
 			return
 		}
-		s.e.log.Error("the work panicked", "token", s.term.token, "stack", string(debug.Stack()))
+		s.e.log.Error("work panicked", "token", s.term.token, "stack", string(debug.Stack()))
 		timer := time.NewTimer(s.e.timing.CallTimeout())
 		defer timer.Stop()
 		select {
@@ -224,7 +224,7 @@ func (s *service) returned(out outcome) {
 	s.result = &out
 	if s.term.ctx.Err() != nil {
 		if out.err != nil && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, s.term.Err()) {
-			s.e.log.Warn("the work failed while it stopped", "token", s.term.token, "error", out.err)
+			s.e.log.Warn("work failed while stopping", "token", s.term.token, "error", out.err)
 		}
 		return
 	}
@@ -279,7 +279,7 @@ func (s *service) drain() {
 
 func (s *service) overrun() {
 	e := s.e
-	e.log.Error("the work goes on although its lease has ended: another leader may start", "token", s.term.token)
+	e.log.Error("work is still running after its lease expired; another leader may already be running", "token", s.term.token)
 	e.feed.publish(e.event(EventOverrun, s.term, s.ended()))
 	if e.cfg.OnOverrun != nil {
 		go e.cfg.OnOverrun(s.term)

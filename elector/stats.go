@@ -88,9 +88,9 @@ func (e *Elector) heardNode(node int, took time.Duration, err error) {
 	e.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		e.log.Warn("a redis node does not take part", "error", err)
+		e.log.Warn("redis node is not responding", "error", err)
 	case err == nil && was:
-		e.log.Info("a redis node takes part again", "node", e.quorum.nodes.Names()[node])
+		e.log.Info("redis node responds again", "node", e.quorum.nodes.Names()[node])
 	}
 }
 

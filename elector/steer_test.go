@@ -180,7 +180,7 @@ func TestScenario30TransferRefused(t *testing.T) {
 		})
 		close(sick)
 		time.Sleep(2 * shortLease)
-		for to, want := range map[string]string{"a": "leads already", "c": "disk full", "nobody": "there are: a, b, c"} {
+		for to, want := range map[string]string{"a": "is already the leader", "c": "disk full", "nobody": "there are: a, b, c"} {
 			_, err := op.Transfer(within(t, time.Minute), "", "orders", to)
 			if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), want) {
 				t.Errorf("to %s: %v, want %q", to, err, want)
@@ -238,7 +238,7 @@ func TestScenario31Pause(t *testing.T) {
 					t.Errorf("%d requests in 6 leases of a pause", asked)
 				}
 				for _, x := range []*candidate{all[1], d} {
-					if lines := x.log.lines("the election is paused", "database migration"); len(lines) != 1 {
+					if lines := x.log.lines("election paused", "database migration"); len(lines) != 1 {
 						t.Errorf("%s said the pause %d times", x.ID(), len(lines))
 					}
 					if err := x.Check(); err != nil {
@@ -348,11 +348,11 @@ func TestPauseIsKnownAtOnce(t *testing.T) {
 		if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
 			t.Fatal(err)
 		}
-		known("the election is paused")
+		known("election paused")
 		if err := op.Resume(t.Context(), "", "orders"); err != nil {
 			t.Fatal(err)
 		}
-		known("the election goes on")
+		known("election resumed")
 	})
 }
 

@@ -37,7 +37,7 @@ func (s Succession) known() bool {
 	return slices.Contains([]Succession{SuccessionRace, SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
 }
 
-var errOutranked = errors.New("a candidate of higher priority is there")
+var errOutranked = errors.New("a candidate with a higher priority is available")
 
 // keepFor is how long the others wait for the favourite.
 func (e *Elector) keepFor() time.Duration { return e.cfg.Lease / 4 }

@@ -19,7 +19,7 @@ func (c *cards) twin(other CandidateStatus) {
 		return
 	}
 	c.twins[other.Incarnation] = true
-	e.log.Warn("another process runs with the same candidate id: give each an id of its own",
+	e.log.Warn("another process uses the same candidate id",
 		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
 		"other_running", other.RunningFor.Round(time.Second))
 	c.introduce()

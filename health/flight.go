@@ -41,7 +41,7 @@ func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error
 		}
 		c, mine, overdue, left := f.join(ctx, p)
 		if overdue {
-			return fmt.Errorf("no answer for %s: the call from %s still hangs, not asked again",
+			return fmt.Errorf("no answer for %s: the call from %s still hangs, not repeated",
 				short(time.Since(c.began)), c.began.UTC().Format("15:04:05Z"))
 		}
 		err := f.wait(ctx, c, patience)

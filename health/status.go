@@ -107,7 +107,7 @@ func (r *Runner) reason(now time.Time) error {
 	case r.fell:
 		return fmt.Errorf("recovering, %d of %d successes in a row, before: %w", r.successes, r.settings.Successes, r.failure)
 	}
-	return fmt.Errorf("no answer yet, asked for the first time %s ago", short(now.Sub(r.started)))
+	return fmt.Errorf("no answer yet, first checked %s ago", short(now.Sub(r.started)))
 }
 
 // tooOld says that the last success is too old to be believed. r.mu is held.

@@ -172,6 +172,6 @@ func (a *app) warnExposed(urls []string) {
 func (a *app) warnReadable(name string) {
 	info, err := os.Stat(name)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
-		a.log.Warn("every user of this machine can read a secret file", "file", name, "mode", info.Mode().Perm().String(), "advice", "chmod o-r")
+		a.log.Warn("secret file is readable by every user", "file", name, "mode", info.Mode().Perm().String(), "advice", "chmod o-r")
 	}
 }

@@ -46,15 +46,15 @@ Exit codes
 			if len(all) > 0 {
 				return nil
 			}
-			why := fmt.Errorf("nobody takes part in %s", name)
+			why := fmt.Errorf("no candidates in %s", name)
 			switch st, err := q.Status(ctx, a.prefix, name); {
 			case err != nil:
 			case st.Blocked != "":
-				why = fmt.Errorf("%w, and nobody can lead: %s (mandate doctor %s)", why, st.Blocked, name)
+				why = fmt.Errorf("%w, and no candidate can lead: %s (mandate doctor %s)", why, st.Blocked, name)
 			case traceless(st):
 				why = fmt.Errorf("%w; %s", why, noTrace)
 			case st.Leader != nil:
-				why = fmt.Errorf("nobody answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", name, st.Leader.Candidate)
+				why = fmt.Errorf("no candidate answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", name, st.Leader.Candidate)
 			}
 			return &exitError{code: exitNoLeader, err: why}
 		}),
@@ -72,9 +72,9 @@ func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error 
 	}
 	var b strings.Builder
 	p := newPaper(a.stdout)
-	ids := p.column(30, each(all, func(c elector.CandidateStatus) string { return c.ID }))
+	ids := p.column(29, each(all, func(c elector.CandidateStatus) string { return c.ID }))
 	line := func(id, role, health, priority, running, version string) string {
-		return strings.TrimRight(fmt.Sprintf("%s %-10s %-8s %8s %10s  %s",
+		return strings.TrimRight(fmt.Sprintf("%s %-10s %-9s %8s %10s  %s",
 			ids(id), role, health, priority, running, cut(version, 9)), " ")
 	}
 	fmt.Fprintln(&b, p.dim(line("CANDIDATE", "ROLE", "HEALTH", "PRIORITY", "RUNNING", "VERSION")))
@@ -82,7 +82,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error 
 	for _, c := range all {
 		health, colour := "ok", ""
 		if !c.Healthy {
-			health, colour = "ILL", "33"
+			health, colour = "UNHEALTHY", "33"
 		} else if c.Role == elector.RoleLeading {
 			colour = "32"
 		}
@@ -96,7 +96,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error 
 			b.WriteString(wrap(where, "    "))
 		}
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
-			b.WriteString(wrap("another candidate has the same id: give each an id of its own", "    "))
+			b.WriteString(wrap("another candidate has the same id: give each its own id", "    "))
 		}
 		if !oneList {
 			b.WriteString(wrap("votes with: "+nodeNames(c), "    "))

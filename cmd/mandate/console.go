@@ -117,6 +117,6 @@ func (a *app) announce(l net.Listener, token string, ours bool) {
 		fmt.Fprintf(a.stdout, "token:   %s\n", token)
 	}
 	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
-		a.log.Warn("whoever can reach this address can read the page", slog.String("address", l.Addr().String()))
+		a.log.Warn("page is readable by anyone who can reach this address", slog.String("address", l.Addr().String()))
 	}
 }

@@ -192,7 +192,7 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	}
 	s.say(lead.who, fmt.Sprintf("led on: %d renewals by the other two nodes", renewals))
 	unhang()
-	return lead.who.name + " leads on", fmt.Sprintf("%d renewals", renewals), nil
+	return lead.who.name + " remains leader", fmt.Sprintf("%d renewals", renewals), nil
 }
 
 // cutOff closes all connections of the leader, for good: to the others it is

@@ -56,11 +56,11 @@ func (w *guardWatch) lost() {
 func (w *guardWatch) replace() error {
 	err := w.p.ReplaceGuard()
 	if err == nil {
-		w.log.Warn("the guard process was killed: another one has taken its place", "guard", w.p.GuardPID())
+		w.log.Warn("guard process was killed and replaced", "guard", w.p.GuardPID())
 		w.gone, w.again = w.p.GuardGone(), nil
 	} else {
 		if w.complaint == nil {
-			w.log.Error("the guard process was killed and can't be replaced: if mandate is stopped now, the command runs on", "error", err)
+			w.log.Error("guard process was killed and cannot be replaced; the command continues if mandate is suspended", "error", err)
 		}
 		w.lost()
 	}

@@ -154,7 +154,7 @@ func (w *web) beside(main func() error) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := w.handler.Serve(ctx, w.listener); err != nil {
-			w.app.log.Error("http is no longer served", "error", err)
+			w.app.log.Error("http server stopped", "error", err)
 		}
 	})
 	wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it runs already

@@ -67,7 +67,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	byItself, err := j.attend(ctx, term, p, log)
 	j.end(p, log)
 	if p.KilledByGuard() {
-		log.Warn("the guard has killed the command: mandate was stopped, or too slow for its lease")
+		log.Warn("guard killed the command; mandate was suspended or too slow for its lease")
 	}
 	j.aside.Go(func() { warnOfEscaped(log, mark) })
 	if !byItself {
@@ -79,7 +79,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	if code != 0 {
 		level = slog.LevelWarn // a command that fails again and again must not look like one that is done
 	}
-	log.Log(ctx, level, "command ended by itself", "status", statusOf(p.Status()), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
+	log.Log(ctx, level, "command exited", "status", statusOf(p.Status()), "code", code, "ran_for", time.Since(began).Round(time.Millisecond))
 	switch {
 	case j.once && code == 0:
 		context.AfterFunc(ctx, j.stop) // the term ends because the work is done; then the program may
@@ -96,15 +96,15 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 func (j *job) noteCgroup(p *supervise.Process) {
 	j.cgroupNoted.Do(func() {
 		if dir, err := p.Cgroup(); err != nil {
-			j.log.Debug("command has no cgroup of its own", "error", err)
+			j.log.Debug("command has no cgroup", "error", err)
 		} else {
-			j.log.Debug("command runs in a cgroup of its own", "cgroup", dir)
+			j.log.Debug("command runs in its own cgroup", "cgroup", dir)
 		}
 	})
 }
 
 // attend waits for the end of the command or of the term, and keeps the guard
-// informed meanwhile. It tells whether the command ended by itself, within a
+// informed meanwhile. It tells whether the command exited, within a
 // valid term.
 func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (byItself bool, err error) {
 	tick := time.NewTicker(j.tell())
@@ -171,16 +171,16 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	killed := time.NewTimer(j.kill)
 	defer killed.Stop()
 	if left > 0 {
-		log.Warn("command did not stop: killing it and all that it has started")
+		log.Warn("command did not stop in time; killing it and its descendants")
 	}
 	if p.Kill(killed.C) {
 		return
 	}
-	log.Warn("processes of the command are still there after SIGKILL: waiting for them", "processes", listed(p.Left()))
+	log.Warn("processes of the command still exist after SIGKILL; waiting for them", "processes", listed(p.Left()))
 	giveUp := time.NewTimer(j.lease)
 	defer giveUp.Stop()
 	if !p.Kill(giveUp.C) {
-		log.Error("processes of the command go on beside the next leader's: they can't be killed", "processes", listed(p.Left()))
+		log.Error("processes of the command cannot be killed and may overlap with the next leader", "processes", listed(p.Left()))
 		<-p.Exited()
 	}
 }
@@ -189,7 +189,7 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 // their environment, and that are not below it any more.
 func warnOfEscaped(log *slog.Logger, mark []string) {
 	if found := supervise.Marked(mark...); len(found) > 0 {
-		log.Warn("processes that the command had started elsewhere are still running: another leader may start beside them", "processes", listed(found))
+		log.Warn("processes that the command started elsewhere are still running and may overlap with the next leader", "processes", listed(found))
 	}
 }
 

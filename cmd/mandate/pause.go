@@ -71,16 +71,16 @@ func (p pauseJSON) String() string {
 	case p.idle:
 		return p.Election + " was not paused"
 	case !p.Paused:
-		return p.Election + " goes on"
+		return p.Election + ": election resumed"
 	}
 	until, on := "until it is resumed", ""
 	if p.For != 0 {
 		until = "for " + p.For.String()
 	}
 	if p.leader != "" {
-		on = "; " + printable(p.leader) + " leads on"
+		on = "; " + printable(p.leader) + " remains leader"
 	}
-	return p.Election + " is paused: nobody new is elected " + until + on
+	return p.Election + " is paused: no new leader will be elected " + until + on
 }
 
 func (a *app) resumeCommand() *cobra.Command {

@@ -61,6 +61,6 @@ func hurried(ended <-chan error) error {
 	case err := <-ended:
 		return err
 	case <-time.After(hurriedRelease):
-		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal: it lapses by itself, within a lease")}
+		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal; it lapses within a lease")}
 	}
 }

@@ -45,14 +45,14 @@ Exit codes
 			switch {
 			case errors.Is(err, elector.ErrDenied):
 				return &exitError{code: exitUnreachable, err: errors.New(
-					"the Redis user lacks the rights to look, so it can't be told who leads (docs/redis.md: mandate-reader)")}
+					"the Redis user lacks the right to read, so the leader is unknown (docs/redis.md: mandate-reader)")}
 			case errors.Is(err, elector.ErrUnreachable):
 				return &exitError{code: exitUnreachable, err: fmt.Errorf(
-					"no majority of the Redis nodes answered, so nobody can tell who leads (%d needed)", len(st.Nodes)/2+1)}
+					"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(st.Nodes)/2+1)}
 			case err != nil:
 				return err
 			case st.Leader == nil:
-				return &exitError{code: exitNoLeader, err: errors.New("nobody leads"), quiet: true}
+				return &exitError{code: exitNoLeader, err: errors.New("no leader"), quiet: true}
 			}
 			return nil
 		}),
@@ -84,11 +84,11 @@ func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
 		row("leader", "%s", nobody(st))
 	}
 	if st.Paused {
-		row("paused", "%s: nobody new is elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
+		row("paused", "%s: no new leader will be elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
 	}
 	if st.Blocked != "" {
 		const indent = "            "
-		text := wrap(fmt.Sprintf("%s: nobody can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s",
+		text := wrap(fmt.Sprintf("%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s",
 			st.Blocked, st.Election), indent)
 		b.WriteString("BLOCKED     " + strings.TrimPrefix(text, indent))
 	}
@@ -117,9 +117,9 @@ func nobody(st elector.Status) string {
 	case !answered(st):
 		return "unknown"
 	case traceless(st):
-		return "nobody; " + noTrace
+		return "none; " + noTrace
 	default:
-		return "nobody"
+		return "none"
 	}
 }
 

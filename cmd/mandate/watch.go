@@ -107,21 +107,21 @@ func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 		}
 		switch {
 		case errors.Is(err, elector.ErrDenied) && was == "":
-			a.log.Warn("changes can't be seen: the redis user lacks the right to read", "error", err)
+			a.log.Warn("cannot observe changes, the redis user lacks the right to read", "error", err)
 			was = "denied"
 		case errors.Is(err, elector.ErrUnreachable) && was == "":
-			a.log.Warn("changes can't be seen: no majority of the redis nodes answers", "error", err)
+			a.log.Warn("cannot observe changes, no majority of the redis nodes answers", "error", err)
 			was = "unreachable"
 		case err == nil && st.Blocked != "":
 			if was != "blocked" {
-				a.log.Warn("nobody can lead: the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+election)
+				a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+election)
 			}
 			was = "blocked"
 		case err == nil && was == "blocked":
-			a.log.Info("the lock key is free again")
+			a.log.Info("lock key is free again")
 			was = ""
 		case err == nil && was != "":
-			a.log.Info("the redis nodes answer again")
+			a.log.Info("redis nodes respond again")
 			was = ""
 		}
 		pauseFor(ctx, lookEvery)
@@ -148,9 +148,9 @@ func eventLine(ev elector.Event, first bool) string {
 	case elector.EventReleased:
 		words = fmt.Sprintf("%s stepped down (%s), token %d", who, why(ev), ev.Token)
 	case elector.EventVacant:
-		words = "nobody leads"
+		words = "no leader"
 		if !first {
-			words = "nobody leads: the leader disappeared without a word"
+			words = "no leader: the leader vanished"
 		}
 	case elector.EventSkipped:
 		words = fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)

@@ -242,10 +242,10 @@ func (v *liveView) render(now time.Time, width, height int) []string {
 		add(nil, "lease     %s %s", bar(left, v.lease, min(40, max(4, width-22))), brief(left))
 	}
 	if v.st.Paused {
-		add(red, "paused    %s: nobody new is elected (%s)", pausedFor(v.st.PauseLeft, now.Sub(v.at), brief), v.st.Pause)
+		add(red, "paused    %s: no new leader will be elected (%s)", pausedFor(v.st.PauseLeft, now.Sub(v.at), brief), v.st.Pause)
 	}
 	if v.st.Blocked != "" {
-		add(red, "BLOCKED   %s: nobody can lead until it is gone (mandate doctor %s)", v.st.Blocked, v.election)
+		add(red, "BLOCKED   %s: no candidate can lead until it is gone (mandate doctor %s)", v.st.Blocked, v.election)
 	}
 	for _, n := range v.st.Nodes {
 		switch {

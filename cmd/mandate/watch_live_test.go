@@ -69,11 +69,11 @@ func TestLiveViewTells(t *testing.T) {
 	v := busyView()
 	full, half := strings.Repeat("█", 40), strings.Repeat("█", 20)+strings.Repeat("░", 20)
 	shows(v, 0, "orders", full, "10.0.0.1:80", "down: no answer in time", "does not vote for another 1.0s", "c299",
-		"follower0                following, ill: why", "follower7                following\n", "12 in all")
+		"follower0                following, unhealthy: why", "follower7                following\n", "12 in all")
 	shows(v, 5*time.Second, half+" 5.0s")                  // the lease runs between two answers
 	shows(v, time.Minute, strings.Repeat("░", 40), "<1ms") // and never below nothing
 	v.asked(answer{st: elector.Status{Nodes: []elector.NodeStatus{{Reachable: true, Fence: 3}}}}, liveNow)
-	shows(v, 0, "leader    nobody")
+	shows(v, 0, "leader    none")
 	v.asked(answer{st: elector.Status{Nodes: []elector.NodeStatus{{}}}, err: elector.ErrUnreachable}, liveNow)
 	shows(v, 0, "leader    unknown")
 	fresh := &liveView{}
@@ -84,9 +84,9 @@ func TestLiveViewTells(t *testing.T) {
 	}
 	shows(&liveView{paper: newPaper(&bytes.Buffer{})}, 0, "asking Redis")
 	v.asked(answer{st: elector.Status{Paused: true, Pause: "by ann: migration", PauseLeft: time.Minute}}, liveNow)
-	shows(v, 15*time.Second, "paused    for another 45.0s: nobody new is elected (by ann: migration)")
+	shows(v, 15*time.Second, "paused    for another 45.0s: no new leader will be elected (by ann: migration)")
 	v.asked(answer{st: elector.Status{Paused: true, Pause: "by ann"}}, liveNow)
-	shows(v, 0, "paused    until it is resumed: nobody new is elected (by ann)")
+	shows(v, 0, "paused    until it is resumed: no new leader will be elected (by ann)")
 }
 
 // A roll is older than what Redis says: who led then is not shown as leading,

@@ -29,7 +29,7 @@ func (v *liveView) candidates(width int) []string {
 		}
 		s := cutEnd(fmt.Sprintf("candidate %-24s %s", cut(c.ID, 24), role), width)
 		if !c.Healthy {
-			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, ill: %s", cut(c.ID, 24), role, c.Detail), width))
+			s = v.paper.paint("33", cutEnd(fmt.Sprintf("candidate %-24s %s, unhealthy: %s", cut(c.ID, 24), role, c.Detail), width))
 		}
 		lines = append(lines, s)
 	}

@@ -45,7 +45,7 @@ func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := h.handover(w, r)
 	defer cancel()
 	if err := h.elector.Resign(ctx); err != nil {
-		refuse(w, http.StatusAccepted, "asked to step down, and its work has not stopped yet")
+		refuse(w, http.StatusAccepted, "stepping down, its work has not stopped yet")
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"resigned": true, "candidate": h.elector.ID(), "token": term.Token()})

@@ -177,7 +177,7 @@ func workerName(name string) (string, error) {
 // request that was long under way would give back a newer promise.
 func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
 	if webguard.CrossSite(r) {
-		refuse(w, http.StatusForbidden, "asked by a page of another site")
+		refuse(w, http.StatusForbidden, "requested by a page of another site")
 		return
 	}
 	q := r.URL.Query()
@@ -199,7 +199,7 @@ func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
 	term := h.elector.Term()
 	switch p.stop(worker, term == nil || term.Token() != token) {
 	case stopHolds:
-		refuse(w, http.StatusConflict, "term %d holds: its promises lapse by themselves when nobody asks again", token)
+		refuse(w, http.StatusConflict, "term %d is valid: its promises lapse unless they are requested again", token)
 	case stopUnknown:
 		refuse(w, http.StatusNotFound, "this worker was promised nothing in term %d", token)
 	case stopDone:

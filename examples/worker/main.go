@@ -68,7 +68,7 @@ func (w *worker) lead(ctx context.Context, term *elector.Term) error {
 	defer tick.Stop()
 	for {
 		if err := w.job(ctx, term.Token()); err != nil && !errors.Is(err, context.Canceled) {
-			w.log.Warn("the job failed: trying again", "error", err)
+			w.log.Warn("job failed, retrying", "error", err)
 		} else if err == nil {
 			// Only after progress: a job that fails or hangs for five seconds
 			// costs the leadership, and another replica tries.

@@ -58,7 +58,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 		}
 		ns.list = append(ns.list, n)
 		if seen[n.Name] || slices.Contains(clients[:i], c) {
-			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs a Redis of its own", n.Name))
+			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs its own Redis", n.Name))
 		}
 		seen[n.Name] = true
 	}

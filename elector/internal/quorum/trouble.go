@@ -29,7 +29,7 @@ func (e *NodeError) Error() string {
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // ErrSameServer means that one server answered under two of the addresses.
-var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs a Redis of its own")
+var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs its own Redis")
 
 const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
 
@@ -89,7 +89,7 @@ func (ns *Nodes) nodeError(i int, err error) error {
 	return &NodeError{Node: ns.list[i].Name, Err: err}
 }
 
-var errOverruled = errors.New("not answered before the round was over")
+var errOverruled = errors.New("no answer before the round ended")
 
 // unexpected is an answer that no script of ours gives: another program under
 // our key, or a proxy.

@@ -83,7 +83,7 @@ func TestRealTLSRefused(t *testing.T) {
 				err := a.Check()
 				return err != nil && strings.Contains(err.Error(), tc.says)
 			})
-			if said := a.log.lines("unable to take part"); len(said) != 1 || !a.running() {
+			if said := a.log.lines("cannot campaign"); len(said) != 1 || !a.running() {
 				t.Errorf("running: %v; said %d times: %q", a.running(), len(said), said)
 			}
 		})

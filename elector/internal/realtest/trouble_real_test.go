@@ -158,7 +158,7 @@ func TestRealRefusedHalfWay(t *testing.T) {
 				case err == nil || !strings.Contains(err.Error(), r.says):
 					t.Errorf("%s: Check says %v, want %s", c.ID(), err, r.says)
 				}
-				if said := c.log.lines("unable to take part"); len(said) != 1 {
+				if said := c.log.lines("cannot campaign"); len(said) != 1 {
 					t.Errorf("%s said it %d times: %q", c.ID(), len(said), said)
 				}
 			}
@@ -182,14 +182,14 @@ func TestRealRefusedByAMinority(t *testing.T) {
 			_, term := el.next(0, lease+slack)
 			r.spoil(t, servers[2])
 			el.survives(term, 3*lease)
-			if said := a.log.lines("does not take part", r.says); len(said) != 1 {
+			if said := a.log.lines("redis node is not responding", r.says); len(said) != 1 {
 				t.Errorf("said %d times: %q", len(said), said)
 			}
 			if err := a.Check(); err != nil {
 				t.Errorf("Check: %v", err)
 			}
 			r.mend(t, servers[2])
-			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.log.lines("takes part again")) == 1 })
+			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.log.lines("responds again")) == 1 })
 			el.survives(term, lease/2)
 		})
 	}
@@ -221,7 +221,7 @@ func TestRealMaxClients(t *testing.T) {
 		return errors.Is(c.Check(), elector.ErrUnreachable)
 	})
 	el.survives(term, 3*lease)
-	if said := c.log.lines("unable to take part"); len(said) != 1 || !c.running() {
+	if said := c.log.lines("cannot campaign"); len(said) != 1 || !c.running() {
 		t.Errorf("running: %v; said %d times: %q", c.running(), len(said), said)
 	}
 	if err := op.ConfigSet(t.Context(), "maxclients", "1000").Err(); err != nil {

@@ -121,7 +121,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r) {
-		refuse(w, http.StatusForbidden, "asked by a page of another site")
+		refuse(w, http.StatusForbidden, "requested by a page of another site")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)

@@ -236,7 +236,7 @@ func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Tim
 func markOf(c elector.CandidateStatus, all []elector.CandidateStatus) string {
 	for _, o := range all {
 		if o.ID == c.ID && o.Incarnation != c.Incarnation {
-			return "another candidate has the same id: give each an id of its own"
+			return "another candidate has the same id: give each its own id"
 		}
 	}
 	for _, o := range all {

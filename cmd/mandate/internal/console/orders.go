@@ -34,7 +34,7 @@ type action func(context.Context, *Console, order) (string, error)
 var actions = map[string]action{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
 
 func resign(ctx context.Context, c *Console, o order) (string, error) {
-	h, err := c.cfg.Quorum.Resign(ctx, c.cfg.Prefix, o.Election, cmp.Or(o.Reason, "asked on the console"))
+	h, err := c.cfg.Quorum.Resign(ctx, c.cfg.Prefix, o.Election, cmp.Or(o.Reason, "requested on the console"))
 	return handover(h), err
 }
 
@@ -54,7 +54,7 @@ func pauseElection(ctx context.Context, c *Console, o order) (string, error) {
 	if most := 500; len(o.Reason) > most {
 		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), most)
 	}
-	return told("paused: nobody new is elected", c.cfg.Quorum.Pause(ctx, c.cfg.Prefix, o.Election, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
+	return told("paused: no new leader will be elected", c.cfg.Quorum.Pause(ctx, c.cfg.Prefix, o.Election, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
 }
 
 func resume(ctx context.Context, c *Console, o order) (string, error) {
@@ -134,7 +134,7 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
 	defer cancel()
 	said, err := do(ctx, c, o)
-	c.cfg.Logger.Info("order", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "said", said, "error", words(err))
+	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "result", said, "error", words(err))
 	answer(w, said, err)
 }
 

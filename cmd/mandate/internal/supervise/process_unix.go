@@ -34,7 +34,7 @@ type Process struct {
 	until Instant // what the guard was told last
 
 	events  *os.File // of the cgroup; nil: it has to be opened
-	outside error    // why the command has no cgroup of its own
+	outside error    // why the command has no cgroup
 
 	killing bool // we have killed the tree ourselves, before the guard had to
 }

@@ -100,7 +100,7 @@ export class Card {
     this.tick();
     const changed = before && !s.error && before.leader?.token !== l?.token;
     if (changed && this.rollCall) this.onRoll(this.rollCall);
-    return changed ? `${this.name}: ${l ? `${l.id} leads` : 'nobody leads'}` : '';
+    return changed ? `${this.name}: ${l ? `${l.id} leads` : 'no leader'}` : '';
   }
 
   troubles(s) {
@@ -110,7 +110,7 @@ export class Card {
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
     if (!s.paused) return all;
     const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
-    return [...all, `Paused ${until}, nobody new is elected: `, foreign(s.pause ?? '')];
+    return [...all, `Paused ${until}, no new leader will be elected: `, foreign(s.pause ?? '')];
   }
 
   drawNodes(nodes) {
@@ -132,7 +132,7 @@ export class Card {
     text(this.fact.candidates, odd ? `${well}/${r.candidates.length} healthy` : plural(well, 'healthy', 'healthy'));
     this.fact.candidates.className = odd || well === 0 ? 'num ill' : 'num';
     this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c)));
-    const note = r.error || (r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'nobody answers');
+    const note = r.error || (r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers');
     text(this.roll.note, note);
   }
 
