@@ -15,6 +15,8 @@ var (
 	ErrPermanent = errors.New("elector: permanent misconfiguration")
 	// ErrNoLeader: nobody leads at the moment.
 	ErrNoLeader = errors.New("elector: no leader")
+	// ErrNotLeader: this candidate does not lead, so Gate.Do did nothing.
+	ErrNotLeader = errors.New("elector: not the leader")
 	// ErrUnreachable: no majority of the Redis nodes answered.
 	ErrUnreachable = errors.New("elector: no majority of the Redis nodes answered")
 	// ErrDenied: the Redis user lacks a right that this needs; the text names it.

@@ -40,6 +40,42 @@ func Example() {
 	// Run: <nil>
 }
 
+// A job of a scheduler runs on the leader only, and the next leader begins after it has
+// returned.
+func ExampleGate() {
+	redis := embeddedRedis()
+	defer redis.Close()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+
+	quorum, err := elector.Open("redis://" + redis.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer quorum.Close()
+	candidate, err := elector.New(quorum, elector.Config{Election: "nightly-jobs"})
+	if err != nil {
+		panic(err)
+	}
+	var gate elector.Gate
+	ended := make(chan error)
+	go func() { ended <- candidate.Run(ctx, gate.Work) }()
+
+	job := func() error { // what the scheduler of your choice calls, in every replica
+		return gate.Do(ctx, func(ctx context.Context, term *elector.Term) error {
+			fmt.Println("working under a term:", term.Valid())
+			return nil
+		})
+	}
+	for job() != nil { // elector.ErrNotLeader: not elected yet
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	fmt.Println("Run:", <-ended)
+	// Output:
+	// working under a term: true
+	// Run: <nil>
+}
+
 // Leader for life: lead until the program ends or the lease is lost.
 func ExampleElector_Campaign() {
 	redis := embeddedRedis()

@@ -1,0 +1,74 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+var errGateBusy = errors.New("elector: this gate serves another term already: use a gate of its own for each Elector")
+
+// Gate lets code that is called from elsewhere (a scheduler's job, an HTTP handler,
+// a rebalance callback) work under a term: Do runs a function only while this
+// candidate leads, and the lock is released only after every such function has
+// returned. Asking IsLeader and then working gives neither: the term may end, and
+// another process may lead, between the question and the end of the work.
+//
+// The zero Gate is ready. Give its Work to Run; one Gate serves one Elector. Safe
+// for concurrent use.
+type Gate struct {
+	mu      sync.Mutex
+	term    *Term          // while Work holds it, and it has not ended
+	serving bool           // Work has not returned
+	running sync.WaitGroup // the functions of Do; grows only while term is set
+}
+
+// Work is the Work of an Elector whose work is done through Do. It returns when the
+// term has ended and every function of Do has returned.
+func (g *Gate) Work(ctx context.Context, term *Term) error {
+	g.mu.Lock()
+	if g.serving {
+		g.mu.Unlock()
+		return errGateBusy
+	}
+	g.serving, g.term = true, term
+	g.mu.Unlock()
+
+	<-ctx.Done()
+
+	g.mu.Lock()
+	g.term = nil // no function starts from here on
+	g.mu.Unlock()
+	g.running.Wait()
+
+	g.mu.Lock()
+	g.serving = false
+	g.mu.Unlock()
+	return nil
+}
+
+// Do runs f under the current term and returns f's error, or ErrNotLeader, at once
+// and without running f, when this candidate does not lead. It does no I/O.
+//
+// f's context carries ctx's values. It ends with ctx, and with the term: then
+// context.Cause gives the term's *Ended, and f must stop within StopMargin, as any
+// work. The lock is not released before f has returned, so an f that does not
+// return delays the handover until the lease has lapsed.
+func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
+	g.mu.Lock()
+	term := g.term
+	if term == nil || !term.Valid() {
+		g.mu.Unlock()
+		return ErrNotLeader
+	}
+	g.running.Add(1)
+	g.mu.Unlock()
+	defer g.running.Done() // also when f panics: the panic is the caller's
+
+	// Elector.Resign, called by f, must not wait for f.
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, termKey{}, term))
+	defer cancel(nil)
+	unlink := context.AfterFunc(term.Context(), func() { cancel(term.Err()) })
+	defer unlink()
+	return f(ctx, term)
+}
