@@ -51,7 +51,7 @@ help: ## print this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## watch an election on your screen: no Redis, no set-up
+demo: ## watch elections on embedded Redis, nothing to set up
 	@$(GO) run ./cmd/mandate demo
 
 .PHONY: poller
@@ -86,7 +86,7 @@ chaos: export MANDATE_TEST_REQUIRE_REDIS := 1
 chaos: export CHAOSTIME := $(CHAOSTIME)
 chaos: export CHAOSSEED := $(CHAOSSEED)
 chaos: export CHAOSREPORT := $(abspath $(CHAOSREPORT))
-chaos: ## break real elections on purpose for a while, and prove the journal (CHAOSTIME=20s CHAOSSEED=n)
+chaos: ## inject faults into real processes, then verify the journal (CHAOSTIME=20s CHAOSSEED=n)
 	@.ci/which-redis
 	.ci/matching Chaos $(GO) test $$(.ci/race) -v -count=$(COUNT) -timeout 24h -p 1 -run Chaos $(TESTFLAGS)
 
@@ -102,7 +102,7 @@ sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seed
 		-sim.report=$(abspath $(SIMREPORT))
 
 .PHONY: mutants
-mutants: ## make each known mistake once, and show which test notices (MUTANT=regexp TESTFLAGS=-short), 4 minutes
+mutants: ## apply each deliberate bug once, and show which test notices it (MUTANT=regexp TESTFLAGS=-short), 4 minutes
 	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants |
 		awk '!/^ *(=== |--- PASS)/'
 
@@ -117,7 +117,7 @@ fuzz: ## fuzz every Fuzz target for a short while (FUZZTIME=10s)
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: model
-model: ## check the model of the fencing tokens with spin, and that mutants of it are caught
+model: ## check the model of the fencing tokens with spin, and that its mutants are caught
 	@docs/model/check.sh
 
 .PHONY: lint
@@ -129,7 +129,7 @@ build: ## build the static binary bin/mandate
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/mandate ./cmd/mandate
 
 .PHONY: check
-check: lint test build ## all that a change must pass: lint, test, build
+check: lint test build ## what a change must pass: lint, test, build
 
 .PHONY: tidy
 tidy: ## bring go.mod and go.sum of every module up to date

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CandidateStatus is what a candidate tells of itself when it is asked.
+// CandidateStatus is a candidate's answer to a roll call.
 type CandidateStatus struct {
 	ID          string `json:"id"`
 	Incarnation string `json:"incarnation"` // tells two lives of one id apart

@@ -68,12 +68,13 @@ type Config struct {
 	// does so meanwhile. Default 0: no limit.
 	MaxTerm time.Duration
 
-	// Probe is asked always, also before a campaign: the unhealthy don't run.
+	// Probe is checked at all times, including before campaigning: an unhealthy
+	// candidate does not campaign.
 	// Default: always healthy.
 	Probe         health.Probe
 	ProbeSettings health.Settings
 	// WorkProbe looks at the work that only a leader does (health.Heartbeat, a
-	// port that only the leader opens). It is asked during a term only, and the
+	// port that only the leader opens). It is checked during a term only, and the
 	// start of the work counts as its first success. Default: always healthy.
 	WorkProbe         health.Probe
 	WorkProbeSettings health.Settings

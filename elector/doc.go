@@ -22,10 +22,9 @@
 //	                       ends by: deadline, probe, lost lock,
 //	                       resignation, shutdown, the work itself
 //
-// Whoever of the work and the leadership ends first ends the other, and both
-// are awaited. The lock is released only after the work has returned; work that
-// ignores its context keeps this process from campaigning, and the lease lapses
-// by itself.
+// When either the work or the term ends, the other is stopped, and Run waits for
+// both. The lock is released only after the work has returned; work that ignores
+// its context keeps this process from campaigning, and the lease expires.
 //
 // # Time
 //
@@ -33,11 +32,11 @@
 // (default 10 s) and a drift allowance of 1 % + 2 ms:
 //
 //	the lease ends          E = sent + L - drift
-//	the work is told        D = E - StopMargin          (L/4)
+//	the work is cancelled   D = E - StopMargin          (L/4)
 //	it is renewed           every RenewEvery            (L/4)
 //
-// So with the defaults: work of a leader that is cut off is told after at most
-// 7.4 s and has 2.5 s to stop, and another candidate leads after at most 10 s
+// So with the defaults: the work of a leader that is cut off is cancelled after at
+// most 7.4 s and has 2.5 s to stop, and another candidate leads after at most 10 s
 // and a few milliseconds. A leader that dies is replaced after at most L, one
 // that resigns or shuts down within a round trip or two, one whose probe fails
 // as soon as its work has stopped.
@@ -50,30 +49,30 @@
 //
 // # Health
 //
-// Exactly one function renews, and it asks the probe before it sends. Config.Probe is
-// asked always: an unhealthy candidate does not campaign. Config.WorkProbe looks
-// at what only a leader's work does, and is asked during a term only; put a
-// health.Heartbeat there, so that a leader which is alive but makes no progress
-// loses its mandate. When a probe has failed beyond its threshold the term ends
-// at once, and the candidate cools down.
+// One function sends renewals, and it checks the probes first. Config.Probe is
+// checked at all times, including before campaigning: an unhealthy candidate does
+// not campaign. Config.WorkProbe checks what only a leader's work does, and only
+// during a term; put a health.Heartbeat there, so that a leader that is alive but
+// makes no progress is replaced. When a probe has failed beyond its threshold the
+// term ends at once, and the candidate cools down.
 //
 // # The token
 //
 // Every term has a fencing token that is larger than those of all terms before
 // it. Give it to the resource that the work writes to, and have the resource
-// refuse smaller ones. Between asking "am I the leader" and writing, a process
-// can be paused for any time, and no lock service in the world can help that;
-// the token does.
+// refuse smaller ones. A process can be suspended for any time between checking
+// IsLeader and writing. No lock service can prevent that; the token makes it
+// harmless.
 //
 // # Who leads next
 //
 // The lock alone decides. By default candidates race for it. Config.Succession
-// names a favourite instead (by priority, seniority, or in rotation), as does
-// Quorum.Transfer: the leader tells the nodes, with its renewals and its release,
-// to keep the seat for that candidate, and they elect nobody else for a quarter
-// of a lease. So a favourite that is dead costs that long, and no more; and no
-// leader is ever pushed aside: it is asked, stops its work, and releases.
-// Quorum.Pause keeps anybody new from being elected.
+// names a preferred candidate (by priority, seniority, or in rotation), as does
+// Quorum.Transfer: with its renewals and its release the leader makes a reservation
+// for that candidate on the nodes, which elect no other candidate for a quarter of
+// a lease. If the preferred candidate is dead, the election is delayed by at most
+// that time. A sitting leader is never evicted: it receives a request, stops its
+// work, and releases. Quorum.Pause prevents the election of new leaders.
 //
 // # Guarantees
 //
@@ -92,11 +91,11 @@
 //   - Sentinel, Cluster: as one Redis. Replication is asynchronous, so a failover
 //     can lose the lock; it is noticed at the next renewal.
 //
-// A node that lost everything grants nothing for one lease, and so even then nobody
+// A node that lost its data grants nothing for one lease, so even then no candidate
 // leads beside the old leader, with one exception: when all nodes are new to the
-// election, a candidate that began to take part less than a lease ago, and has not
-// yet had an answer that shows a trace of it, takes that for the very first start and
-// leads at once. The overlap lasts until the old leader's next renewal. Every other
+// election, a candidate that started less than a lease ago, and has not yet received
+// an answer with a trace of the election, assumes the very first start and leads
+// at once. The overlap lasts until the old leader's next renewal. Every other
 // candidate waits, healthy or not, resting, cut off or suspended before; those that
 // don't claim look at the election when they begin and once per lease. (So the very
 // first election waits for a lease if no candidate could claim within its first one.)
@@ -104,7 +103,7 @@
 // All candidates must list the same nodes, in any order. Two lists of one length can
 // each have a majority of its own; they are told apart by an identity that each node
 // keeps. A candidate that meets, on any of its nodes, a holder that votes with others
-// does not lead, and says so in its log and in Check. Two can lead only while no node
+// does not lead, and reports it in its log and in Check. Two can lead only while no node
 // that both list answers both of them; from then on one of them ends its term within
 // about two leases (ReasonLost). Lists without a common node can't notice each other.
 //
@@ -126,7 +125,7 @@
 //     tells it.
 //   - Partial loss of data on a majority (the last second of "appendfsync everysec",
 //     an RDB snapshot) can't be noticed by a node that kept its counter.
-//   - The work is told to stop, it is not killed: that is up to the work
+//   - The work is cancelled, not killed: stopping is up to the work
 //     (mandate run does kill its command).
 //
 // What an election keeps in Redis, and the rights that it needs, are described

@@ -13,9 +13,9 @@ type Stats struct {
 	// Probe and WorkProbe tell of Config.Probe and Config.WorkProbe; nil where there
 	// is none.
 	Probe, WorkProbe *ProbeStats
-	// LeaderUnknown: the lease of the leader that Observe told last has run out, and
-	// Redis could not be asked since: no majority answers. It is noticed within 1.5 s
-	// after that lease, and over with the next answer. Of use while Observe is.
+	// LeaderUnknown is true when the lease of the last observed leader has expired
+	// and no majority has answered since. It is maintained only while Observe is
+	// running.
 	LeaderUnknown bool
 }
 
