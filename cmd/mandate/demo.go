@@ -76,12 +76,12 @@ type step struct {
 
 func demoSteps() []step {
 	return []step{
-		{"Three candidates, one lock: one is elected", "election", elect},
-		{"The leader is asked to step down: a graceful hand-over", "hand-over", handOver},
-		{"The leader's work hangs while its process lives on", "work hangs", stall},
-		{"One of the three Redis nodes hangs: nothing happens", "Redis hangs", hangNode},
-		{"The leader is cut off: it dies without a word", "leader dies", cutOff},
-		{"The dead one comes back and writes with its old token", "stale write", staleWrite},
+		{"Three candidates campaign: one is elected", "election", elect},
+		{"The leader resigns: a planned handover", "handover", handOver},
+		{"The leader's work hangs, but its process is alive", "work hangs", stall},
+		{"One of the three Redis nodes hangs: no effect", "Redis hangs", hangNode},
+		{"The leader is cut off without releasing the lock", "leader cut off", cutOff},
+		{"The former leader returns and writes with its old token", "stale write", staleWrite},
 	}
 }
 
@@ -96,7 +96,7 @@ func playDemo(ctx context.Context, p *paper, log *slog.Logger) error {
 	defer s.close()
 	p.line("%s", p.bold("mandate demo"))
 	p.line("Three Redis nodes and three candidates in this process. The lease is %v: the", demoLease)
-	p.line("longest that a leader who died without a word can keep the others waiting.")
+	p.line("longest time that a dead leader can keep the others waiting.")
 	began := time.Now()
 	steps := demoSteps()
 	rows := make([]row, len(steps))
@@ -137,7 +137,7 @@ func elect(ctx context.Context, s *stage) (string, string, error) {
 // start of the next one's.
 func handOver(ctx context.Context, s *stage) (string, string, error) {
 	old := s.leader
-	s.say(old.who, "is asked to resign: its work stops, then it releases the lock")
+	s.say(old.who, "resigns: its work stops, then it releases the lock")
 	if err := old.who.elector.Resign(ctx); err != nil {
 		return "", "", err
 	}
@@ -146,7 +146,7 @@ func handOver(ctx context.Context, s *stage) (string, string, error) {
 		return "", "", err
 	}
 	gap := ms(next.at.Sub(stopped.at))
-	s.note("nobody worked for %s, and never two at once", gap)
+	s.note("no candidate worked for %s, and never two at the same time", gap)
 	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
 }
 
@@ -155,7 +155,7 @@ func stall(ctx context.Context, s *stage) (string, string, error) {
 	old := s.leader
 	old.who.stalled.Store(true)
 	at := time.Now()
-	s.say(old.who, "'s work hangs. Its process lives and could renew for ever")
+	s.say(old.who, "'s work hangs. Its process is alive and could renew forever")
 	told, err := s.await(ctx, func(f fact) bool { return f.kind == told && f.token == old.token })
 	if err != nil {
 		return "", "", err
@@ -164,7 +164,7 @@ func stall(ctx context.Context, s *stage) (string, string, error) {
 	if err != nil {
 		return "", "", err
 	}
-	s.note("noticed after %s (bound: %v); no lease had to run out", ms(told.at.Sub(at)), demoBeat)
+	s.note("detected after %s (bound: %v); no lease had to expire", ms(told.at.Sub(at)), demoBeat)
 	return old.who.name + " stepped down -> " + next.who.name, "after " + ms(next.at.Sub(at)), nil
 }
 
@@ -178,7 +178,7 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	}
 	unhang := s.hang(2)
 	defer unhang()
-	s.note("node 3 accepts connections and answers nothing, for %v", during)
+	s.note("node 3 accepts connections but does not answer, for %v", during)
 	before, renewals := lead.who.elector.Stats().Renewals.Confirmed, uint64(0)
 	for end := time.Now().Add(during); time.Now().Before(end) && ctx.Err() == nil; pauseFor(ctx, 5*time.Millisecond) {
 		if !term.Valid() {
@@ -190,7 +190,7 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 	if renewals < 2 {
 		return "", "", fmt.Errorf("only %d renewals in %v", renewals, during)
 	}
-	s.say(lead.who, fmt.Sprintf("led on: %d renewals by the other two nodes", renewals))
+	s.say(lead.who, fmt.Sprintf("remained leader: %d renewals on the other two nodes", renewals))
 	unhang()
 	return lead.who.name + " remains leader", fmt.Sprintf("%d renewals", renewals), nil
 }
@@ -200,7 +200,7 @@ func hangNode(ctx context.Context, s *stage) (string, string, error) {
 func cutOff(ctx context.Context, s *stage) (string, string, error) {
 	old := s.leader
 	old.who.gate.shut()
-	s.say(old.who, "loses all its connections: no release, no farewell")
+	s.say(old.who, "loses all its connections and cannot release the lock")
 	st, err := s.other(old.who).quorum.Status(ctx, "", demoElection)
 	if err != nil || st.Leader == nil {
 		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
@@ -212,8 +212,8 @@ func cutOff(ctx context.Context, s *stage) (string, string, error) {
 		return "", "", err
 	}
 	early, late := end.Sub(stopped.at), next.at.Sub(end)
-	s.note("the old one stopped by its clock %s before its lease ended,", ms(early))
-	s.note("the next one led %s after that", ms(max(0, late)))
+	s.note("it stopped on its own clock, %s before its lease ended,", ms(early))
+	s.note("the next leader followed %s after that", ms(max(0, late)))
 	if early <= 0 {
 		return "", "", errors.New("the old leader worked beyond its lease")
 	}
