@@ -17,7 +17,7 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 		do   func(context.Context, *elector.Quorum) error
 	}{
 		"Status": {2 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Status(ctx, "", "orders")
+			_, err := electionOf(q, "orders").Status(ctx)
 			return err
 		}},
 		"Leader": {2 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
@@ -25,26 +25,26 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = e.Leader(ctx)
+			_, err = e.Election().Leader(ctx)
 			return err
 		}},
 		"History": {3 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.History(ctx, "", "orders", 10)
+			_, err := electionOf(q, "orders").History(ctx, 10)
 			return err
 		}},
 		"Elections": {1500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Elections(ctx, "")
+			_, err := q.Elections(ctx)
 			return err
 		}},
 		"Candidates": {3 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Candidates(ctx, "", "orders")
+			_, err := electionOf(q, "orders").Candidates(ctx)
 			return err
 		}},
 		"Pause": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
-			return q.Pause(ctx, "", "orders", time.Minute, "a test")
+			return electionOf(q, "orders").Pause(ctx, time.Minute, "a test")
 		}},
 		"Resume": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
-			return q.Resume(ctx, "", "orders")
+			return electionOf(q, "orders").Resume(ctx)
 		}},
 		"Diagnose": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
 			_, err := q.Diagnose(ctx, "", "orders", 0)

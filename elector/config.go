@@ -31,8 +31,6 @@ type Config struct {
 	// Version is the version of the program, for operators. Default: the one that
 	// the build recorded for the main module, if any.
 	Version string
-	// Prefix is the first part of every key. Default "mandate".
-	Prefix string
 
 	// Lease is how long a leadership holds without renewal: a leader that dies
 	// without a word is replaced after it. Default 10 s. All candidates must
@@ -93,21 +91,20 @@ const (
 	maxAdvertise = 256
 )
 
+const defaultLease = 10 * time.Second
+
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	def(&c.Lease, 10*time.Second)
+	def(&c.Lease, defaultLease)
 	def(&c.RenewEvery, c.Lease/4)
 	def(&c.StopMargin, c.Lease/4)
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)
-	if c.Prefix == "" {
-		c.Prefix = defaultPrefix
-	}
 	if c.ID == "" {
 		c.ID = defaultID()
 	}
@@ -144,7 +141,6 @@ func (c Config) validate() error {
 	problems := []error{
 		checkWord("Election", c.Election, maxName, "{}"),
 		checkWord("ID", c.ID, maxName, ""),
-		checkWord("Prefix", c.Prefix, maxName, "{}"),
 	}
 	if c.Advertise != "" {
 		problems = append(problems, checkWord("Advertise", c.Advertise, maxAdvertise, ""))

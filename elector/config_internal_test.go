@@ -14,9 +14,9 @@ func TestDefaultsOfTheDurations(t *testing.T) {
 		got.DrainTimeout != 10*time.Second || got.Cooldown != 10*time.Second || got.RestartDelay != time.Second || got.MaxTerm != 0 {
 		t.Errorf("%+v", got)
 	}
-	own := Config{Lease: 1, RenewEvery: 2, StopMargin: 3, DrainTimeout: 4, Cooldown: 5, RestartDelay: 6, Version: "v1", ID: "me", Prefix: "p"}
+	own := Config{Lease: 1, RenewEvery: 2, StopMargin: 3, DrainTimeout: 4, Cooldown: 5, RestartDelay: 6, Version: "v1", ID: "me"}
 	if d := own.withDefaults(); d.Lease != 1 || d.RenewEvery != 2 || d.StopMargin != 3 || d.DrainTimeout != 4 || d.Cooldown != 5 ||
-		d.RestartDelay != 6 || d.Version != "v1" || d.ID != "me" || d.Prefix != "p" {
+		d.RestartDelay != 6 || d.Version != "v1" || d.ID != "me" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -30,7 +30,6 @@ func TestEachFieldIsChecked(t *testing.T) {
 	for field, change := range map[string]func(*Config){
 		"Election":     func(c *Config) { c.Election = "a{b" },
 		"ID":           func(c *Config) { c.ID = strings.Repeat("x", maxName+1) },
-		"Prefix":       func(c *Config) { c.Prefix = "a}b" },
 		"Advertise":    func(c *Config) { c.Advertise = strings.Repeat("x", maxAdvertise+1) },
 		"Version":      func(c *Config) { c.Version = "v 1" },
 		"Succession":   func(c *Config) { c.Succession = "eldest" },

@@ -36,14 +36,14 @@ func TestConfigAtItsBounds(t *testing.T) {
 		want []string // all of them, nothing when it is fine
 	}{
 		"least":                  {elector.Config{Election: "e"}, nil},
-		"longest name":           {elector.Config{Election: long[:200], ID: long[:200], Prefix: long[:200]}, nil},
+		"longest name":           {elector.Config{Election: long[:200], ID: long[:200]}, nil},
 		"shortest lease":         {elector.Config{Election: "e", Lease: 50 * time.Millisecond}, nil},
 		"longest lease":          {elector.Config{Election: "e", Lease: 24 * time.Hour}, nil},
 		"a slash in the id":      {elector.Config{Election: "e", ID: "pod/a/1"}, nil},
 		"no election":            {elector.Config{}, []string{"Election is empty: give it a value"}},
-		"names too long":         {elector.Config{Election: long, ID: long, Prefix: long, Advertise: long + long}, []string{"Election is 201 bytes", "ID is 201 bytes", "Prefix is 201 bytes", "Advertise is 402 bytes", "at most 256"}},
-		"hash tags":              {elector.Config{Election: "a{b}", Prefix: "{p}"}, []string{`Election is "a{b}"`, `Prefix is "{p}"`, "Cluster slot"}},
-		"white space":            {elector.Config{Election: "a b", ID: "a\tb", Prefix: "a\nb", Advertise: "a\u00a0b"}, []string{`Election is "a b"`, "ID is", "Prefix is", "Advertise is"}},
+		"names too long":         {elector.Config{Election: long, ID: long, Advertise: long + long}, []string{"Election is 201 bytes", "ID is 201 bytes", "Advertise is 402 bytes", "at most 256"}},
+		"hash tags":              {elector.Config{Election: "a{b}"}, []string{`Election is "a{b}"`, "Cluster slot"}},
+		"white space":            {elector.Config{Election: "a b", ID: "a\tb", Advertise: "a\u00a0b"}, []string{`Election is "a b"`, "ID is", "Advertise is"}},
 		"not UTF-8":              {elector.Config{Election: "e", ID: "a\xff"}, []string{"ID is"}},
 		"lease too short":        {elector.Config{Election: "e", Lease: 49 * time.Millisecond}, []string{"Lease is 49ms: choose between 50ms and 24h0m0s"}},
 		"lease too long":         {elector.Config{Election: "e", Lease: 24*time.Hour + time.Millisecond}, []string{"choose between"}},

@@ -38,7 +38,7 @@ func want(t testing.TB, events <-chan elector.Event, within time.Duration, kind 
 
 func watch(t testing.TB, c *candidate) <-chan elector.Event {
 	ctx, cancel := context.WithCancel(context.Background())
-	events := c.Observe(ctx)
+	events := observe(ctx, c.Election())
 	t.Cleanup(func() {
 		cancel()
 		for range events { // closed when the observer has ended
@@ -87,7 +87,7 @@ func conformObserveSlow(t *testing.T, w *world) {
 	a := w.make(t, "a", func(cfg *elector.Config) { cfg.RestartDelay = time.Millisecond })
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	slow := a.Observe(ctx)
+	slow := observe(ctx, a.Election())
 	terms, enough := 0, make(chan struct{})
 	a.run(func(ctx context.Context, _ *elector.Term) error {
 		if terms++; terms < 50 {
@@ -128,7 +128,7 @@ func conformObserveSlow(t *testing.T, w *world) {
 
 func conformLeader(t *testing.T, w *world) {
 	a := w.make(t, "a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
-	if l, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+	if l, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 		t.Fatalf("leader %+v, %v", l, err)
 	}
 	began := time.Now()
@@ -136,7 +136,7 @@ func conformLeader(t *testing.T, w *world) {
 	term := a.elected(w.first())
 	time.Sleep(w.lease / 2) // the history is written behind the election, the minority's lock by a renewal at the latest
 	for _, c := range []*candidate{a, w.make(t, "bystander")} {
-		l, err := c.Leader(t.Context())
+		l, err := c.Election().Leader(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func conformLeader(t *testing.T, w *world) {
 			t.Errorf("since %v", l.Since)
 		}
 	}
-	st, err := a.q.Status(t.Context(), "", w.election)
+	st, err := electionOf(a.q, w.election).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +159,11 @@ func conformLeader(t *testing.T, w *world) {
 			t.Errorf("node %+v", n)
 		}
 	}
-	if _, err := a.q.Status(t.Context(), "", "a{b}"); err == nil {
-		t.Error("the status of an election that can't exist")
+	if _, err := a.q.Election("a{b}"); err == nil {
+		t.Error("an election that can't exist")
 	}
 	a.shutdown()
-	if _, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+	if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 		t.Errorf("after the release: %v", err)
 	}
 }

@@ -54,18 +54,18 @@ const inspectTimeout = 3 * time.Second
 func (q *Quorum) Diagnose(ctx context.Context, prefix, election string, leaseTime time.Duration) ([]Finding, error) {
 	named := election != ""
 	election = cmp.Or(election, "doctor")
-	s, err := q.steering(prefix, election)
+	el, err := q.Namespace(prefix).Election(election)
 	if err != nil {
 		return nil, err
 	}
-	keys := s.keys
+	keys := el.keys
 	var roll rollCall
 	var terms []TermRecord
 	var unread error
 	var called sync.WaitGroup
 	if named {
-		called.Go(func() { roll = s.rollCall(ctx) })
-		called.Go(func() { terms, unread = s.recentTerms(ctx) })
+		called.Go(func() { roll = callRoll(ctx, el) })
+		called.Go(func() { terms, unread = recentTerms(ctx, el) })
 	}
 	facts := q.nodes.Inspect(ctx, keys, inspectTimeout)
 	called.Wait()

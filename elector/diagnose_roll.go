@@ -18,18 +18,18 @@ type rollCall struct {
 	err     error
 }
 
-// rollCall asks the candidates. Two answers of a leader may be those of one before and
+// callRoll asks the candidates. Two answers of a leader may be those of one before and
 // of one after a change: then it asks once more.
-func (s *steering) rollCall(ctx context.Context) (r rollCall) {
+func callRoll(ctx context.Context, el *Election) (r rollCall) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	if r.all, r.err = s.candidates(ctx); r.err != nil {
+	if r.all, r.err = el.Candidates(ctx); r.err != nil {
 		return r
 	}
 	if r.leaders = leadersOf(r.all); len(r.leaders) < 2 {
 		return r
 	}
-	again, err := s.candidates(ctx)
+	again, err := el.Candidates(ctx)
 	if err != nil {
 		return r
 	}
@@ -132,10 +132,10 @@ func (d *diagnosis) holders() {
 }
 
 // recentTerms are what the history tells of late.
-func (s *steering) recentTerms(ctx context.Context) ([]TermRecord, error) {
+func recentTerms(ctx context.Context, el *Election) ([]TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	return s.history(ctx, 50)
+	return el.History(ctx, 50)
 }
 
 // unreadable reports a history that can't be read, or be written either: a key of

@@ -68,11 +68,11 @@
 //
 // The lock alone decides. By default candidates race for it. Config.Succession
 // names a preferred candidate (by priority, seniority, or in rotation), as does
-// Quorum.Transfer: with its renewals and its release the leader makes a reservation
+// Election.Transfer: with its renewals and its release the leader makes a reservation
 // for that candidate on the nodes, which elect no other candidate for a quarter of
 // a lease. If the preferred candidate is dead, the election is delayed by at most
 // that time. A sitting leader is never evicted: it receives a request, stops its
-// work, and releases. Quorum.Pause prevents the election of new leaders.
+// work, and releases. Election.Pause prevents the election of new leaders.
 //
 // # Guarantees
 //

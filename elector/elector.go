@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -26,6 +27,7 @@ type Elector struct {
 	cfg         Config
 	timing      lease.Timing
 	quorum      *Quorum
+	election    *Election // the same as operators see it, with what this candidate adds
 	keys        quorum.Keys
 	incarnation string
 	voter       *quorum.Voter
@@ -40,7 +42,6 @@ type Elector struct {
 	running    atomic.Bool
 	deaf       atomic.Bool          // said that releases are not heard
 	unrecorded atomic.Bool          // logged that the history takes no events
-	unknown    atomic.Bool          // Stats.LeaderUnknown
 	term       atomic.Pointer[Term] // the newest term, also an ended one
 	known      known                // of the campaigning goroutine only
 	owed       <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
@@ -75,17 +76,21 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	election, err := q.Election(cfg.Election)
+	if err != nil {
+		return nil, err
+	}
 	e := &Elector{
-		cfg: cfg, timing: cfg.timing(), quorum: q, keys: quorum.KeysOf(cfg.Prefix, cfg.Election),
+		cfg: cfg, timing: cfg.timing(), quorum: q, election: election, keys: election.keys,
 		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: RoleIdle,
 		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID), nudged: make(chan struct{}, 1),
 	}
+	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.feed, term: e.Term}
 	e.cards, e.nodes = newCards(e), make([]nodeCount, q.Size())
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.heardNode, Unrecorded: e.logUnrecorded,
 	})
-	var err error
 	if cfg.Probe != nil {
 		if e.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("elector: Probe: %w", err)
@@ -101,6 +106,16 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 
 // ID is the candidate's name in the election.
 func (e *Elector) ID() string { return e.cfg.ID }
+
+// Election is the election of this candidate. Its Observe also reports what only this
+// process knows.
+func (e *Elector) Election() *Election { return e.election }
+
+// Advertise is where this candidate can be reached when it leads, as configured.
+func (e *Elector) Advertise() string { return e.cfg.Advertise }
+
+// Lease is the lease that this candidate uses.
+func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
 
 // Incarnation is random, and new with every Elector: it tells this process from
 // another one, or from an earlier life, under the same id.
@@ -204,22 +219,6 @@ func (e *Elector) Term() *Term {
 		return t
 	}
 	return nil
-}
-
-// Leader asks Redis who leads, and then since when. It blocks for two round trips,
-// at most 2 s. The error is ErrNoLeader, or ErrUnreachable with each node's trouble.
-func (e *Elector) Leader(ctx context.Context) (Leader, error) {
-	st, err := e.quorum.Status(ctx, e.cfg.Prefix, e.cfg.Election)
-	if err != nil {
-		return Leader{}, err
-	}
-	if st.Leader == nil && st.Blocked != "" {
-		return Leader{}, fmt.Errorf("%w, and no candidate can lead: %s", ErrNoLeader, st.Blocked)
-	}
-	if st.Leader == nil {
-		return Leader{}, ErrNoLeader
-	}
-	return *st.Leader, nil
 }
 
 // Resign ends the term that this candidate serves, and waits until its work has

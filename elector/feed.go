@@ -22,11 +22,11 @@ func (f *feed) publish(ev Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for s := range f.subs {
-		if len(s.queue) >= feedBuffer {
+		if len(s.queue) >= feedBuffer { // the newest are worth more
+			s.queue = s.queue[1:]
 			s.skipped++
-		} else {
-			s.queue = append(s.queue, ev)
 		}
+		s.queue = append(s.queue, ev)
 		select {
 		case s.wake <- struct{}{}:
 		default:
@@ -51,7 +51,7 @@ func (f *feed) unsubscribe(s *subscription) {
 	delete(f.subs, s)
 }
 
-// take empties the queue of a subscription.
+// take empties the queue of a subscription; so many were skipped before its first event.
 func (f *feed) take(s *subscription) (events []Event, skipped int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

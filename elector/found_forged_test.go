@@ -54,7 +54,7 @@ func TestFoundForgedReleaseForAnHeirDrivesClaims(t *testing.T) {
 		term := a.elected(3 * shortLease)
 		b := c.start("b")
 		b.quiet(shortLease)
-		all, err := c.quorum("operator").Candidates(t.Context(), "", "orders")
+		all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%+v, %v", all, err)
 		}
@@ -91,7 +91,7 @@ func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
 		}
 		// A true pause, and forged ends of it.
 		op := c.quorum("operator")
-		if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
 			t.Fatal(err)
 		}
 		a.shutdown()
@@ -104,7 +104,7 @@ func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
 		if lines := b.log.lines("msg=\"election "); len(lines) != 1 {
 			t.Errorf("%d lines: %v", len(lines), lines)
 		}
-		if err := op.Resume(t.Context(), "", "orders"); err != nil {
+		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b.elected(shortLease/16 + 100*time.Millisecond)

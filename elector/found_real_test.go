@@ -39,11 +39,11 @@ func TestFoundRealNoRightToHearTheAnswersIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	all, err := q.Candidates(t.Context(), "", "orders")
+	all, err := electionOf(q, "orders").Candidates(t.Context())
 	if !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "lacks a right") {
 		t.Errorf("Candidates: %v, %v", all, err)
 	}
-	if _, err := q.Resign(t.Context(), "", "orders", ""); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "lacks a right") {
+	if _, err := electionOf(q, "orders").StepDown(t.Context(), ""); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "lacks a right") {
 		t.Errorf("Resign: %v", err)
 	}
 	if !a.IsLeader() {

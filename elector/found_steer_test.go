@@ -24,7 +24,7 @@ func TestFoundHandOverReleasesUnderTheWorkOfCampaign(t *testing.T) {
 				op := c.quorum("operator")
 				go func() {
 					if ask == "operator" {
-						_, _ = op.Resign(within(t, time.Minute), "", "orders", "")
+						_, _ = electionOf(op, "orders").StepDown(within(t, time.Minute), "")
 					} else {
 						_ = a.Resign(within(t, time.Minute))
 					}

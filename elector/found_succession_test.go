@@ -36,7 +36,7 @@ func TestFoundLongWordsOfAProbeHideACandidate(t *testing.T) {
 		c.start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New(strings.Repeat("ü", 10_000)) })
 		}).quiet(shortLease)
-		all, err := c.quorum("operator").Candidates(t.Context(), "", "orders")
+		all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[1].Healthy || !strings.Contains(all[1].Detail, "üü") || len(all[1].Detail) > 1000 {
 			t.Errorf("%d candidates, %v", len(all), err)
 		}
@@ -50,7 +50,7 @@ func TestFoundRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
 		makeCandidate(t, q, "a").run(nil).elected(3 * shortLease)
 		makeCandidate(t, q, "b").run(nil).quiet(shortLease)
 		for range 20 {
-			if all, err := c.quorum("operator").Candidates(t.Context(), "", "orders"); err != nil || len(all) != 2 {
+			if all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
 			}
 		}

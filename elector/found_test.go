@@ -265,11 +265,11 @@ func TestFoundPasswordInURLError(t *testing.T) {
 func TestFoundHungNodeSaysNoAnswerInTime(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		q := c.quorum("a")
-		if _, err := q.Status(t.Context(), "", "orders"); err != nil {
+		if _, err := electionOf(q, "orders").Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes[0].set(frozen)
-		if _, err := q.Status(t.Context(), "", "orders"); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+		if _, err := electionOf(q, "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer in time") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -327,7 +327,7 @@ func TestFoundScenario14ReleaseOnASlowNodeIsDropped(t *testing.T) {
 				if err := a.ended(shortLease); !errors.Is(err, boom) {
 					t.Fatal(err)
 				}
-				a.q.Status(t.Context(), "", "orders") // the quorum lives on
+				electionOf(a.q, "orders").Status(t.Context()) // the quorum lives on
 				time.Sleep(10 * delay)
 				if n := c.locks(); n != 0 {
 					t.Errorf("%d locks were left behind", n)
@@ -343,7 +343,7 @@ func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
-		events := a.Observe(t.Context())
+		events := observe(t.Context(), a.Election())
 		if ev := <-events; ev.Kind != elector.EventElected {
 			t.Fatalf("%+v", ev)
 		}

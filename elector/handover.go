@@ -18,38 +18,30 @@ type Handover struct {
 	Gap time.Duration
 }
 
-// Resign asks the leader to step down, and waits until another one leads or ctx
+// StepDown asks the leader to step down, and waits until another one leads or ctx
 // ends. The leader stops its work first and releases the lock then; it campaigns
 // again after its Config.Cooldown. note is for the history.
 //
 // The error is ErrNoLeader when nobody leads, or nobody does so yet when ctx ends,
 // or will while the election is paused (then with Handover.From); ErrRefused when
 // the leader does not answer or its term was over.
-func (q *Quorum) Resign(ctx context.Context, prefix, election, note string) (Handover, error) {
-	s, err := q.steering(prefix, election)
-	if err != nil {
-		return Handover{}, err
-	}
-	return s.handOver(ctx, "", note)
+func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
+	return el.handOver(ctx, "", note)
 }
 
-// Transfer is Resign in favour of the candidate with that id: for a quarter of
+// Transfer is StepDown in favour of the candidate with that id: for a quarter of
 // the lease the nodes elect nobody else. The error is ErrRefused also when that
 // candidate takes no part, is not healthy, or leads already; when the election is
 // paused; and when, in the end, another one was elected.
-func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Handover, error) {
-	s, err := q.steering(prefix, election)
-	if err != nil {
-		return Handover{}, err
-	}
-	st, err := q.look(ctx, s.keys, election)
+func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
+	st, err := el.look(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
 	if st.Paused {
 		return Handover{}, fmt.Errorf("%w: the election is paused (%s): resume it first", ErrRefused, st.Pause)
 	}
-	all, err := s.candidates(ctx)
+	all, err := el.Candidates(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
@@ -57,7 +49,7 @@ func (q *Quorum) Transfer(ctx context.Context, prefix, election, to string) (Han
 	if err != nil {
 		return Handover{}, err
 	}
-	h, err := s.handOver(ctx, heir.Incarnation, "transfer to "+to)
+	h, err := el.handOver(ctx, heir.Incarnation, "transfer to "+to)
 	if err == nil && h.To.Candidate != to {
 		err = fmt.Errorf("%w: %s did not take over in time: %s leads", ErrRefused, to, h.To.Candidate)
 	}
@@ -90,11 +82,11 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	return CandidateStatus{}, fmt.Errorf("%w: no candidate %s answers; there are: %s", ErrRefused, to, strings.Join(ids, ", "))
 }
 
-func (s *steering) handOver(ctx context.Context, to, note string) (Handover, error) {
+func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {
 	if err := checkReason(note); err != nil {
 		return Handover{}, err
 	}
-	st, err := s.q.look(ctx, s.keys, s.election)
+	st, err := el.look(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
@@ -102,11 +94,11 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 		return Handover{}, ErrNoLeader
 	}
 	h := Handover{From: *st.Leader}
-	events := s.q.bus.Collect(s.keys.Events, maxEvent)
+	events := el.bus.Collect(el.keys.Events, maxEvent)
 	defer events.Close()
 	_ = events.Ready(ctx, joinTimeout) // without them the change is seen a little later
 	var got *answer
-	err = s.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
+	err = el.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
 		got = &a
 		return true
 	})
@@ -118,14 +110,14 @@ func (s *steering) handOver(ctx context.Context, to, note string) (Handover, err
 	case got.Refused != "":
 		return h, fmt.Errorf("%w: %s", ErrRefused, got.Refused)
 	}
-	return s.follow(ctx, h, events)
+	return el.follow(ctx, h, events)
 }
 
 // follow waits for the next leader, and a little for what both report about the
 // change. Who it is, and with which token, is what the locks say; a token may also be
 // lower than the last one's, where nodes lost their data. When it was is what the history
 // says: a message only makes it look again.
-func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
+func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()
 	var enough <-chan time.Time
@@ -143,7 +135,7 @@ func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collec
 		}
 		events.Take()
 		if enough == nil {
-			st, err := s.q.look(ctx, s.keys, s.election)
+			st, err := el.look(ctx)
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
 				return h, fmt.Errorf("%w: %s has stepped down, and no leader will be elected until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
@@ -153,7 +145,7 @@ func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collec
 			h.To = *st.Leader
 			enough = time.After(handoverWords)
 		}
-		if h.Gap = s.gap(ctx, h); h.Gap > 0 {
+		if h.Gap = el.gap(ctx, h); h.Gap > 0 {
 			return h, nil
 		}
 	}
@@ -161,14 +153,14 @@ func (s *steering) follow(ctx context.Context, h Handover, events *pubsub.Collec
 
 // gap is the time between two terms, as the history has it; zero when it does not, or
 // can't be read.
-func (s *steering) gap(ctx context.Context, h Handover) time.Duration {
-	told, _ := s.q.nodes.Glance(ctx, s.keys, glance, handoverWords)
+func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
+	told, _ := el.nodes.Glance(ctx, el.keys, glance, handoverWords)
 	var released, elected time.Time
 	for _, entries := range told {
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)
 			switch {
-			case err != nil || ev.Election != s.election:
+			case err != nil || ev.Election != el.name:
 			case ev.Kind == EventReleased && idOf(ev).leads(&h.From) && released.IsZero():
 				released = ev.Time
 			case ev.Kind == EventElected && idOf(ev).leads(&h.To) && elected.IsZero():

@@ -18,7 +18,7 @@ func TestForgedElectedFalsifiesNoGap(t *testing.T) {
 				term.Token()+1+uint64(i), time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano))
 		}
 		go c.flood("events", time.Millisecond/2, time.Second, forged)
-		h, err := op.Resign(within(t, time.Minute), "", "orders", "")
+		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestHandoverToALowerToken(t *testing.T) {
 		}
 		done := make(chan elector.Handover, 1)
 		go func() {
-			h, err := op.Resign(within(t, 10*shortLease), "", "orders", "")
+			h, err := electionOf(op, "orders").StepDown(within(t, 10*shortLease), "")
 			if err != nil {
 				t.Error(err)
 			}

@@ -42,7 +42,6 @@ func TestEligible(t *testing.T) {
 // What an operator gave is written on a majority of the nodes or was not done.
 func TestEnoughNodesDidIt(t *testing.T) {
 	e := offline(t, 3)
-	s := &steering{q: e.quorum, election: "orders", keys: e.keys}
 	no := errors.New("refused")
 	for _, c := range []struct {
 		errs        []error
@@ -53,7 +52,7 @@ func TestEnoughNodesDidIt(t *testing.T) {
 		{[]error{no, nil, no}, false, true},
 		{[]error{no, no, no}, false, true},
 	} {
-		if err := s.enough(c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
+		if err := enough(e.quorum.nodes, c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
 			t.Errorf("%v: %v", c.errs, err)
 		}
 	}
@@ -66,14 +65,18 @@ func TestOrdersThatCantBeGiven(t *testing.T) {
 	if checkReason(most) != nil || checkReason(long) == nil {
 		t.Errorf("of %d bytes: %v; of one more: %v", maxReason, checkReason(most), checkReason(long))
 	}
-	_, err1 := q.Resign(t.Context(), "", "orders", long)
-	_, err2 := q.Resign(t.Context(), "a b", "orders", "")
-	_, err3 := q.Transfer(t.Context(), "", "or{ders", "a")
-	_, err4 := q.Candidates(t.Context(), "", "")
+	orders, err := q.Election("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := q.Namespace("a b").Election("orders")
+	_, err2 := q.Election("or{ders")
+	_, err3 := q.Election("")
+	_, err4 := q.Namespace("a{").Elections(t.Context())
+	_, err5 := orders.StepDown(t.Context(), long)
 	for i, err := range []error{
-		q.Pause(t.Context(), "", "orders", -1, ""), q.Pause(t.Context(), "", "orders", time.Millisecond-1, ""),
-		q.Pause(t.Context(), "", "orders", 0, long), q.Pause(t.Context(), "a{", "orders", 0, ""), q.Resume(t.Context(), "", "a b"),
-		err1, err2, err3, err4,
+		orders.Pause(t.Context(), -1, ""), orders.Pause(t.Context(), time.Millisecond-1, ""), orders.Pause(t.Context(), 0, long),
+		err1, err2, err3, err4, err5,
 	} {
 		if err == nil || errors.Is(err, ErrUnreachable) {
 			t.Errorf("%d: %v", i, err)

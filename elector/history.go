@@ -1,10 +1,7 @@
 package elector
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,32 +40,24 @@ type TermRecord struct {
 	id termID
 }
 
-// mostRecords is what the history of an election holds at most: about 1000
+// maxRecords is what the history of an election holds at most: about 1000
 // events, two for a term.
-const mostRecords = 500
+const maxRecords = 500
 
-// History tells the last n terms of an election (at most 500), newest first,
-// merged from all nodes. It asks twice, and waits for each of them at most 1.5 s
-// each time (or until ctx ends). An empty prefix means "mandate". The error is ErrUnreachable, with each
-// node's trouble, when no majority told its history, or who leads; what the others
-// told is returned with it. While it is not known who leads, the newest term of
-// which no end was reported is neither Current nor vanished: it has no Reason.
-func (q *Quorum) History(ctx context.Context, prefix, election string, n int) ([]TermRecord, error) {
-	n = min(max(n, 1), mostRecords)
-	s, err := q.steering(prefix, election)
-	if err != nil {
-		return nil, err
-	}
-	return s.history(ctx, n)
-}
-
-func (s *steering) history(ctx context.Context, n int) ([]TermRecord, error) {
-	q, election := s.q, s.election
-	st, lookErr := q.look(ctx, s.keys, election)
+// History returns the last n terms of the election (1 to 500; more or fewer are
+// taken for these), newest first, merged from all nodes. It asks twice, and waits
+// for each node at most 1.5 s each time (or until ctx ends). The error is
+// ErrUnreachable, with each node's NodeError, when no majority returned its history,
+// or who leads; what the others returned comes with it. While it is not known who
+// leads, the newest term of which no end was reported is neither Current nor
+// vanished: it has no Reason.
+func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
+	n = min(max(n, 1), maxRecords)
+	st, lookErr := el.look(ctx)
 	// One term more than asked for, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
-	told, errs := q.nodes.Recall(ctx, s.keys, int64(2*n+2), statusTimeout)
-	found := s.overlaps(ctx, st, told)
+	told, errs := el.nodes.Recall(ctx, el.keys, int64(2*n+2), statusTimeout)
+	found := el.overlaps(ctx, st, told)
 	records := recordsOf(eventsOf(told, st, found), st.Leader, time.Now())
 	for i := range records {
 		records[i].Overlaps = found[records[i].id]
@@ -85,22 +74,22 @@ func (s *steering) history(ctx context.Context, n int) ([]TermRecord, error) {
 			answers--
 		}
 	}
-	if answers < q.nodes.Majority() {
-		return records, q.noMajority(errs)
+	if answers < el.nodes.Majority() {
+		return records, noMajority(el.nodes, errs)
 	}
 	return records, lookErr
 }
 
 // overlaps finds the terms that overlap. That the sitting leader's does is believed only
 // if it leads still: it may have been replaced while the history was read.
-func (s *steering) overlaps(ctx context.Context, st Status, told [][]quorum.Entry) map[termID][]uint64 {
+func (el *Election) overlaps(ctx context.Context, st Status, told [][]quorum.Entry) map[termID][]uint64 {
 	received, released := receiptsOf(told, st.Election)
 	holder := holderOf(received, released, st.Leader)
 	found := overlaps(released, received, holder)
 	if holder == nil || len(found[*holder]) == 0 {
 		return found
 	}
-	again, err := s.q.look(ctx, s.keys, s.election)
+	again, err := el.look(ctx)
 	if err != nil || again.Leader == nil || again.Leader.Token != st.Leader.Token || again.Leader.Incarnation != st.Leader.Incarnation {
 		return overlaps(released, received, nil)
 	}
@@ -121,8 +110,6 @@ func holderOf(received []map[termID]receipt, released map[termID]Event, leader *
 	}
 	return nil
 }
-
-const defaultPrefix = "mandate"
 
 // eventsOf merges what the nodes told. What no counter of Redis allows was
 // forged, or is left from before the counters were lost; or it is of a leader with
@@ -191,67 +178,4 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		}
 	}
 	return records
-}
-
-// mostElections bounds what Elections returns.
-const mostElections = 10_000
-
-// Elections lists the elections of a prefix, also those that nobody takes part
-// in any more: Redis keeps their counters. It looks at every key of every node
-// (SCAN; with Cluster, of every master), for at most 1.5 s or until ctx ends,
-// and stops at 10,000. An empty prefix means "mandate".
-//
-// The error is ErrUnreachable when no majority of the nodes could be read and
-// nothing was found; any other one says why something may be missing from what
-// is returned with it.
-func (q *Quorum) Elections(ctx context.Context, prefix string) ([]string, error) {
-	prefix = cmp.Or(prefix, defaultPrefix)
-	if err := checkWord("the prefix", prefix, maxName, "{}"); err != nil {
-		return nil, fmt.Errorf("elector: %w", err)
-	}
-	names, errs := q.nodes.Elections(ctx, prefix, mostElections, statusTimeout)
-	err := errors.Join(errs...)
-	if err == nil {
-		return names, nil
-	}
-	answers := 0
-	for _, e := range errs {
-		if e == nil {
-			answers++
-		}
-	}
-	if answers < q.nodes.Majority() && len(names) == 0 {
-		return nil, q.noMajority(errs)
-	}
-	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
-}
-
-// Election is the name of the election that this candidate takes part in.
-func (e *Elector) Election() string { return e.cfg.Election }
-
-// Advertise is where this candidate can be reached when it leads, as configured.
-func (e *Elector) Advertise() string { return e.cfg.Advertise }
-
-// Lease is the lease that this candidate uses.
-func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
-
-// Status is Quorum.Status of this candidate's election.
-func (e *Elector) Status(ctx context.Context) (Status, error) {
-	return e.quorum.Status(ctx, e.cfg.Prefix, e.cfg.Election)
-}
-
-// History is Quorum.History of this candidate's election.
-func (e *Elector) History(ctx context.Context, n int) ([]TermRecord, error) {
-	return e.quorum.History(ctx, e.cfg.Prefix, e.cfg.Election, n)
-}
-
-// Candidates is Quorum.Candidates of this candidate's election.
-func (e *Elector) Candidates(ctx context.Context) ([]CandidateStatus, error) {
-	return e.quorum.Candidates(ctx, e.cfg.Prefix, e.cfg.Election)
-}
-
-// Transfer is Quorum.Transfer of this candidate's election: whoever leads is
-// asked to hand over.
-func (e *Elector) Transfer(ctx context.Context, to string) (Handover, error) {
-	return e.quorum.Transfer(ctx, e.cfg.Prefix, e.cfg.Election, to)
 }

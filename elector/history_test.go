@@ -35,7 +35,7 @@ func TestHistoryOfTheNodes(t *testing.T) {
 	two := a.elected(time.Minute)
 	var got []elector.TermRecord
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if got, err = q.History(t.Context(), "", "orders", 10); err == nil && len(got) == 2 && !got[1].Until.IsZero() && !got[0].From.IsZero() {
+		if got, err = electionOf(q, "orders").History(t.Context(), 10); err == nil && len(got) == 2 && !got[1].Until.IsZero() && !got[0].From.IsZero() {
 			break
 		}
 	}
@@ -51,34 +51,34 @@ func TestHistoryOfTheNodes(t *testing.T) {
 	nodes[0].Del("mandate:{orders}:history")
 	var again []elector.TermRecord // reports are sent to each node, and awaited by nobody
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
-		if again, err = q.History(t.Context(), "mandate", "orders", 1); err == nil && len(again) == 1 && again[0].Token == two.Token() {
+		if again, err = electionOf(q, "orders").History(t.Context(), 1); err == nil && len(again) == 1 && again[0].Token == two.Token() {
 			break
 		}
 	}
 	if err != nil || len(again) != 1 || again[0].Token != two.Token() {
 		t.Errorf("without the first node's: %+v, %v", again, err)
 	}
-	names, err := q.Elections(t.Context(), "")
+	names, err := q.Elections(t.Context())
 	if err != nil || !slices.Equal(names, []string{"orders"}) {
 		t.Errorf("elections %q, %v", names, err)
 	}
 
 	// A minority may be away; a majority not.
 	nodes[0].Close()
-	if again, err := q.History(t.Context(), "", "orders", 10); err != nil || len(again) != 2 {
+	if again, err := electionOf(q, "orders").History(t.Context(), 10); err != nil || len(again) != 2 {
 		t.Errorf("with one node away: %+v, %v", again, err)
 	}
-	if names, err = q.Elections(t.Context(), ""); err == nil || errors.Is(err, elector.ErrUnreachable) || len(names) != 1 {
+	if names, err = q.Elections(t.Context()); err == nil || errors.Is(err, elector.ErrUnreachable) || len(names) != 1 {
 		t.Errorf("with one node away: elections %q, %v", names, err)
 	}
 	nodes[1].Close()
-	if again, err := q.History(t.Context(), "", "orders", 10); !errors.Is(err, elector.ErrUnreachable) || len(again) != 2 {
+	if again, err := electionOf(q, "orders").History(t.Context(), 10); !errors.Is(err, elector.ErrUnreachable) || len(again) != 2 {
 		t.Errorf("with two nodes away: %+v, %v", again, err)
 	}
-	if _, err := q.History(t.Context(), "", "a b", 10); err == nil {
+	if _, err := q.Election("a b"); err == nil {
 		t.Error("a bad name was accepted")
 	}
-	if _, err := q.Elections(t.Context(), "a{b"); err == nil {
+	if _, err := q.Namespace("a{b").Elections(t.Context()); err == nil {
 		t.Error("a bad prefix was accepted")
 	}
 }

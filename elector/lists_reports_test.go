@@ -47,7 +47,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 			t.Fatalf("both lead for a little while: %v, %v", first.Err(), second.Err())
 		}
 		q := c.quorumOf("operator", 1, 2, 0)
-		all, err := q.Candidates(t.Context(), "", "orders")
+		all, err := electionOf(q, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].SameNodes(all[1]) || !all[0].SameNodes(all[0]) {
 			t.Fatalf("candidates %+v, %v", all, err)
 		}
@@ -62,7 +62,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		// show that they disagree.
 		conflicts := 0
 		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
-			st, err := c.quorumOf("operator", nodes...).Status(t.Context(), "", "orders")
+			st, err := electionOf(c.quorumOf("operator", nodes...), "orders").Status(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

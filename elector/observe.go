@@ -2,65 +2,99 @@ package elector
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
-// Observe reports the election: who leads now (Elected or Vacant), then every
-// change in order, until ctx ends; then the channel is closed. It works whether
-// or not this candidate takes part, and never delays it: an observer that falls
-// behind is told by Skipped how much it missed. A leader that vanished without a
-// word is noticed within a lease.
+// Observe reports the election: who leads now (EventElected or EventVacant), then
+// every change in order, until ctx or the loop ends.
+//
+//	for ev := range orders.Observe(ctx) {
+//		fmt.Println(ev.Kind, ev.Candidate, ev.Token)
+//	}
+//
+// Observing is what the loop does: it begins with the loop, blocks in it between the
+// events, and leaves nothing behind when it ends, by break or with ctx. Each loop
+// over the sequence begins anew, with how things stand.
+//
+// Nothing waits for a loop whose body is slow. What comes meanwhile is kept within
+// bounds (64 events of this candidate, and the last 32 terms); when these don't suffice
+// an EventSkipped says how many events were left out, and the newest ones follow. So
+// the last event always shows how things stand. A leader that vanished without a word
+// is noticed within a lease; a steady one costs a request to each node per lease.
+//
+// An Election of Elector.Election reports also what only this process knows of its
+// candidate: EventStopping, EventOverrun, EventUnhealthy and EventHealthy; and its
+// terms the moment they begin and end.
 //
 // Leaders, tokens and addresses are those that Redis has: the lock's, or the
-// history's for terms that came and went in between (the last 32 at most). What is
+// history's for terms that came and went in between. What is
 // published on the channels makes an observer ask earlier, and adds the time and
 // the reason to a change that Redis confirmed; whoever can only publish can't have
 // a leader reported, nor an end.
 //
-// Each change follows from what Redis says then. So one Elected may follow another
+// Each change follows from what Redis says then. So one EventElected may follow another
 // when the old leader's end was reported by nobody; a leader that Redis could not
-// show for a moment (Vacant) is reported again; and after a loss of data a new
+// show for a moment (EventVacant) is reported again; and after a loss of data a new
 // leader is reported although its token is lower than the one before.
-func (e *Elector) Observe(ctx context.Context) <-chan Event {
-	o := &observer{
-		e: e, out: make(chan Event), local: e.feed.subscribe(), wake: make(chan struct{}, 1),
-	}
-	stop := e.quorum.bus.Subscribe(e.keys.Events, o.receive)
-	go func() {
-		defer close(o.out)
-		defer e.feed.unsubscribe(o.local)
-		defer stop()
+func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		o := &observer{el: el, yield: yield, end: cancel, wake: make(chan struct{}, 1), lease: defaultLease}
+		if el.own != nil {
+			o.lease, o.local = el.own.lease, el.own.events.subscribe()
+			defer el.own.events.unsubscribe(o.local)
+		}
+		defer el.bus.Subscribe(el.keys.Events, o.receive)()
 		o.run(ctx)
-	}()
-	return o.out
+	}
 }
 
-// observer follows one election for one reader. Its goroutine owns all but what mu
-// guards.
+// observer follows one election for one loop. The loop's goroutine owns all but what
+// mu guards.
 type observer struct {
-	e     *Elector
-	out   chan Event
-	local *subscription // what this candidate does itself
+	el    *Election
+	yield func(Event) bool
+	end   context.CancelFunc // of the loop: after it nothing is yielded
+	local *subscription      // what the candidate of this process does itself; nil: there is none
 	wake  chan struct{}
+	lease time.Duration // the candidates', as far as is known: it sets the pace
 
 	mu       sync.Mutex
 	messages []Event // that came since the last reading, and are not used up
 
 	reported reported
-	changes  int       // of this candidate's own, that were reported
+	changes  int       // of this process's candidate, that were reported
 	emitted  bool      // something, since the last query
 	until    time.Time // when the lease ends that was seen last; zero: nobody led
+}
+
+// timing is the pace of a candidate with that lease.
+func (o *observer) timing() lease.Timing { return Config{Lease: o.lease}.withDefaults().timing() }
+
+// ownTerm is the term that the candidate of this process serves; nil: none.
+func (o *observer) ownTerm() *Term {
+	if o.el.own == nil {
+		return nil
+	}
+	return o.el.own.term()
+}
+
+// isOwn tells whether an incarnation is that candidate's.
+func (o *observer) isOwn(incarnation string) bool {
+	return o.el.own != nil && o.el.own.incarnation == incarnation
 }
 
 // receive runs on the subscription's goroutine.
 func (o *observer) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
 		ev, err := ParseEvent(s.Payload)
-		if err != nil || ev.Election != o.e.cfg.Election || ev.Kind != EventElected && ev.Kind != EventReleased {
+		if err != nil || ev.Election != o.el.name || ev.Kind != EventElected && ev.Kind != EventReleased {
 			return
 		}
 		o.keep(nil, ev)
@@ -85,20 +119,25 @@ func (o *observer) keep(older []Event, newer ...Event) {
 func (o *observer) run(ctx context.Context) {
 	query := time.NewTimer(0)
 	defer query.Stop()
+	var local <-chan struct{}
+	if o.local != nil {
+		local = o.local.wake
+	}
 	var answer <-chan answered // of the open query
 	var due time.Time          // when to query; a message can't put it off
 	woken := false             // by a message, since the last query
 	calm := settle             // longer while messages bring nothing new
 	defer func() {
+		o.end() // also of a loop that was left
 		if answer != nil {
-			<-answer // ctx has ended, and with it the query
+			<-answer
 		}
 	}()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-o.local.wake:
+		case <-local:
 			if !o.ownEvents(ctx) {
 				return
 			}
@@ -120,7 +159,7 @@ func (o *observer) run(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if calm = min(2*calm, o.e.timing.RetryEvery()); o.emitted {
+			if calm = min(2*calm, o.timing().RetryEvery()); o.emitted {
 				calm = settle
 			}
 			if woken {
@@ -140,18 +179,18 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	if a.err != nil {
 		o.keep(a.messages)
 		o.expire(ctx)
-		return o.e.timing.RenewEvery
+		return o.timing().RenewEvery
 	}
 	if a.changes != o.changes { // the answer may be older than what was reported since
 		o.keep(a.messages)
 		return 0
 	}
 	leader := a.status.Leader
-	if leader == nil && o.maybe(a) || leader != nil && leader.Incarnation == o.e.incarnation && o.e.Term() == nil {
+	if leader == nil && o.maybe(a) || leader != nil && o.isOwn(leader.Incarnation) && o.ownTerm() == nil {
 		// The latter is a claim of ours that is not decided, or what is left of a term:
 		// our own events tell.
 		o.expire(ctx)
-		return o.e.timing.RetryEvery()
+		return o.timing().RetryEvery()
 	}
 	o.confirm(leader)
 	events, is, wait := o.reported.merge(a.reading(), a.messages, time.Now().Round(0))
@@ -166,11 +205,11 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 		o.keep(a.messages)
 		return wait
 	case leader != nil && !leader.agreed: // the first renewal will tell
-		return o.e.timing.RenewEvery
+		return o.timing().RenewEvery
 	case leader != nil:
-		return min(o.e.cfg.Lease, leader.LeaseLeft+settle)
+		return min(o.lease, leader.LeaseLeft+settle)
 	default:
-		return o.e.cfg.Lease
+		return o.lease
 	}
 }
 
@@ -181,15 +220,22 @@ func (o *observer) maybe(a answered) bool {
 	if o.reported.ending != open || term.Token == 0 {
 		return false
 	}
-	if own := o.e.Term(); own != nil && own.token == term.Token && term.Incarnation == o.e.incarnation {
+	if own := o.ownTerm(); own != nil && own.token == term.Token && o.isOwn(term.Incarnation) {
 		return true
 	}
 	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation
 }
 
-// ownEvents reports what this candidate has done; false when ctx ended.
+// ownEvents reports what the candidate of this process has done; false when the loop
+// has ended.
 func (o *observer) ownEvents(ctx context.Context) bool {
-	events, skipped := o.e.feed.take(o.local)
+	if o.local == nil {
+		return true
+	}
+	events, skipped := o.el.own.events.take(o.local)
+	if skipped > 0 && !o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)}) {
+		return false
+	}
 	for _, ev := range events {
 		switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
 		case EventElected:
@@ -209,10 +255,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 			return false
 		}
 	}
-	if skipped == 0 {
-		return true
-	}
-	return o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)})
+	return true
 }
 
 // ownElection reports that this candidate leads: Redis granted it. How the term
@@ -224,7 +267,7 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true,
 	}}
 	if was := o.reported; was.begun {
-		r.history = o.e.history(ctx, waitForOldEnd)
+		r.history = o.el.recent(ctx, waitForOldEnd)
 	}
 	for {
 		o.mu.Lock()
@@ -251,14 +294,15 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 	}
 }
 
-// emit sends an event; false when ctx ended.
+// emit hands an event to the loop's body; false when the loop has ended.
 func (o *observer) emit(ctx context.Context, ev Event) bool {
-	ev.Election = o.e.cfg.Election
-	select {
-	case o.out <- ev:
-		o.emitted = true
-		return true
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return false
 	}
+	ev.Election, o.emitted = o.el.name, true
+	if !o.yield(ev) {
+		o.end()
+		return false
+	}
+	return true
 }

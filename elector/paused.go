@@ -39,7 +39,7 @@ func (c *cards) confirmPause(ctx context.Context) {
 		}
 	}
 	c.say(func() {
-		if st, err := c.e.quorum.look(ctx, c.e.keys, c.e.cfg.Election); err == nil {
+		if st, err := c.e.election.look(ctx); err == nil {
 			c.e.setPaused(st.Pause)
 		}
 	})

@@ -1,13 +1,13 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -17,13 +17,16 @@ import (
 
 // Quorum is a set of independent Redis deployments of which a majority decides:
 // one, three or five (an even number is refused, it would tolerate no more
-// failures). One Quorum serves any number of Electors; it keeps a few
-// connections and one subscription per node. Safe for concurrent use.
+// failures). One Quorum serves any number of Electors and Elections; it keeps a
+// few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
-	nodes *quorum.Nodes
-	bus   *pubsub.Bus
-	owned []redis.UniversalClient // only the options were needed
+	nodes  *quorum.Nodes
+	bus    *pubsub.Bus
+	owned  []redis.UniversalClient // only the options were needed
+	prefix string                  // of every key; "": the default one
 }
+
+const defaultPrefix = "mandate"
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
 // or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives
@@ -144,180 +147,60 @@ func (q *Quorum) Close() error {
 // Size is the number of nodes.
 func (q *Quorum) Size() int { return q.nodes.Len() }
 
-// Status is what the nodes say of an election at one moment.
-type Status struct {
-	Election string  `json:"election"`
-	Leader   *Leader `json:"leader"` // nil: nobody leads
-	Paused   bool    `json:"paused"` // nobody new is elected
-	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
-	Pause     string        `json:"pause,omitempty"`
-	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
-	Nodes     []NodeStatus  `json:"nodes"`
-	// Blocked is set when nobody can be elected until somebody removes what the lock key
-	// holds on so many nodes that no majority is left: no candidate wrote it.
-	Blocked string `json:"blocked,omitempty"`
-	// Conflict is set when nodes are held by candidates that vote with different nodes:
-	// there may be two leaders.
-	Conflict string `json:"conflict,omitempty"`
-
-	// mayLead is the incarnation that leads if the nodes which did not answer hold its
-	// lock, as others do; empty: there is none.
-	mayLead string
+// Namespace is the same Quorum with elections of its own: the first part of
+// their keys is prefix, where it is "mandate" by default. It shares the nodes and
+// the connections, and closing either closes both. A prefix with spaces or
+// braces, or longer than 200 bytes, is refused by what is made with it; an empty one
+// is the default.
+//
+//	orders, err := q.Namespace("team-a").Election("orders")
+func (q *Quorum) Namespace(prefix string) *Quorum {
+	return &Quorum{nodes: q.nodes, bus: q.bus, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
-// Leader is who leads.
-type Leader struct {
-	Candidate   string        `json:"candidate"`
-	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
-	Advertise   string        `json:"advertise,omitempty"`
-	Token       uint64        `json:"token"`
-	LeaseLeft   time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
-	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+// Prefix is the first part of the keys of all elections that are made on this Quorum.
+func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 
-	attempt string // names the term apart from its token
-
-	agreed bool   // all nodes name one token; until the first renewal they may not
-	lowest uint64 // that a node names
+// Election is the election of that name, for whoever looks at it or steers it
+// without being a candidate. It does no I/O, and an election that nobody has ever
+// begun is no error. The name is the candidates' Config.Election.
+func (q *Quorum) Election(name string) (*Election, error) {
+	prefix := q.Prefix()
+	if err := errors.Join(checkWord("Prefix", prefix, maxName, "{}"), checkWord("Election", name, maxName, "{}")); err != nil {
+		return nil, fmt.Errorf("elector: %w", err)
+	}
+	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: quorum.KeysOf(prefix, name)}, nil
 }
 
-// NodeStatus is what one node says.
-type NodeStatus struct {
-	Node      string        `json:"node"`
-	Reachable bool          `json:"reachable"`        // it told what it knows
-	Denied    bool          `json:"denied,omitempty"` // it refused to, for want of a right
-	Error     string        `json:"error,omitempty"`
-	Holder    string        `json:"holder,omitempty"`  // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"` // what the lock key holds, where no candidate wrote it; the node can't vote
-	LeaseLeft time.Duration `json:"lease_left_ns,omitempty"`
-	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
-	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
-	RTT       time.Duration `json:"rtt_ns"`
-}
+// maxElections bounds what Elections returns.
+const maxElections = 10_000
 
-// statusTimeout bounds Status when the caller's context does not.
-const statusTimeout = 1500 * time.Millisecond
-
-// Status asks every node about an election, and waits for each at most 1.5 s
-// (or until ctx ends). Once a majority agrees, it waits for the others only for
-// four times as long as that took, at least 250 ms: a node that hangs is then
-// reported as unreachable. When the term began is looked up after that, for at
-// most 0.5 s. An empty prefix means "mandate". The error is
-// ErrUnreachable, with each node's trouble, when no majority answered (and
-// ErrDenied, when what they lack is a right); the Status is then as complete as it
-// can be. The rights to read suffice.
-func (q *Quorum) Status(ctx context.Context, prefix, election string) (Status, error) {
-	s, err := q.steering(prefix, election)
-	if err != nil {
-		return Status{}, err
+// Elections lists the elections of the Quorum's prefix (Namespace), also those that have
+// no candidate any more: Redis keeps their counters. It looks at every key of every node
+// (SCAN; with Cluster, of every master), for at most 1.5 s or until ctx ends,
+// and stops at 10,000.
+//
+// The error is ErrUnreachable when no majority of the nodes could be read and
+// nothing was found; any other one says why something may be missing from what
+// is returned with it.
+func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
+	prefix := q.Prefix()
+	if err := checkWord("Prefix", prefix, maxName, "{}"); err != nil {
+		return nil, fmt.Errorf("elector: %w", err)
 	}
-	st, err := q.look(ctx, s.keys, election)
-	if err == nil && st.Leader != nil {
-		asked := time.Now()
-		st.Leader.Since = q.since(ctx, s.keys, st.Leader.Token)
-		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(asked))
+	names, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
+	err := errors.Join(errs...)
+	if err == nil {
+		return names, nil
 	}
-	return st, err
-}
-
-// look is Status without the history: one request per node.
-func (q *Quorum) look(ctx context.Context, keys quorum.Keys, election string) (Status, error) {
-	views := q.nodes.Read(ctx, keys, statusTimeout)
-	st, troubles := summarize(election, keys, views, q.nodes.Majority())
-	if len(views)-len(troubles) < q.nodes.Majority() {
-		return st, q.noMajority(troubles)
-	}
-	return st, nil
-}
-
-// noMajority is the error of a request that no majority of the nodes has met: what
-// those that failed said. Nodes that refuse it for want of a right are not away, and
-// no restart helps.
-func (q *Quorum) noMajority(errs []error) error {
-	denied := 0
-	for _, err := range errs {
-		if quorum.Denied(err) {
-			denied++
+	answers := 0
+	for _, e := range errs {
+		if e == nil {
+			answers++
 		}
 	}
-	if len(errs) == 0 || q.nodes.Len()-denied >= q.nodes.Majority() {
-		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+	if answers < q.nodes.Majority() && len(names) == 0 {
+		return nil, noMajority(q.nodes, errs)
 	}
-	return &deniedError{errors.Join(errs...)}
-}
-
-// since looks the term's begin up in the history.
-func (q *Quorum) since(ctx context.Context, keys quorum.Keys, token uint64) time.Time {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
-	defer cancel()
-	var begun time.Time // best effort: the history may be trimmed, or not be permitted
-	q.nodes.Find(ctx, keys, 10, func(entry string) bool {
-		ev, err := ParseEvent(entry)
-		if err != nil || ev.Kind != EventElected || ev.Token != token {
-			return false
-		}
-		begun = ev.Time
-		return true
-	})
-	return begun
-}
-
-func summarize(election string, keys quorum.Keys, views []quorum.View, majority int) (Status, []error) {
-	st := Status{Election: election}
-	var troubles []error
-	var holders []string
-	paused, foreign := 0, 0
-	for _, v := range views {
-		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
-		if v.Err != nil {
-			n.Error, n.Denied = v.Err.Error(), quorum.Denied(v.Err)
-			troubles = append(troubles, v.Err)
-		}
-		if v.Holder != "" {
-			if b, err := quorum.ParseBallot(v.Holder); err == nil {
-				n.Holder = b.Candidate
-			}
-			holders = append(holders, v.Holder)
-		}
-		if n.Foreign = v.Foreign; n.Foreign != "" {
-			foreign++
-			if st.Blocked == "" {
-				st.Blocked = fmt.Sprintf("%s holds %s, which no candidate wrote", keys.Lock, v.Foreign)
-			}
-		}
-		if v.Paused {
-			paused++
-			st.Pause, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
-		}
-		st.Nodes = append(st.Nodes, n)
-	}
-	if st.Paused = paused >= majority; !st.Paused {
-		st.Pause, st.PauseLeft = "", 0
-	}
-	if len(views)-foreign >= majority {
-		st.Blocked = ""
-	}
-	st.Conflict = conflict(holders)
-	if in, ok := quorum.IncumbentOf(holders, majority); ok {
-		st.Leader = &Leader{
-			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt,
-		}
-	} else if missing := len(troubles); missing > 0 && missing < majority {
-		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
-			st.mayLead = in.Incarnation
-		}
-	}
-	return st, troubles
-}
-
-// leftOf is how long a majority of the nodes still holds the incumbent's lock.
-func leftOf(in quorum.Incumbent, views []quorum.View, majority int) time.Duration {
-	var all []time.Duration
-	for _, v := range views {
-		if in.Holds(v.Holder) {
-			all = append(all, v.Left)
-		}
-	}
-	slices.Sort(all)
-	return all[len(all)-majority]
+	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
 }

@@ -36,10 +36,10 @@ func (o *observer) query(ctx context.Context) <-chan answered {
 	a.messages, o.messages = o.messages, nil
 	o.mu.Unlock()
 	go func() {
-		a.status, a.err = o.e.quorum.look(ctx, o.e.keys, o.e.cfg.Election)
+		a.status, a.err = o.el.look(ctx)
 		if a.err == nil && was.needsHistory(a.status.Leader, len(a.messages) > 0) {
 			asked := time.Now()
-			a.history = o.e.history(ctx, statusTimeout/3)
+			a.history = o.el.recent(ctx, statusTimeout/3)
 			if l := a.status.Leader; l != nil {
 				l.LeaseLeft = max(0, l.LeaseLeft-time.Since(asked))
 			}
@@ -65,13 +65,13 @@ func (s reported) needsHistory(l *Leader, messages bool) bool {
 // glance is how many entries of the history an observer looks at: 32 terms.
 const glance = 64
 
-// history are the newest events of all nodes; none where it can't be read.
-func (e *Elector) history(ctx context.Context, limit time.Duration) []Event {
+// recent are the newest events of all nodes; none where the history can't be read.
+func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	var events []Event
-	nodes, _ := e.quorum.nodes.Glance(ctx, e.keys, glance, limit) // best effort: who may not read it sees less
+	nodes, _ := el.nodes.Glance(ctx, el.keys, glance, limit) // best effort: who may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
-			if ev, err := ParseEvent(entry.Event); err == nil && ev.Election == e.cfg.Election {
+			if ev, err := ParseEvent(entry.Event); err == nil && ev.Election == el.name {
 				events = append(events, ev)
 			}
 		}
@@ -84,14 +84,17 @@ func (o *observer) confirm(l *Leader) {
 	o.until = time.Time{}
 	if l != nil {
 		o.until = time.Now().Add(l.LeaseLeft)
+		if o.local == nil && l.lease > 0 {
+			o.lease = l.lease
+		}
 	}
-	o.e.unknown.Store(false)
+	o.el.unknown.Store(false)
 }
 
 // expire says that nobody knows who leads, once the lease that was seen last has
 // run out: whoever asks must not be sent to a leader that is long gone.
 func (o *observer) expire(ctx context.Context) {
 	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
-		o.e.unknown.Store(true)
+		o.el.unknown.Store(true)
 	}
 }

@@ -75,7 +75,7 @@ func TestLeaderThatMayLeadIsNotReportedGone(t *testing.T) {
 			c.self = nobody
 		}
 		c.self()
-		o := &observer{e: e, reported: c.was}
+		o := &observer{el: e.election, reported: c.was}
 		if got := o.maybe(answered{status: Status{mayLead: c.mayLead}}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -87,10 +87,10 @@ func TestLeaderThatMayLeadIsNotReportedGone(t *testing.T) {
 func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := offline(t, 3)
-		o := &observer{e: e}
+		o := &observer{el: e.election}
 		unknown := func(want bool, when string) {
 			t.Helper()
-			if o.expire(t.Context()); e.unknown.Load() != want {
+			if o.expire(t.Context()); e.election.unknown.Load() != want {
 				t.Errorf("%s: unknown %v", when, !want)
 			}
 		}
@@ -101,7 +101,7 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		over, end := context.WithCancel(t.Context())
 		end()
-		if o.expire(over); e.unknown.Load() {
+		if o.expire(over); e.election.unknown.Load() {
 			t.Error("an observer that has ended says so, too")
 		}
 		unknown(true, "behind it")

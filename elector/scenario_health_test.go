@@ -216,7 +216,7 @@ func TestScenario20AllUnhealthyNobodyLeads(t *testing.T) {
 				t.Errorf("%s: Check: %v", x.ID(), err)
 			}
 		}
-		if _, err := all[0].Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+		if _, err := all[0].Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("Leader: %v", err)
 		}
 		wards["b"].set(nil)

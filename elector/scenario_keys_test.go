@@ -198,7 +198,7 @@ func TestHistoryOfAnotherType(t *testing.T) {
 		}
 		a, b := c.start("a"), c.start("b")
 		one, _ := first(t, 3*shortLease, a, b)
-		if l, err := b.Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
+		if l, err := b.Election().Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
 			t.Errorf("leader %+v, %v", l, err)
 		}
 		found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)

@@ -162,17 +162,17 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 				stop := cr.vacancy(t)
 				before, after := c.quorumOf("operator", to.from...), c.quorumOf("operator", to.to...)
 
-				if err := before.Pause(t.Context(), "", "orders", 0, "other nodes"); err != nil {
+				if err := electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := before.Resign(t.Context(), "", "orders", "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
+				if _, err := electionOf(before, "orders").StepDown(t.Context(), "other nodes"); !errors.Is(err, elector.ErrNoLeader) {
 					t.Fatalf("resign: %v", err)
 				}
 				for _, old := range cr.now() {
 					cr.restart(c, old, to.to)
 				}
 				for _, q := range []*elector.Quorum{before, after} {
-					if err := q.Resume(t.Context(), "", "orders"); err != nil {
+					if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -187,7 +187,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 						t.Errorf("%s: %v", x.ID(), err)
 					}
 				}
-				if st, err := after.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil || st.Leader.Candidate != lead.ID() || st.Paused {
+				if st, err := electionOf(after, "orders").Status(t.Context()); err != nil || st.Leader == nil || st.Leader.Candidate != lead.ID() || st.Paused {
 					t.Errorf("%+v, %v", st, err)
 				}
 			})

@@ -64,7 +64,7 @@ func TestScenario07HungFromTheStart(t *testing.T) {
 		c.nodes[1].set(frozen)
 		a := c.start("a")
 		a.elected(2 * shortLease) // nodes that know nothing vote after a lease
-		st, err := a.q.Status(t.Context(), "", "orders")
+		st, err := electionOf(a.q, "orders").Status(t.Context())
 		if err != nil || st.Leader == nil || st.Leader.Candidate != "a" {
 			t.Fatalf("status %+v, %v", st, err)
 		}
@@ -140,7 +140,7 @@ func TestScenario08DownAtTheStart(t *testing.T) {
 					if lines := a.log.lines(""); len(lines) > 4+n {
 						t.Errorf("the log floods: %d lines", len(lines))
 					}
-					if _, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
+					if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 						t.Errorf("Leader: %v", err)
 					}
 					for _, nd := range c.nodes {

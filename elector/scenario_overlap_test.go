@@ -14,7 +14,7 @@ import (
 // historyOf is the history of an election by candidate; each must have led once.
 func historyOf(t *testing.T, q *elector.Quorum, ids ...string) map[string]elector.TermRecord {
 	t.Helper()
-	all, err := q.History(t.Context(), "", "orders", 20)
+	all, err := electionOf(q, "orders").History(t.Context(), 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestHistoryMarksTwoLeaders(t *testing.T) {
 // doctor to name both.
 func wantOverlap(t *testing.T, q *elector.Quorum, one, two *elector.Term) {
 	t.Helper()
-	all, err := q.History(t.Context(), "", "orders", 20)
+	all, err := electionOf(q, "orders").History(t.Context(), 20)
 	if err != nil {
 		t.Fatal(err)
 	}

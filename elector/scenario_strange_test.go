@@ -51,7 +51,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 	if lines := a.log.lines(lockKey, "cannot campaign"); len(lines) == 0 || len(lines) > 2 {
 		t.Errorf("logged %d times", len(lines))
 	}
-	st, err := c.quorum("status").Status(t.Context(), "", "orders")
+	st, err := electionOf(c.quorum("status"), "orders").Status(t.Context())
 	if err != nil || st.Leader != nil || !strings.Contains(st.Blocked, lockKey) || !strings.Contains(st.Blocked, shown) {
 		t.Errorf("status: %+v, %v", st, err)
 	}
@@ -60,11 +60,11 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 			t.Errorf("status of a node: %+v", n)
 		}
 	}
-	if l, err := a.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) || !strings.Contains(err.Error(), lockKey) {
+	if l, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) || !strings.Contains(err.Error(), lockKey) {
 		t.Errorf("Leader: %+v, %v", l, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	if first := <-a.Observe(ctx); first.Kind != elector.EventVacant {
+	if first := <-observe(ctx, a.Election()); first.Kind != elector.EventVacant {
 		t.Errorf("observed %+v", first)
 	}
 	stop()

@@ -136,7 +136,7 @@ func TestScenario24SlowObserversDelayNothing(t *testing.T) {
 		defer cancel()
 		var slow []<-chan elector.Event
 		for range 20 {
-			slow = append(slow, a.Observe(ctx)) // nobody reads
+			slow = append(slow, observe(ctx, a.Election())) // nobody reads
 		}
 		a.run(nil)
 		term := a.elected(time.Minute)

@@ -45,7 +45,7 @@ type ProbeStats struct {
 // Stats tells what happened so far. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
 	e.mu.Lock()
-	st := Stats{Renewals: e.renewed, Nodes: make([]NodeStats, len(e.nodes)), LeaderUnknown: e.unknown.Load()}
+	st := Stats{Renewals: e.renewed, Nodes: make([]NodeStats, len(e.nodes)), LeaderUnknown: e.election.unknown.Load()}
 	for i, n := range e.nodes {
 		st.Nodes[i] = n.NodeStats
 	}

@@ -20,7 +20,7 @@ func TestStatusWithAHungNode(t *testing.T) {
 			least := shortLease
 			for range 40 {
 				began := time.Now()
-				st, err := op.Status(t.Context(), "", "orders")
+				st, err := electionOf(op, "orders").Status(t.Context())
 				if err != nil || st.Leader == nil || st.Leader.Token != term.Token() {
 					t.Fatalf("%+v, %v", st, err)
 				}
@@ -56,7 +56,7 @@ func TestStatusWaitsForTheNodeThatDecides(t *testing.T) {
 		time.Sleep(shortLease / 10) // and the next renewal, which puts the lock back, is not soon
 		c.nodes[0].server().Del(lockKey)
 		c.nodes[1].set(fault{delay: 200 * time.Millisecond}, "operator")
-		st, err := c.quorum("operator").Status(t.Context(), "", "orders")
+		st, err := electionOf(c.quorum("operator"), "orders").Status(t.Context())
 		if err != nil || st.Leader == nil || st.Leader.Token != term.Token() {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -72,7 +72,7 @@ func TestStatusBounds(t *testing.T) {
 		for limit, want := range map[time.Duration]time.Duration{time.Minute: 1500 * time.Millisecond, 100 * time.Millisecond: 100 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
-			_, err := op.Status(ctx, "", "orders")
+			_, err := electionOf(op, "orders").Status(ctx)
 			if took := time.Since(began); err == nil || took < want || took > want+10*time.Millisecond {
 				t.Errorf("within %v: %v after %v", limit, err, took)
 			}

@@ -41,7 +41,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 				})
 				time.Sleep(shortLease)
 				began := time.Now()
-				all, err := c.quorum("operator").Candidates(t.Context(), "", "orders")
+				all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
 				if err != nil || len(all) != 2 {
 					t.Fatalf("%+v, %v", all, err)
 				}
@@ -55,7 +55,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 				if x := all[1]; x.ID != "b" || x.Role != "following" || x.Healthy || !strings.Contains(x.Detail, "disk full") || x.Token != 0 {
 					t.Errorf("%+v", x)
 				}
-				none, err := c.quorum("other").Candidates(t.Context(), "", "unknown")
+				none, err := electionOf(c.quorum("other"), "unknown").Candidates(t.Context())
 				if err != nil || len(none) != 0 {
 					t.Errorf("of an unknown election: %+v, %v", none, err)
 				}
@@ -71,7 +71,7 @@ func TestRollCallGoesOnWithoutAHungCandidateOrNode(t *testing.T) {
 		c.nodes[0].set(frozen, "")
 		c.nodes[0].set(frozen, "operator")
 		began := time.Now()
-		all, err := op.Candidates(t.Context(), "", "orders")
+		all, err := electionOf(op, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].ID != "a" || all[1].ID != "c" {
 			t.Errorf("%+v, %v", all, err)
 		}
@@ -86,7 +86,7 @@ func TestResignByAnOperator(t *testing.T) {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				_, term, op := trio(t, c)
-				h, err := op.Resign(within(t, time.Minute), "", "orders", "maintenance")
+				h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "maintenance")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -112,7 +112,7 @@ func TestResignWaitsForTheWork(t *testing.T) {
 		b := c.start("b")
 		time.Sleep(shortLease)
 		began := time.Now()
-		h, err := c.quorum("operator").Resign(within(t, time.Minute), "", "orders", "")
+		h, err := electionOf(c.quorum("operator"), "orders").StepDown(within(t, time.Minute), "")
 		if err != nil || h.To.Candidate != "b" || time.Since(began) < shortLease/2 {
 			t.Errorf("%+v, %v after %v", h, err, time.Since(began))
 		}
@@ -123,18 +123,18 @@ func TestResignWaitsForTheWork(t *testing.T) {
 func TestNobodyToResignOrToTakeOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.quorum("operator")
-		if _, err := op.Resign(within(t, time.Minute), "", "orders", ""); !errors.Is(err, elector.ErrNoLeader) {
+		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("no leader: %v", err)
 		}
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
-		h, err := op.Resign(within(t, shortLease/2), "", "orders", "")
+		h, err := electionOf(op, "orders").StepDown(within(t, shortLease/2), "")
 		if !errors.Is(err, elector.ErrNoLeader) || h.From.Token != term.Token() {
 			t.Errorf("no successor: %+v, %v", h, err)
 		}
 		a.elected(2 * shortLease) // after its cool-down
 		c.each(fault{deaf: true}, "a")
-		if _, err := op.Resign(within(t, time.Minute), "", "orders", ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
+		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("a deaf leader: %v", err)
 		}
 	})
@@ -147,7 +147,7 @@ func TestScenario30TransferToX(t *testing.T) {
 				all, term, op := trio(t, c, func(cfg *elector.Config) { cfg.Cooldown = time.Millisecond })
 				for i := range 12 { // chance would not name the same one again and again
 					to := all[(i+1)%3]
-					h, err := op.Transfer(within(t, time.Minute), "", "orders", to.ID())
+					h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to.ID())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -181,7 +181,7 @@ func TestScenario30TransferRefused(t *testing.T) {
 		close(sick)
 		time.Sleep(2 * shortLease)
 		for to, want := range map[string]string{"a": "is already the leader", "c": "disk full", "nobody": "there are: a, b, c"} {
-			_, err := op.Transfer(within(t, time.Minute), "", "orders", to)
+			_, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to)
 			if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), want) {
 				t.Errorf("to %s: %v, want %q", to, err, want)
 			}
@@ -201,7 +201,7 @@ func TestScenario30TransferToTheDying(t *testing.T) {
 			<-term.Done()
 			c.each(cut, "b")
 		}()
-		h, err := op.Transfer(within(t, time.Minute), "", "orders", "b")
+		h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b")
 		if !errors.Is(err, elector.ErrRefused) || h.To.Candidate != "c" {
 			t.Errorf("%+v, %v", h, err)
 		}
@@ -217,14 +217,14 @@ func TestScenario31Pause(t *testing.T) {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				all, term, op := trio(t, c)
-				if err := op.Pause(t.Context(), "", "orders", 0, "database migration"); err != nil {
+				if err := electionOf(op, "orders").Pause(t.Context(), 0, "database migration"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * shortLease)
 				if term.Err() != nil {
 					t.Fatalf("a pause ended the term: %v", term.Err())
 				}
-				st, err := op.Status(t.Context(), "", "orders")
+				st, err := electionOf(op, "orders").Status(t.Context())
 				if err != nil || !st.Paused || st.Pause != "database migration" || st.PauseLeft != 0 || st.Leader == nil {
 					t.Errorf("%+v, %v", st, err)
 				}
@@ -245,7 +245,7 @@ func TestScenario31Pause(t *testing.T) {
 						t.Errorf("%s is not ready in a pause: %v", x.ID(), err)
 					}
 				}
-				if err := op.Resume(t.Context(), "", "orders"); err != nil {
+				if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				_, next := first(t, 200*time.Millisecond, all[1], d)
@@ -260,7 +260,7 @@ func TestScenario31Pause(t *testing.T) {
 func TestScenario31PauseEndsByItself(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.quorum("operator")
-		if err := op.Pause(t.Context(), "", "orders", 3*shortLease, ""); err != nil {
+		if err := electionOf(op, "orders").Pause(t.Context(), 3*shortLease, ""); err != nil {
 			t.Fatal(err)
 		}
 		a := c.start("a")
@@ -273,11 +273,11 @@ func TestPauseNeedsAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.quorum("operator")
 		c.nodes[0].set(down, "operator")
-		if err := op.Pause(t.Context(), "", "orders", 0, ""); err == nil || errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "7001") {
+		if err := electionOf(op, "orders").Pause(t.Context(), 0, ""); err == nil || errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "7001") {
 			t.Errorf("one node down: %v", err)
 		}
 		c.nodes[1].set(down, "operator")
-		if err := op.Resume(t.Context(), "", "orders"); !errors.Is(err, elector.ErrUnreachable) {
+		if err := electionOf(op, "orders").Resume(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("two nodes down: %v", err)
 		}
 	})
@@ -296,7 +296,7 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 				term := a.elected(3 * shortLease)
 				op := c.quorum("operator")
 				c.each(fault{deaf: true}, "a") // its renewals tell it
-				if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+				if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(shortLease / 2)
@@ -306,13 +306,13 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 				if !term.Valid() {
 					t.Fatalf("nobody leads in the pause: %v", term.Err())
 				}
-				if _, err := op.Transfer(within(t, time.Minute), "", "orders", "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
+				if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
 					t.Errorf("transfer in a pause: %v", err)
 				}
 				if !term.Valid() {
 					t.Fatalf("nobody leads in the pause: %v", term.Err())
 				}
-				if err := op.Resume(t.Context(), "", "orders"); err != nil {
+				if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				b.elected(2 * shortLease)
@@ -345,11 +345,11 @@ func TestPauseIsKnownAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if err := op.Pause(t.Context(), "", "orders", 0, "migration"); err != nil {
+		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
 			t.Fatal(err)
 		}
 		known("election paused")
-		if err := op.Resume(t.Context(), "", "orders"); err != nil {
+		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		known("election resumed")
@@ -362,11 +362,11 @@ func TestRollCallNeedsAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
 		c.nodes[0].set(down, "operator")
-		if all, err := op.Candidates(t.Context(), "", "orders"); err != nil || len(all) != 3 {
+		if all, err := electionOf(op, "orders").Candidates(t.Context()); err != nil || len(all) != 3 {
 			t.Errorf("one node down: %+v, %v", all, err)
 		}
 		c.nodes[1].set(down, "operator")
-		if _, err := op.Candidates(t.Context(), "", "orders"); !errors.Is(err, elector.ErrUnreachable) {
+		if _, err := electionOf(op, "orders").Candidates(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("two nodes down: %v", err)
 		}
 	})

@@ -35,7 +35,7 @@ func TestTwinsAreReported(t *testing.T) {
 					}
 				}
 				q := c.quorum("operator")
-				all, err := q.Candidates(t.Context(), "", "orders")
+				all, err := electionOf(q, "orders").Candidates(t.Context())
 				if err != nil || len(all) < 2 {
 					t.Fatalf("roll call: %+v, %v", all, err)
 				}
@@ -45,7 +45,7 @@ func TestTwinsAreReported(t *testing.T) {
 				}) {
 					t.Errorf("doctor says %+v, %v", found, err)
 				}
-				_, err = q.Transfer(t.Context(), "", "orders", "a")
+				_, err = electionOf(q, "orders").Transfer(t.Context(), "a")
 				if !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "2 candidates have the id a") {
 					t.Errorf("transfer says %v", err)
 				}

@@ -35,8 +35,8 @@ Exit codes
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE:           a.observer,
-		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-			all, err := q.Candidates(ctx, a.prefix, name)
+		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
+			all, err := el.Candidates(ctx)
 			if err != nil {
 				return err
 			}
@@ -46,15 +46,15 @@ Exit codes
 			if len(all) > 0 {
 				return nil
 			}
-			why := fmt.Errorf("no candidates in %s", name)
-			switch st, err := q.Status(ctx, a.prefix, name); {
+			why := fmt.Errorf("no candidates in %s", el.Name())
+			switch st, err := el.Status(ctx); {
 			case err != nil:
 			case st.Blocked != "":
-				why = fmt.Errorf("%w, and no candidate can lead: %s (mandate doctor %s)", why, st.Blocked, name)
+				why = fmt.Errorf("%w, and no candidate can lead: %s (mandate doctor %s)", why, st.Blocked, el.Name())
 			case traceless(st):
 				why = fmt.Errorf("%w; %s", why, noTrace)
 			case st.Leader != nil:
-				why = fmt.Errorf("no candidate answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", name, st.Leader.Candidate)
+				why = fmt.Errorf("no candidate answers in %s, although %s leads: it may hang, or its Redis user lacks the right to subscribe (docs/redis.md)", el.Name(), st.Leader.Candidate)
 			}
 			return &exitError{code: exitNoLeader, err: why}
 		}),

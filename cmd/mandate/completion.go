@@ -21,7 +21,7 @@ func (a *app) completeElections(cmd *cobra.Command, args []string, begin string)
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) []string {
-		names, _ := q.Elections(ctx, a.prefix) // the shell has no place for errors
+		names, _ := q.Elections(ctx) // the shell has no place for errors
 		return names
 	})
 }
@@ -32,7 +32,11 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (ids []string) {
-		all, _ := q.Candidates(ctx, a.prefix, args[0]) // as above
+		el, err := q.Election(args[0])
+		if err != nil {
+			return nil
+		}
+		all, _ := el.Candidates(ctx) // as above
 		for _, c := range all {
 			if c.Role == elector.RoleFollowing {
 				ids = append(ids, c.ID)
@@ -54,7 +58,7 @@ func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, 
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
 	var fit []string
-	for _, word := range ask(ctx, q) {
+	for _, word := range ask(ctx, q.Namespace(a.prefix)) {
 		if strings.HasPrefix(word, begin) && word == printable(word) {
 			fit = append(fit, word)
 		}

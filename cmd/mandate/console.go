@@ -86,7 +86,7 @@ func (a *app) consoleCommand() *cobra.Command {
 // console makes the page, of these elections.
 func (a *app) console(o *consoleFlags, token string, elections []string) (*console.Console, error) {
 	c, err := console.New(console.Config{
-		Quorum: a.quorum, Prefix: a.prefix, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
+		Quorum: a.quorum, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
 	})
 	if err != nil {
 		a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))

@@ -201,7 +201,7 @@ func cutOff(ctx context.Context, s *stage) (string, string, error) {
 	old := s.leader
 	old.who.gate.shut()
 	s.say(old.who, "loses all its connections and cannot release the lock")
-	st, err := s.other(old.who).quorum.Status(ctx, "", demoElection)
+	st, err := s.other(old.who).elector.Election().Status(ctx)
 	if err != nil || st.Leader == nil {
 		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
 	}

@@ -39,7 +39,7 @@ func (a *app) playConsole(ctx context.Context, addr string, log *slog.Logger) er
 	}
 	defer func() { _ = q.Close() }()
 	token := rand.Text()
-	c, err := console.New(console.Config{Quorum: q, Prefix: defaultPrefix, Token: token, Logger: log})
+	c, err := console.New(console.Config{Quorum: q, Token: token, Logger: log})
 	if err != nil {
 		return err
 	}

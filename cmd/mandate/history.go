@@ -44,9 +44,9 @@ Exit codes
 			}
 			return a.observer(cmd, args)
 		},
-		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-			terms, err := q.History(ctx, a.prefix, name, count)
-			if perr := a.printHistory(name, terms, asJSON, err == nil); perr != nil {
+		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
+			terms, err := el.History(ctx, count)
+			if perr := a.printHistory(el.Name(), terms, asJSON, err == nil); perr != nil {
 				return perr
 			}
 			if err == nil && len(terms) == 0 {

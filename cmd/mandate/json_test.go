@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -24,10 +25,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 		"ls":     func(a *app) error { return a.printElections([]elector.Status{st}, true) },
 		"doctor": func(a *app) error { return a.printFindings([]elector.Finding{{Found: hostile}}, true) },
 		"watch": func(a *app) error {
-			events := make(chan elector.Event, 1)
-			events <- elector.Event{Candidate: hostile}
-			close(events)
-			return a.show(events, true)
+			return a.show(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},
 		"transfer": func(a *app) error { return a.printHandover(elector.Handover{From: *st.Leader}, nil, true) },
 		"pause":    func(a *app) error { return a.told(nil, pauseJSON{Reason: hostile}, true) },

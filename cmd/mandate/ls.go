@@ -34,11 +34,11 @@ Exit codes
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           a.observerOfAll,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			names, err := a.quorum.Elections(cmd.Context(), a.prefix)
+			names, err := a.quorum.Elections(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
 				return unreachable(err)
 			}
-			all, serr := statuses(cmd.Context(), a.quorum, a.prefix, names)
+			all, serr := statuses(cmd.Context(), a.quorum, names)
 			if perr := a.printElections(all, asJSON); perr != nil {
 				return perr
 			}
@@ -62,7 +62,7 @@ const asked = 16
 
 // statuses asks for all elections. The error is that of the first one that no
 // majority told of.
-func statuses(ctx context.Context, q *elector.Quorum, prefix string, names []string) ([]elector.Status, error) {
+func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector.Status, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]elector.Status, len(names))
@@ -71,8 +71,11 @@ func statuses(ctx context.Context, q *elector.Quorum, prefix string, names []str
 	for range min(asked, len(names)) {
 		wg.Go(func() {
 			for i := range next {
-				var err error
-				if all[i], err = q.Status(ctx, prefix, names[i]); err != nil {
+				el, err := q.Election(names[i])
+				if err == nil {
+					all[i], err = el.Status(ctx)
+				}
+				if err != nil {
 					cancel(err) // the others would run into the same
 				}
 				all[i].Election = names[i]

@@ -37,10 +37,10 @@ Exit codes
 			return a.observer(cmd, args)
 		},
 	}
-	cmd.RunE = a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-		done := pauseJSON{Election: name, Paused: true, For: d, Reason: reason}
-		err := q.Pause(ctx, a.prefix, name, d, reason)
-		if st, serr := q.Status(ctx, a.prefix, name); serr == nil {
+	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
+		done := pauseJSON{Election: el.Name(), Paused: true, For: d, Reason: reason}
+		err := el.Pause(ctx, d, reason)
+		if st, serr := el.Status(ctx); serr == nil {
 			a.hintTrace(cmd, st)
 			if st.Leader != nil {
 				done.leader = st.Leader.Candidate
@@ -96,13 +96,13 @@ The exit codes are those of pause.`,
 		ValidArgsFunction: a.completeElections,
 		PreRunE:           a.observer,
 	}
-	cmd.RunE = a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
-		done := pauseJSON{Election: name}
-		if st, serr := q.Status(ctx, a.prefix, name); serr == nil {
+	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
+		done := pauseJSON{Election: el.Name()}
+		if st, serr := el.Status(ctx); serr == nil {
 			a.hintTrace(cmd, st)
 			done.idle = !st.Paused && heardAll(st)
 		}
-		return a.told(q.Resume(ctx, a.prefix, name), done, asJSON)
+		return a.told(el.Resume(ctx), done, asJSON)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd

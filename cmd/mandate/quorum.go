@@ -18,11 +18,9 @@ func holdsTwo(url string) bool {
 	return comma && strings.Contains(rest, "://")
 }
 
-// candidate makes the quorum and an elector on it; neither does I/O. What is
-// wrong with the URLs or the configuration is added to the problems, and the
-// usage error returned.
-func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
-	cfg.Prefix, cfg.Logger, cfg.Version = a.prefix, a.log, buildVersion()
+// connect makes the quorum, without I/O. What is wrong with the URLs is added to the
+// problems.
+func (a *app) connect() error {
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
 		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
@@ -37,8 +35,20 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
 			return err
 		}
 	}
-	a.quorum = q
-	if a.elector, err = elector.New(q, cfg); err != nil {
+	a.quorum = q.Namespace(a.prefix)
+	return nil
+}
+
+// candidate makes the quorum and an elector on it; neither does I/O. What is
+// wrong with the URLs or the configuration is added to the problems, and the
+// usage error returned.
+func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
+	cfg.Logger, cfg.Version = a.log, buildVersion()
+	err := a.connect()
+	if err != nil {
+		return err
+	}
+	if a.elector, err = elector.New(a.quorum, cfg); err != nil {
 		a.addProblems(err, "elector: config: ", names)
 	}
 	return a.usage()
@@ -61,7 +71,14 @@ func (a *app) observer(_ *cobra.Command, args []string) error {
 	} else {
 		a.problem("%d arguments given: give the name of one election", len(args))
 	}
-	return a.candidate(elector.Config{Election: name}, strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
+	err := a.connect()
+	if err != nil {
+		return err
+	}
+	if a.election, err = a.quorum.Election(name); err != nil {
+		a.addProblems(err, "elector: ", strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
+	}
+	return a.usage()
 }
 
 // anyElection stands for the name where no single election is looked at.
@@ -73,9 +90,9 @@ func (a *app) observerOfAll(cmd *cobra.Command, _ []string) error {
 }
 
 // onElection makes the RunE of a command about one election, after observer.
-func (a *app) onElection(do func(ctx context.Context, q *elector.Quorum, name string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := do(cmd.Context(), a.quorum, args[0])
+func (a *app) onElection(do func(context.Context, *elector.Election) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		err := do(cmd.Context(), a.election)
 		if errors.Is(err, elector.ErrUnreachable) {
 			return unreachable(err)
 		}

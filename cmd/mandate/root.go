@@ -35,8 +35,9 @@ type app struct {
 	unhelped error           // help was asked for on what doesn't exist
 
 	// What the command line asks to work on; reading it makes them.
-	quorum  *elector.Quorum
-	elector *elector.Elector
+	quorum   *elector.Quorum
+	election *elector.Election // of a command that only looks, or that an operator gives
+	elector  *elector.Elector
 }
 
 const (

@@ -35,10 +35,10 @@ Exit codes
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE:           a.observer,
-		RunE: a.onElection(func(ctx context.Context, q *elector.Quorum, name string) error {
+		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
-			st, err := q.Status(ctx, a.prefix, name)
+			st, err := el.Status(ctx)
 			if perr := printStatus(a.stdout, st, asJSON); perr != nil {
 				return perr
 			}

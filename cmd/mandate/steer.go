@@ -37,8 +37,8 @@ leads, and prints how long there was no leader.` + steerCodes,
 			a.checkReason(o.reason)
 			return a.observer(cmd, args)
 		},
-		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
-			return q.Resign(ctx, a.prefix, name, o.reason)
+		RunE: a.steer(&o, func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
+			return el.StepDown(ctx, o.reason)
 		}),
 	}
 	o.add(a, cmd)
@@ -65,8 +65,8 @@ lease.` + steerCodes,
 			}
 			return a.observer(cmd, args)
 		},
-		RunE: a.steer(&o, func(ctx context.Context, q *elector.Quorum, name string) (elector.Handover, error) {
-			return q.Transfer(ctx, a.prefix, name, to)
+		RunE: a.steer(&o, func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
+			return el.Transfer(ctx, to)
 		}),
 	}
 	o.add(a, cmd)
@@ -102,15 +102,15 @@ type handoverJSON struct {
 }
 
 // steer makes the RunE of a command that moves the leadership.
-func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Quorum, string) (elector.Handover, error)) func(*cobra.Command, []string) error {
-	return a.onElection(func(parent context.Context, q *elector.Quorum, name string) error {
+func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Election) (elector.Handover, error)) func(*cobra.Command, []string) error {
+	return a.onElection(func(parent context.Context, el *elector.Election) error {
 		ctx, cancel := context.WithTimeout(parent, o.timeout)
 		defer cancel()
-		h, err := do(ctx, q, name)
+		h, err := do(ctx, el)
 		if perr := a.printHandover(h, err, o.asJSON); perr != nil {
 			return perr
 		}
-		if (errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused)) && a.unknown(parent, q, name) {
+		if (errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused)) && unknown(parent, el) {
 			err = fmt.Errorf("%w; %s", err, noTrace)
 		}
 		return steerError(err)
@@ -118,8 +118,8 @@ func (a *app) steer(o *steerFlags, do func(context.Context, *elector.Quorum, str
 }
 
 // unknown tells whether nothing was ever heard of this election.
-func (a *app) unknown(ctx context.Context, q *elector.Quorum, name string) bool {
-	st, err := q.Status(ctx, a.prefix, name)
+func unknown(ctx context.Context, el *elector.Election) bool {
+	st, err := el.Status(ctx)
 	return err == nil && traceless(st)
 }
 

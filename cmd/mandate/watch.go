@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -50,17 +51,17 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends us at once
 			if screen != nil {
-				return a.live(ctx, screen, a.quorum, a.elector)
+				return a.live(ctx, screen, a.election)
 			}
 			looked := make(chan struct{})
 			go func() {
 				defer close(looked)
-				a.lookAt(ctx, a.quorum, args[0])
+				a.lookAt(ctx, a.election)
 			}()
 			defer func() { <-looked }()
 			defer stop()
 			shown := make(chan error, 1)
-			go func() { shown <- a.show(a.elector.Observe(ctx), asJSON) }()
+			go func() { shown <- a.show(a.election.Observe(ctx), asJSON) }()
 			select {
 			case err := <-shown:
 				return err
@@ -79,7 +80,7 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 	return cmd
 }
 
-func (a *app) show(events <-chan elector.Event, asJSON bool) error {
+func (a *app) show(events iter.Seq[elector.Event], asJSON bool) error {
 	first := true
 	for ev := range events {
 		var err error
@@ -98,10 +99,10 @@ func (a *app) show(events <-chan elector.Event, asJSON bool) error {
 
 // lookAt says on stderr when no majority of the nodes answers, and when it does
 // again; nothing repeats while nothing changes.
-func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
+func (a *app) lookAt(ctx context.Context, el *elector.Election) {
 	was := ""
 	for ctx.Err() == nil {
-		st, err := q.Status(ctx, a.prefix, election)
+		st, err := el.Status(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -114,7 +115,7 @@ func (a *app) lookAt(ctx context.Context, q *elector.Quorum, election string) {
 			was = "unreachable"
 		case err == nil && st.Blocked != "":
 			if was != "blocked" {
-				a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+election)
+				a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+el.Name())
 			}
 			was = "blocked"
 		case err == nil && was == "blocked":

@@ -71,10 +71,10 @@ type answer struct {
 }
 
 // live shows the view until ctx ends.
-func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *elector.Elector) error {
-	v := &liveView{paper: newPaper(f), election: e.Election()}
+func (a *app) live(ctx context.Context, f *os.File, el *elector.Election) error {
+	v := &liveView{paper: newPaper(f), election: el.Name()}
 	before, done := context.WithTimeout(ctx, askEvery/2)
-	terms, _ := e.History(before, 20) // the view does without
+	terms, _ := el.History(before, 20) // the view does without
 	done()
 	v.recall(terms)
 	if _, err := io.WriteString(f, "\x1b[?1049h\x1b[?25l"); err != nil { // a screen of our own, without the cursor
@@ -82,11 +82,21 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 	}
 	defer func() { _, _ = io.WriteString(f, "\x1b[?25h\x1b[?1049l") }()
 	ctx, cancel := context.WithCancel(ctx)
+	events := make(chan elector.Event)
+	go func() {
+		defer close(events)
+		for ev := range el.Observe(ctx) {
+			select {
+			case events <- ev:
+			case <-ctx.Done():
+			}
+		}
+	}()
 	answers := make(chan answer)
 	go func() {
 		defer close(answers)
 		for ctx.Err() == nil {
-			st, err := q.Status(ctx, a.prefix, v.election)
+			st, err := el.Status(ctx)
 			select {
 			case answers <- answer{st, err}:
 			case <-ctx.Done():
@@ -98,7 +108,7 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 	go func() {
 		defer close(rolls)
 		for ctx.Err() == nil {
-			all, err := e.Candidates(ctx) // what is wrong with Redis is shown already
+			all, err := el.Candidates(ctx) // what is wrong with Redis is shown already
 			called := rollCall{all, errors.Is(err, elector.ErrDenied)}
 			select {
 			case rolls <- called:
@@ -116,12 +126,13 @@ func (a *app) live(ctx context.Context, f *os.File, q *elector.Quorum, e *electo
 	}()
 	defer func() {
 		cancel()
+		for range events { // as for the answers
+		}
 		for range rolls { // as for the answers
 		}
 		for range answers { // until the last question is over
 		}
 	}()
-	events := e.Observe(ctx)
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	for {

@@ -47,7 +47,7 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 // process holds without a valid term is no leadership; what an earlier life under
 // the same id holds is.
 func (h *Handler) leadership(term *elector.Term) Leadership {
-	l := Leadership{Election: h.elector.Election(), Candidate: h.elector.ID()}
+	l := Leadership{Election: h.elector.Election().Name(), Candidate: h.elector.ID()}
 	if term != nil {
 		l.Leading, l.Leader, l.Address, l.Token = true, l.Candidate, h.elector.Advertise(), term.Token()
 	} else if last := h.journal.leader(); last != nil && last.Incarnation != h.elector.Incarnation() && !h.elector.Stats().LeaderUnknown {
@@ -72,7 +72,7 @@ func answerLeader(w http.ResponseWriter, code int, l Leadership) {
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, func(ctx context.Context) {
-		st, err := h.elector.Status(ctx)
+		st, err := h.elector.Election().Status(ctx)
 		if err != nil {
 			reply(w, http.StatusBadGateway, st) // it holds what each node said
 			return
@@ -91,7 +91,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.ask(w, r, func(ctx context.Context) {
-		terms, err := h.elector.History(ctx, n)
+		terms, err := h.elector.Election().History(ctx, n)
 		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", trim(err))
 			return
@@ -128,7 +128,7 @@ func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
 
 func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, func(ctx context.Context) {
-		all, err := h.elector.Candidates(ctx)
+		all, err := h.elector.Election().Candidates(ctx)
 		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", trim(err))
 			return

@@ -72,7 +72,7 @@ func (s *stream) run(r *http.Request) {
 // catchUp sends what is new.
 func (s *stream) catchUp() (<-chan struct{}, bool) {
 	if !s.begun {
-		if ev, n, ok := s.h.journal.now(s.h.elector.Election()); ok {
+		if ev, n, ok := s.h.journal.now(s.h.elector.Election().Name()); ok {
 			s.event(ev, n)
 			s.begun, s.at = true, n
 		}
@@ -87,7 +87,7 @@ func (s *stream) catchUp() (<-chan struct{}, bool) {
 	if lost > 0 {
 		s.at += uint64(lost)
 		s.event(elector.Event{
-			Version: 1, Kind: elector.EventSkipped, Election: s.h.elector.Election(), Count: lost, Time: time.Now().Round(0),
+			Version: 1, Kind: elector.EventSkipped, Election: s.h.elector.Election().Name(), Count: lost, Time: time.Now().Round(0),
 		}, s.at)
 	}
 	for _, ev := range events {

@@ -152,7 +152,7 @@ func (h *Handler) Run(ctx context.Context) error {
 	defer h.running.Store(false)
 	h.journal.open()
 	defer h.journal.close()
-	for ev := range h.elector.Observe(ctx) {
+	for ev := range h.elector.Election().Observe(ctx) {
 		h.journal.add(ev)
 	}
 	return nil

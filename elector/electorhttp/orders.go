@@ -68,7 +68,7 @@ func (h *Handler) transfer(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := h.handover(w, r)
 	defer cancel()
-	change, err := h.elector.Transfer(ctx, to)
+	change, err := h.elector.Election().Transfer(ctx, to)
 	switch {
 	case errors.Is(err, elector.ErrUnreachable):
 		refuse(w, http.StatusBadGateway, "%s", trim(err))

@@ -28,7 +28,7 @@ import (
 func Work(tracer trace.Tracer, e *elector.Elector, work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
 		ctx, span := tracer.Start(ctx, "mandate.term", trace.WithAttributes(
-			attribute.String("mandate.election", e.Election()),
+			attribute.String("mandate.election", e.Election().Name()),
 			attribute.String("mandate.candidate", e.ID()),
 			attribute.Int64("mandate.token", int64(term.Token())), // below 2^53
 		))

@@ -56,7 +56,7 @@ var reasons = []elector.Reason{
 
 // New makes a Collector. It does no I/O.
 func New(e *elector.Elector) *Collector {
-	labels := prometheus.Labels{"election": e.Election()}
+	labels := prometheus.Labels{"election": e.Election().Name()}
 	desc := func(name, help string, varying ...string) *prometheus.Desc {
 		return prometheus.NewDesc("mandate_"+name, help, varying, labels)
 	}
@@ -174,7 +174,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		return errors.New("electorprom: the collector is running already")
 	}
 	defer c.running.Store(false)
-	for ev := range c.elector.Observe(ctx) {
+	for ev := range c.elector.Election().Observe(ctx) {
 		c.count(ev)
 	}
 	c.leads(false, true) // nobody looks any more

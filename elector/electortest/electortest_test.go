@@ -115,7 +115,7 @@ func TestTakeLease(t *testing.T) {
 			t.Errorf("the end came after %v, the next renewal is after %v at most", d, lease/4)
 		}
 		wantReason(t, term, elector.ReasonLost)
-		if l, err := e.Leader(t.Context()); err != nil || l.Candidate == "a" || l.Token <= term.Token() {
+		if l, err := e.Election().Leader(t.Context()); err != nil || l.Candidate == "a" || l.Token <= term.Token() {
 			t.Errorf("the leader is %+v (%v), want a rival with a higher token than %d", l, err, term.Token())
 		}
 		electortest.Advance(lease / 2)
@@ -205,7 +205,7 @@ func TestElectionsApart(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		q := r.Quorum("a")
 		one := startOn(t, q, "x", func(c *elector.Config) { c.Election = "shard-1" })
-		two := startOn(t, q, "x", func(c *elector.Config) { c.Election, c.Prefix = "shard-2", "mine" })
+		two := startOn(t, q.Namespace("mine"), "x", func(c *elector.Config) { c.Election = "shard-2" })
 		r.Lead(one)
 		r.Lead(two)
 		r.TakeLease(two)

@@ -32,13 +32,13 @@ const rival = "electortest"
 // cool-down, a probe); the test fails when e does not lead within ten minutes.
 func (r *Redis) Lead(e *elector.Elector) {
 	r.t.Helper()
-	r.choose(e.Election(), e.ID())
-	defer r.choose(e.Election(), "")
+	r.choose(e.Election().Name(), e.ID())
+	defer r.choose(e.Election().Name(), "")
 	for limit := time.Now().Add(patience); !e.IsLeader(); time.Sleep(look) {
 		if time.Now().After(limit) {
-			r.t.Fatalf("electortest: %s does not lead %s: is its Run or Campaign under way? Check says: %v", e.ID(), e.Election(), e.Check())
+			r.t.Fatalf("electortest: %s does not lead %s: is its Run or Campaign under way? Check says: %v", e.ID(), e.Election().Name(), e.Check())
 		}
-		if lock, holder := r.lockOf(e.Election()); lock != "" && holder.Candidate != e.ID() {
+		if lock, holder := r.lockOf(e.Election().Name()); lock != "" && holder.Candidate != e.ID() {
 			r.seize(lock, holder, "", 0)
 		}
 	}
@@ -51,10 +51,10 @@ func (r *Redis) Lead(e *elector.Elector) {
 func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
 	term := e.Term()
-	lock, holder := r.lockOf(e.Election())
+	lock, holder := r.lockOf(e.Election().Name())
 	value := quorum.Ballot{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
 	if term == nil || holder.Candidate != e.ID() || !r.seize(lock, holder, value, holder.Lease) {
-		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), e.Election())
+		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), e.Election().Name())
 	}
 	select {
 	case <-term.Done():

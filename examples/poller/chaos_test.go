@@ -123,8 +123,12 @@ func (c *crew) start(name string, args ...string) {
 // leaderAfter waits for a leader with a newer token.
 func (c *crew) leaderAfter(token uint64) elector.Leader {
 	c.t.Helper()
+	el, err := c.quorum.Election("poller")
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		st, err := c.quorum.Status(context.Background(), "", "poller")
+		st, err := el.Status(context.Background())
 		if err == nil && st.Leader != nil && st.Leader.Token > token {
 			return *st.Leader
 		}

@@ -166,8 +166,12 @@ func (s *stage) endAll() {
 // leaderAfter waits for a leader with a newer token.
 func (s *stage) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
 	began := time.Now()
+	el, err := s.quorum.Election(s.app.election)
+	if err != nil {
+		return elector.Leader{}, err
+	}
 	for ; ; pause(ctx, 10*time.Millisecond) {
-		st, err := s.quorum.Status(ctx, "", s.app.election)
+		st, err := el.Status(ctx)
 		if ctx.Err() != nil {
 			return elector.Leader{}, errors.New("no new leader in time")
 		}

@@ -180,7 +180,7 @@ func serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, cand
 func leader(w http.ResponseWriter, r *http.Request, candidate *elector.Elector) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")
-	who, err := candidate.Leader(r.Context())
+	who, err := candidate.Election().Leader(r.Context())
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})

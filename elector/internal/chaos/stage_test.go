@@ -197,7 +197,11 @@ func lastLines(s string, n int) string {
 func (s *stage) leader() *candidate {
 	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
 	defer cancel()
-	st, err := s.operator.Status(ctx, "", election)
+	el, err := s.operator.Election(election)
+	if err != nil {
+		panic(err) // a name of ours
+	}
+	st, err := el.Status(ctx)
 	if err != nil || st.Leader == nil {
 		return nil
 	}

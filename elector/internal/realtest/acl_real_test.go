@@ -84,14 +84,14 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	b := el.join("b", as(t, candidates, s))
 	seen := make(chan elector.Event, 100)
-	events := b.Observe(t.Context())
+	events := observe(t.Context(), b.Election())
 	go func() {
 		for ev := range events {
 			seen <- ev
 		}
 	}()
 	time.Sleep(el.lease / 4) // it follows, and listens
-	if st, err := b.q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil {
+	if st, err := electionOf(b.q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
 		complain("no status")
 	} else if st.Leader.Since.IsZero() {
 		complain("no history")

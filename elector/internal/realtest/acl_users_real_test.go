@@ -29,28 +29,28 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 		t.Fatal(err)
 	}
 	seen := make(chan elector.Event, 100)
-	events := e.Observe(t.Context())
+	events := observe(t.Context(), e.Election())
 	go func() {
 		for ev := range events {
 			seen <- ev
 		}
 	}()
 	servertest.Eventually(t, slack, "the history tells of the election", func() bool {
-		terms, err := a.q.History(t.Context(), "", "orders", 1)
+		terms, err := electionOf(a.q, "orders").History(t.Context(), 1)
 		return err == nil && len(terms) == 1
 	})
-	if st, err := q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil {
+	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
 		complain("no status")
 	} else if st.Leader.Since.IsZero() {
 		complain("no since")
 	}
-	if terms, err := q.History(t.Context(), "", "orders", 10); err != nil || len(terms) == 0 || !terms[0].Current {
+	if terms, err := electionOf(q, "orders").History(t.Context(), 10); err != nil || len(terms) == 0 || !terms[0].Current {
 		complain("no history")
 		if len(terms) > 0 && terms[0].Reason != "" {
 			t.Errorf("the sitting leader's term has ended: %+v", terms[0])
 		}
 	}
-	if names, err := q.Elections(t.Context(), ""); err != nil || !slices.Equal(names, []string{"orders"}) {
+	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
 		complain("no list")
 	}
 	time.Sleep(el.lease / 4) // the observer has subscribed, if it may
@@ -77,19 +77,19 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	q := as(t, operator, s)
 	leads, _ := el.next(0, el.lease+slack)
 	other := map[string]string{"a": "b", "b": "a"}[leads.ID()]
-	if all, err := q.Candidates(t.Context(), "", "orders"); err != nil || len(all) != 2 {
+	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
 		complain("no roll call", err)
 	}
-	if _, err := q.Transfer(t.Context(), "", "orders", other); err != nil {
+	if _, err := electionOf(q, "orders").Transfer(t.Context(), other); err != nil {
 		complain("no transfer", err)
 	}
-	if _, err := q.Resign(t.Context(), "", "orders", "a test"); err != nil {
+	if _, err := electionOf(q, "orders").StepDown(t.Context(), "a test"); err != nil {
 		complain("no resignation", err)
 	}
-	if err := q.Pause(t.Context(), "", "orders", time.Minute, "a test"); err != nil {
+	if err := electionOf(q, "orders").Pause(t.Context(), time.Minute, "a test"); err != nil {
 		complain("no pause", err)
 	}
-	if err := q.Resume(t.Context(), "", "orders"); err != nil {
+	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
 		complain("no resumption", err)
 	}
 	return complaints
@@ -119,15 +119,15 @@ func TestRealACLReaderIsEnough(t *testing.T) {
 			t.Errorf("doctor: %+v", f)
 		}
 	}
-	_, roll := q.Candidates(t.Context(), "", "orders")
-	_, resign := q.Resign(t.Context(), "", "orders", "")
-	_, transfer := q.Transfer(t.Context(), "", "orders", "b")
+	_, roll := electionOf(q, "orders").Candidates(t.Context())
+	_, resign := electionOf(q, "orders").StepDown(t.Context(), "")
+	_, transfer := electionOf(q, "orders").Transfer(t.Context(), "b")
 	for needs, err := range map[string]error{
 		"+subscribe &mandate:{orders}:ask:": roll,
 		"+subscribe  &mandate:{orders}:ask": resign,
 		"+subscribe   &mandate:{orders}:as": transfer,
-		"+set ~mandate:{orders}:pause":      q.Pause(t.Context(), "", "orders", time.Minute, ""),
-		"+del ~mandate:{orders}:pause":      q.Resume(t.Context(), "", "orders"),
+		"+set ~mandate:{orders}:pause":      electionOf(q, "orders").Pause(t.Context(), time.Minute, ""),
+		"+del ~mandate:{orders}:pause":      electionOf(q, "orders").Resume(t.Context()),
 	} {
 		if needs = strings.Join(strings.Fields(needs), " "); !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+needs) {
 			t.Errorf("says %v, want that it needs %s", err, needs)

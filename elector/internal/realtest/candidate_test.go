@@ -321,3 +321,28 @@ func follows(t testing.TB, s *servertest.Server) {
 		return op.PubSubNumSub(t.Context(), wakeChannel).Val()[wakeChannel] > 0
 	})
 }
+
+// electionOf is the election of that name, for a test that knows the name to be right.
+func electionOf(q *elector.Quorum, name string) *elector.Election {
+	el, err := q.Election(name)
+	if err != nil {
+		panic(err)
+	}
+	return el
+}
+
+// observe hands what a loop over Observe gets to a channel, which closes after ctx has
+// ended.
+func observe(ctx context.Context, el *elector.Election) <-chan elector.Event {
+	events := make(chan elector.Event)
+	go func() {
+		defer close(events)
+		for ev := range el.Observe(ctx) {
+			select {
+			case events <- ev:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return events
+}

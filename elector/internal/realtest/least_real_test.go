@@ -73,10 +73,10 @@ func TestRealLeastRedis(t *testing.T) {
 // looksWithout is what looking at an election still tells.
 func looksWithout(t *testing.T, q *elector.Quorum, term *elector.Term, blank, mute bool) {
 	t.Helper()
-	if st, err := q.Status(t.Context(), "", "orders"); err != nil || st.Leader == nil || st.Leader.Token != term.Token() || st.Leader.Since.IsZero() != blank {
+	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil || st.Leader.Token != term.Token() || st.Leader.Since.IsZero() != blank {
 		t.Errorf("status: %+v, %v", st, err)
 	}
-	if terms, err := q.History(t.Context(), "", "orders", 5); err != nil || (len(terms) == 0) != blank {
+	if terms, err := electionOf(q, "orders").History(t.Context(), 5); err != nil || (len(terms) == 0) != blank {
 		t.Errorf("history: %+v, %v", terms, err)
 	}
 	found, err := q.Diagnose(t.Context(), "", "orders", 0)
@@ -85,15 +85,15 @@ func looksWithout(t *testing.T, q *elector.Quorum, term *elector.Term, blank, mu
 			t.Errorf("doctor: %+v, %v", f, err)
 		}
 	}
-	all, err := q.Candidates(t.Context(), "", "orders")
+	all, err := electionOf(q, "orders").Candidates(t.Context())
 	if mute && (len(all) > 0 || err != nil && !errors.Is(err, elector.ErrDenied)) || !mute && (len(all) != 2 || err != nil) {
 		t.Errorf("roll call: %+v, %v", all, err)
 	}
-	if err := q.Pause(t.Context(), "", "orders", time.Millisecond, ""); err != nil {
+	if err := electionOf(q, "orders").Pause(t.Context(), time.Millisecond, ""); err != nil {
 		t.Errorf("pause: %v", err)
 	}
 	servertest.Eventually(t, slack, "the pause ends", func() bool {
-		st, err := q.Status(t.Context(), "", "orders")
+		st, err := electionOf(q, "orders").Status(t.Context())
 		return err == nil && !st.Paused
 	})
 }

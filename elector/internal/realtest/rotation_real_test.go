@@ -94,7 +94,7 @@ func TestRealPasswordFileIsWrongForAWhile(t *testing.T) {
 		if err := op.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := q.Status(t.Context(), "", "orders")
+		_, err := electionOf(q, "orders").Status(t.Context())
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("with %q in the file: %v, want %q", tc.content, err, tc.says)
 		}
@@ -131,9 +131,9 @@ func TestRealCertificateRotation(t *testing.T) {
 		says           string
 	}{{ca, ca, ""}, {other, ca, "unknown certificate authority"}, {ca, other, "signed by unknown authority"}, {ca, ca, ""}} {
 		show(tc.client, tc.server)
-		s.Restart(t)                               // ends all connections
-		_, _ = q.Status(t.Context(), "", "orders") // the connection that was cut may be noticed only now
-		_, err := q.Status(t.Context(), "", "orders")
+		s.Restart(t)                                       // ends all connections
+		_, _ = electionOf(q, "orders").Status(t.Context()) // the connection that was cut may be noticed only now
+		_, err := electionOf(q, "orders").Status(t.Context())
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("says %v, want %q", err, tc.says)
 		}

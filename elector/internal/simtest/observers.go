@@ -46,7 +46,7 @@ func (p *proc) observe(ctx context.Context) {
 	o.http, p.observer = h, o
 	o.done.Go(func() { _ = h.Run(ctx) })
 	o.done.Go(func() {
-		for ev := range p.e.Observe(ctx) {
+		for ev := range p.e.Election().Observe(ctx) {
 			s.observed(p, ev)
 		}
 	})

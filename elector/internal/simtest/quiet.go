@@ -145,14 +145,14 @@ func (s *Sim) agree() {
 	procs, token := append([]*proc(nil), s.procs...), leader.running.token
 	s.mu.Unlock()
 	for _, p := range procs {
-		got, err := p.e.Leader(context.Background())
+		got, err := p.e.Election().Leader(context.Background())
 		// go-redis looks at a socket before it uses it, and can't look at these connections:
 		// one that was reset while it was idle, below others in the pool, fails here.
 		for range idleMost {
 			if err == nil {
 				break
 			}
-			got, err = p.e.Leader(context.Background())
+			got, err = p.e.Election().Leader(context.Background())
 		}
 		if err != nil || got.Candidate != leader.name || got.Token != token && s.o.Strict {
 			s.fault("%s believes that %+v leads (%v), it is %s with token %d", p.name, got, err, leader.name, token)

@@ -41,7 +41,7 @@ type Options struct {
 	Lease  time.Duration // 0: by the seed
 	// Strict also asks for what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
-	// Elector.Leader tells the exact token.
+	// Election.Leader tells the exact token.
 	Strict bool
 
 	// NodeRate, when not 0, is how much faster all nodes' clocks run: beyond

@@ -32,8 +32,7 @@ var page embed.FS
 // Config says what a Console shows, and to whom.
 type Config struct {
 	Quorum *elector.Quorum
-	Prefix string
-	// Elections are those to show. Default: all of the prefix.
+	// Elections are those to show. Default: all of the Quorum's prefix.
 	Elections []string
 	// Token enables the buttons for whoever knows it. At least 16 bytes. Default:
 	// the page only shows.
@@ -75,7 +74,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	var problems []error
 	for _, name := range cfg.Elections {
-		if _, err := elector.New(cfg.Quorum, elector.Config{Election: name, Prefix: cfg.Prefix}); err != nil {
+		if _, err := cfg.Quorum.Election(name); err != nil {
 			problems = append(problems, err)
 		}
 	}

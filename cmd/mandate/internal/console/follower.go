@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -71,9 +70,7 @@ type sighting struct {
 
 func (f *follower) run(ctx context.Context) {
 	defer f.c.board.drop(f.election)
-	e, err := elector.New(f.c.cfg.Quorum, elector.Config{
-		Election: f.election, Prefix: f.c.cfg.Prefix, Logger: slog.New(slog.DiscardHandler),
-	})
+	el, err := f.c.cfg.Quorum.Election(f.election)
 	if err != nil { // whoever may write to Redis can make such a key
 		f.c.board.set(kindStatus, f.election, status{Election: f.election, Nodes: []node{}, Error: words(err)})
 		<-ctx.Done()
@@ -82,30 +79,34 @@ func (f *follower) run(ctx context.Context) {
 	changes := make(chan struct{}, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { f.callRolls(ctx, changes) })
-	events := e.Observe(ctx)
+	wg.Go(func() { f.callRolls(ctx, el, changes) })
+	events := make(chan struct{}, 1)
+	wg.Go(func() {
+		for range el.Observe(ctx) { // that something has changed is enough: look reads what
+			select {
+			case events <- struct{}{}:
+			default:
+			}
+		}
+	})
 	tick := time.NewTimer(lookEvery)
 	defer tick.Stop()
 	f.recall = 1
 	for {
-		if f.look(ctx) {
+		if f.look(ctx, el) {
 			select {
 			case changes <- struct{}{}:
 			default:
 			}
 		}
 		if !pause(ctx, lookPause) {
-			for range events { // until it has ended
-			}
 			return
 		}
 		// A bar that is looked at less often than the lease is renewed would jump.
 		tick.Reset(f.pace())
 		select {
-		case _, ok := <-events:
-			if ok {
-				f.recall = max(f.recall, recallFor)
-			}
+		case <-events:
+			f.recall = max(f.recall, recallFor)
 		case <-tick.C:
 		case <-ctx.Done():
 		}
@@ -121,9 +122,9 @@ func (f *follower) pace() time.Duration {
 
 // look asks who leads, and for the terms when they may have changed. True: there
 // is another leader, or none any more.
-func (f *follower) look(ctx context.Context) (changed bool) {
+func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool) {
 	ask(ctx, f.limits.looks, lookWithin, func(asking context.Context) {
-		st, err := f.c.cfg.Quorum.Status(asking, f.c.cfg.Prefix, f.election)
+		st, err := el.Status(asking)
 		if ctx.Err() != nil {
 			return
 		}
@@ -140,7 +141,7 @@ func (f *follower) look(ctx context.Context) (changed bool) {
 	}
 	f.recall = max(0, f.recall-1)
 	ask(ctx, f.limits.looks, 2*lookWithin, func(asking context.Context) {
-		records, err := f.c.cfg.Quorum.History(asking, f.c.cfg.Prefix, f.election, mostTerms)
+		records, err := el.History(asking, mostTerms)
 		if ctx.Err() == nil {
 			f.c.board.set(kindTerms, f.election, termsOf(f.election, records, err))
 		}
@@ -165,10 +166,10 @@ func (f *follower) compare(st elector.Status, err error) (changed bool) {
 }
 
 // callRolls calls the roll now and then, and soon after each change.
-func (f *follower) callRolls(ctx context.Context, changes <-chan struct{}) {
+func (f *follower) callRolls(ctx context.Context, el *elector.Election, changes <-chan struct{}) {
 	for {
 		again, soon := rollEvery, changes
-		if denied := f.callRoll(ctx); denied {
+		if denied := f.callRoll(ctx, el); denied {
 			again, soon = rollDenied, nil
 		}
 		timer := time.NewTimer(again)
@@ -185,9 +186,9 @@ func (f *follower) callRolls(ctx context.Context, changes <-chan struct{}) {
 	}
 }
 
-func (f *follower) callRoll(ctx context.Context) (denied bool) {
+func (f *follower) callRoll(ctx context.Context, el *elector.Election) (denied bool) {
 	ask(ctx, f.limits.rolls, rollWithin, func(asking context.Context) {
-		all, err := f.c.cfg.Quorum.Candidates(asking, f.c.cfg.Prefix, f.election)
+		all, err := el.Candidates(asking)
 		if ctx.Err() == nil {
 			f.c.board.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
 		}

@@ -56,7 +56,7 @@ func FuzzOrders(f *testing.F) {
 	}
 	carried := carriedOut(f)
 	redis := electortest.Start(f)
-	c, err := New(Config{Quorum: redis.Quorum("console"), Prefix: "mandate", Token: fuzzToken, Logger: slog.New(slog.DiscardHandler)})
+	c, err := New(Config{Quorum: redis.Quorum("console"), Token: fuzzToken, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -93,10 +93,10 @@ func carriedOut(f *testing.F) *[]order {
 	var carried []order
 	actions = map[string]action{}
 	for name, do := range before {
-		actions[name] = func(_ context.Context, c *Console, o order) (string, error) {
+		actions[name] = func(_ context.Context, el *elector.Election, o order) (string, error) {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
-			if _, err := do(ended, c, o); err != nil && !errors.Is(err, elector.ErrUnreachable) && !errors.Is(err, elector.ErrNoLeader) {
+			if _, err := do(ended, el, o); err != nil && !errors.Is(err, elector.ErrUnreachable) && !errors.Is(err, elector.ErrNoLeader) {
 				return "", err // nothing was asked of Redis
 			}
 			carried = append(carried, o)

@@ -35,9 +35,6 @@ const (
 func newConsole(t *testing.T, cfg console.Config) *console.Console {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	if cfg.Prefix == "" {
-		cfg.Prefix = "mandate"
-	}
 	c, err := console.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -29,24 +29,24 @@ type done struct {
 }
 
 // An action carries out an order, and says what came of it.
-type action func(context.Context, *Console, order) (string, error)
+type action func(context.Context, *elector.Election, order) (string, error)
 
 var actions = map[string]action{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
 
-func resign(ctx context.Context, c *Console, o order) (string, error) {
-	h, err := c.cfg.Quorum.Resign(ctx, c.cfg.Prefix, o.Election, cmp.Or(o.Reason, "requested on the console"))
+func resign(ctx context.Context, el *elector.Election, o order) (string, error) {
+	h, err := el.StepDown(ctx, cmp.Or(o.Reason, "requested on the console"))
 	return handover(h), err
 }
 
-func transfer(ctx context.Context, c *Console, o order) (string, error) {
+func transfer(ctx context.Context, el *elector.Election, o order) (string, error) {
 	if o.To == "" {
 		return "", errors.New("to is missing: the id of a candidate")
 	}
-	h, err := c.cfg.Quorum.Transfer(ctx, c.cfg.Prefix, o.Election, o.To)
+	h, err := el.Transfer(ctx, o.To)
 	return handover(h), err
 }
 
-func pauseElection(ctx context.Context, c *Console, o order) (string, error) {
+func pauseElection(ctx context.Context, el *elector.Election, o order) (string, error) {
 	const longest = 366 * 24 * time.Hour
 	if o.ForMS < 0 || o.ForMS > longest.Milliseconds() {
 		return "", fmt.Errorf("for_ms is %d: give a time of at most a year, or 0 for no end", o.ForMS)
@@ -54,11 +54,11 @@ func pauseElection(ctx context.Context, c *Console, o order) (string, error) {
 	if most := 500; len(o.Reason) > most {
 		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), most)
 	}
-	return told("paused: no new leader will be elected", c.cfg.Quorum.Pause(ctx, c.cfg.Prefix, o.Election, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
+	return told("paused: no new leader will be elected", el.Pause(ctx, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
 }
 
-func resume(ctx context.Context, c *Console, o order) (string, error) {
-	return told("resumed", c.cfg.Quorum.Resume(ctx, c.cfg.Prefix, o.Election))
+func resume(ctx context.Context, el *elector.Election, o order) (string, error) {
+	return told("resumed", el.Resume(ctx))
 }
 
 // told is what a majority of the nodes did, with the trouble of the others.
@@ -133,7 +133,12 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(orderTimeout + writeTimeout)) // not every ResponseWriter can
 	ctx, cancel := context.WithTimeout(r.Context(), orderTimeout)
 	defer cancel()
-	said, err := do(ctx, c, o)
+	el, err := c.cfg.Quorum.Election(o.Election)
+	if err != nil { // a key that was made by hand
+		refuse(w, http.StatusBadRequest, "%s", words(err))
+		return
+	}
+	said, err := do(ctx, el, o)
 	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "result", said, "error", words(err))
 	answer(w, said, err)
 }

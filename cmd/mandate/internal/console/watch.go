@@ -144,13 +144,13 @@ func (c *Console) follow(ctx context.Context) {
 
 // names are the elections to show. complete is false when some may be missing.
 func (c *Console) names(ctx context.Context) (names []string, s site, complete bool) {
-	s = site{Prefix: c.cfg.Prefix, Steer: c.cfg.Token != ""}
+	s = site{Prefix: c.cfg.Quorum.Prefix(), Steer: c.cfg.Token != ""}
 	if len(c.cfg.Elections) > 0 {
 		return c.cfg.Elections, s, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()
-	names, err := c.cfg.Quorum.Elections(ctx, c.cfg.Prefix)
+	names, err := c.cfg.Quorum.Elections(ctx)
 	s.Problem = words(err)
 	if len(names) > mostShown {
 		names, s.Hidden = names[:mostShown], len(names)-mostShown

@@ -37,7 +37,7 @@ type site struct {
 func startSite(t *testing.T) *site {
 	t.Helper()
 	r := electortest.Start(t)
-	c, err := console.New(console.Config{Quorum: r.Quorum("console"), Prefix: "mandate", Token: token, Logger: slog.New(slog.DiscardHandler)})
+	c, err := console.New(console.Config{Quorum: r.Quorum("console"), Token: token, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

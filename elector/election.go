@@ -1,0 +1,170 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Election is one election, seen from outside: who leads, who is a candidate,
+// what happened, and what an operator does about it. Nothing of it needs a
+// candidacy in this process. Make one with Quorum.Election (no I/O), or take a
+// candidate's own with Elector.Election. Safe for concurrent use; it needs no
+// closing.
+type Election struct {
+	nodes *quorum.Nodes
+	bus   *pubsub.Bus
+	name  string
+	keys  quorum.Keys
+
+	own     *ownCandidate // nil: none of this process
+	unknown atomic.Bool   // the leader that Observe reported may be gone: Stats.LeaderUnknown
+}
+
+// ownCandidate is what Observe takes from a candidate of this process.
+type ownCandidate struct {
+	incarnation string
+	lease       time.Duration
+	events      *feed
+	term        func() *Term // the valid one
+}
+
+// Name is the election's name.
+func (el *Election) Name() string { return el.name }
+
+// Status asks every node about the election, and waits for each at most 1.5 s
+// (or until ctx ends). Once a majority agrees, it waits for the others only for
+// four times as long as that took, at least 250 ms: a node that hangs is then
+// reported as unreachable. When the term began is looked up after that, for at
+// most 0.5 s. The error is ErrUnreachable, with each node's NodeError, when no
+// majority answered (and ErrDenied, when what they lack is a right); the Status is
+// then as complete as it can be. The rights to read suffice.
+func (el *Election) Status(ctx context.Context) (Status, error) {
+	st, err := el.look(ctx)
+	if err == nil && st.Leader != nil {
+		asked := time.Now()
+		st.Leader.Since = el.since(ctx, st.Leader.Token)
+		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(asked))
+	}
+	return st, err
+}
+
+// Leader asks Redis who leads, and then since when. It blocks for two round trips,
+// at most 2 s. The error is ErrNoLeader, or those of Status.
+func (el *Election) Leader(ctx context.Context) (Leader, error) {
+	st, err := el.Status(ctx)
+	if err != nil {
+		return Leader{}, err
+	}
+	if st.Leader == nil && st.Blocked != "" {
+		return Leader{}, fmt.Errorf("%w, and no candidate can lead: %s", ErrNoLeader, st.Blocked)
+	}
+	if st.Leader == nil {
+		return Leader{}, ErrNoLeader
+	}
+	return *st.Leader, nil
+}
+
+// look is Status without the history: one request per node.
+func (el *Election) look(ctx context.Context) (Status, error) {
+	views := el.nodes.Read(ctx, el.keys, statusTimeout)
+	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
+	if len(views)-len(errs) < el.nodes.Majority() {
+		return st, noMajority(el.nodes, errs)
+	}
+	return st, nil
+}
+
+// since looks the term's begin up in the history.
+func (el *Election) since(ctx context.Context, token uint64) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
+	defer cancel()
+	var begun time.Time // best effort: the history may be trimmed, or not be permitted
+	el.nodes.Find(ctx, el.keys, 10, func(entry string) bool {
+		ev, err := ParseEvent(entry)
+		if err != nil || ev.Kind != EventElected || ev.Token != token {
+			return false
+		}
+		begun = ev.Time
+		return true
+	})
+	return begun
+}
+
+// Pause keeps everybody from being elected anew, for d, or until Resume when d is
+// 0. A leader that is there remains leader, and makes room for another one only
+// when it is asked to. A pause outlives restarts of all candidates. It blocks for
+// two round trips, at most 2.5 s. The error holds the NodeError of each node that
+// did not take it, and matches ErrUnreachable when no majority did: without that,
+// the election is paused. reason is for whoever looks, at most 500 bytes.
+func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
+	if d < 0 || d > 0 && d < time.Millisecond {
+		return fmt.Errorf("elector: a pause of %v: give at least a millisecond, or 0 for no end", d)
+	}
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	note := cmp.Or(strings.ToValidUTF8(reason, "?"), "paused")
+	err := enough(el.nodes, el.nodes.Pause(ctx, el.keys, note, d, statusTimeout))
+	el.publish(ctx, question{Kind: sayPaused, Note: note})
+	return err
+}
+
+const maxReason = 500
+
+func checkReason(s string) error {
+	if len(s) > maxReason {
+		return fmt.Errorf("elector: a reason of %d bytes: at most %d", len(s), maxReason)
+	}
+	return nil
+}
+
+// Resume ends a pause, and wakes the candidates that wait for that. It is no error
+// when there was none. Bounds and errors are those of Pause.
+func (el *Election) Resume(ctx context.Context) error {
+	err := enough(el.nodes, el.nodes.Resume(ctx, el.keys, statusTimeout))
+	el.publish(ctx, question{Kind: sayResumed})
+	return err
+}
+
+// enough is nil when all nodes did it; an error that a majority did in spite of
+// is no ErrUnreachable.
+func enough(nodes *quorum.Nodes, errs []error) error {
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	switch {
+	case failed == 0:
+		return nil
+	case len(errs)-failed < nodes.Majority():
+		return noMajority(nodes, errs)
+	default:
+		return fmt.Errorf("elector: not on all nodes, but on a majority: %w", errors.Join(errs...))
+	}
+}
+
+// noMajority is the error of a request that no majority of the nodes has met: what
+// those that failed said. Nodes that refuse it for want of a right are not away, and
+// no restart helps.
+func noMajority(nodes *quorum.Nodes, errs []error) error {
+	denied := 0
+	for _, err := range errs {
+		if quorum.Denied(err) {
+			denied++
+		}
+	}
+	if len(errs) == 0 || nodes.Len()-denied >= nodes.Majority() {
+		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+	}
+	return &deniedError{errors.Join(errs...)}
+}

@@ -1,0 +1,136 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Whoever only looks needs no candidacy, and is none: nobody finds it in the roll call,
+// and a candidate's own election shows the same as one from outside.
+func TestElectionFromOutside(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		orders := electionOf(c.quorum("operator"), "orders")
+		if _, err := orders.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+			t.Errorf("before anything began: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := observe(ctx, orders)
+		if ev := <-events; ev.Kind != elector.EventVacant {
+			t.Errorf("at first: %+v", ev)
+		}
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		if ev := <-events; ev.Kind != elector.EventElected || ev.Token != term.Token() || ev.Election != "orders" {
+			t.Errorf("seen from outside: %+v", ev)
+		}
+		outside, err := orders.Leader(t.Context())
+		if err != nil || outside.Candidate != "a" {
+			t.Fatalf("%+v, %v", outside, err)
+		}
+		if own, err := a.Election().Leader(t.Context()); err != nil || own.Token != outside.Token || a.Election().Name() != orders.Name() {
+			t.Errorf("its own: %+v, %v", own, err)
+		}
+		all, err := orders.Candidates(t.Context())
+		if err != nil || len(all) != 1 || all[0].ID != "a" || all[0].Role != elector.RoleLeading {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+// A loop that is left leaves nothing behind: no goroutine, no subscription, no query.
+// (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
+func TestObserveEndsWithItsLoop(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		a.elected(3 * shortLease)
+		for _, el := range []*elector.Election{a.Election(), electionOf(c.quorum("operator"), "orders")} {
+			for round := range 3 { // each loop begins anew
+				var got []elector.EventKind
+				for ev := range el.Observe(t.Context()) {
+					got = append(got, ev.Kind)
+					break
+				}
+				if !slices.Equal(got, []elector.EventKind{elector.EventElected}) {
+					t.Errorf("loop %d: %v", round, got)
+				}
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			for ev := range el.Observe(ended) {
+				t.Errorf("after ctx had ended: %+v", ev)
+			}
+		}
+		synctest.Wait()
+		c.each(frozen, "operator") // a query that hangs ends with the loop, too
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), shortLease)
+		defer cancel()
+		for ev := range electionOf(c.quorum("operator"), "orders").Observe(ctx) {
+			t.Errorf("no node answers: %+v", ev)
+		}
+		if took := time.Since(began); took != shortLease {
+			t.Errorf("the loop ended %v after ctx", took-shortLease)
+		}
+	})
+}
+
+// An observer from outside keeps the pace of the lease that it sees in the lock, not of
+// the default one: a leader with a short lease that vanished is noticed within it.
+func TestObserverLearnsTheLease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		const short = 250 * time.Millisecond
+		a := c.start("a", func(cfg *elector.Config) { cfg.Lease = short })
+		a.elected(3 * short)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := observe(ctx, electionOf(c.quorum("operator"), "orders"))
+		if ev := <-events; ev.Kind != elector.EventElected {
+			t.Fatalf("at first: %+v", ev)
+		}
+		time.Sleep(3 * short)
+		c.each(down, "operator")
+		time.Sleep(short)
+		c.each(down, "a", "operator") // it vanishes while nobody can see it
+		time.Sleep(3 * short)
+		c.each(fault{}, "operator")
+		healed := time.Now()
+		if ev := <-events; ev.Kind != elector.EventVacant {
+			t.Errorf("after the leader had vanished: %+v", ev)
+		}
+		if took := time.Since(healed); took > short {
+			t.Errorf("that the leader vanished was noticed %v after the nodes were back, with a lease of %v", took, short)
+		}
+	})
+}
+
+// Elections of one name in two namespaces have nothing to do with each other.
+func TestNamespace(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.quorum("operator")
+		team := q.Namespace("team-a")
+		if q.Prefix() != "mandate" || team.Prefix() != "team-a" || q.Namespace("").Prefix() != "mandate" {
+			t.Errorf("%q, %q", q.Prefix(), team.Prefix())
+		}
+		c.start("a").elected(3 * shortLease)
+		if _, err := electionOf(team, "orders").Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
+			t.Errorf("the leader of another namespace: %v", err)
+		}
+		if names, err := team.Elections(t.Context()); err != nil || len(names) != 0 {
+			t.Errorf("%q, %v", names, err)
+		}
+		for _, bad := range []string{"a b", "{p}"} {
+			_, err := q.Namespace(bad).Election("orders")
+			_, aserr := elector.New(q.Namespace(bad), elector.Config{Election: "orders"})
+			if _, lerr := q.Namespace(bad).Elections(t.Context()); err == nil || aserr == nil || lerr == nil {
+				t.Errorf("the prefix %q was taken: %v, %v, %v", bad, err, aserr, lerr)
+			}
+		}
+	})
+}

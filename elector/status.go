@@ -1,0 +1,124 @@
+package elector
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Status is what the nodes say of an election at one moment.
+type Status struct {
+	Election string  `json:"election"`
+	Leader   *Leader `json:"leader"` // nil: nobody leads
+	Paused   bool    `json:"paused"` // nobody new is elected
+	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
+	Pause     string        `json:"pause,omitempty"`
+	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
+	Nodes     []NodeStatus  `json:"nodes"`
+	// Blocked is set when nobody can be elected until somebody removes what the lock key
+	// holds on so many nodes that no majority is left: no candidate wrote it.
+	Blocked string `json:"blocked,omitempty"`
+	// Conflict is set when nodes are held by candidates that vote with different nodes:
+	// there may be two leaders.
+	Conflict string `json:"conflict,omitempty"`
+
+	// mayLead is the incarnation that leads if the nodes which did not answer hold its
+	// lock, as others do; empty: there is none.
+	mayLead string
+}
+
+// Leader is who leads.
+type Leader struct {
+	Candidate   string        `json:"candidate"`
+	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
+	Advertise   string        `json:"advertise,omitempty"`
+	Token       uint64        `json:"token"`
+	LeaseLeft   time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
+	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+
+	lease   time.Duration // that it uses; 0: not known
+	attempt string        // names the term apart from its token
+
+	agreed bool   // all nodes name one token; until the first renewal they may not
+	lowest uint64 // that a node names
+}
+
+// NodeStatus is what one node says.
+type NodeStatus struct {
+	Node      string        `json:"node"`
+	Reachable bool          `json:"reachable"`        // it told what it knows
+	Denied    bool          `json:"denied,omitempty"` // it refused to, for want of a right
+	Error     string        `json:"error,omitempty"`
+	Holder    string        `json:"holder,omitempty"`  // the candidate that holds this node's lock
+	Foreign   string        `json:"foreign,omitempty"` // what the lock key holds, where no candidate wrote it; the node can't vote
+	LeaseLeft time.Duration `json:"lease_left_ns,omitempty"`
+	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
+	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
+	RTT       time.Duration `json:"rtt_ns"`
+}
+
+// statusTimeout bounds Status when the caller's context does not.
+const statusTimeout = 1500 * time.Millisecond
+
+func summarize(election string, keys quorum.Keys, views []quorum.View, majority int) (Status, []error) {
+	st := Status{Election: election}
+	var troubles []error
+	var holders []string
+	paused, foreign := 0, 0
+	for _, v := range views {
+		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
+		if v.Err != nil {
+			n.Error, n.Denied = v.Err.Error(), quorum.Denied(v.Err)
+			troubles = append(troubles, v.Err)
+		}
+		if v.Holder != "" {
+			if b, err := quorum.ParseBallot(v.Holder); err == nil {
+				n.Holder = b.Candidate
+			}
+			holders = append(holders, v.Holder)
+		}
+		if n.Foreign = v.Foreign; n.Foreign != "" {
+			foreign++
+			if st.Blocked == "" {
+				st.Blocked = fmt.Sprintf("%s holds %s, which no candidate wrote", keys.Lock, v.Foreign)
+			}
+		}
+		if v.Paused {
+			paused++
+			st.Pause, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
+		}
+		st.Nodes = append(st.Nodes, n)
+	}
+	if st.Paused = paused >= majority; !st.Paused {
+		st.Pause, st.PauseLeft = "", 0
+	}
+	if len(views)-foreign >= majority {
+		st.Blocked = ""
+	}
+	st.Conflict = conflict(holders)
+	if in, ok := quorum.IncumbentOf(holders, majority); ok {
+		st.Leader = &Leader{
+			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
+			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt, lease: in.Lease,
+		}
+	} else if missing := len(troubles); missing > 0 && missing < majority {
+		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
+			st.mayLead = in.Incarnation
+		}
+	}
+	return st, troubles
+}
+
+// leftOf is how long a majority of the nodes still holds the incumbent's lock.
+func leftOf(in quorum.Incumbent, views []quorum.View, majority int) time.Duration {
+	var all []time.Duration
+	for _, v := range views {
+		if in.Holds(v.Holder) {
+			all = append(all, v.Left)
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)-majority]
+}
