@@ -19,7 +19,9 @@ import (
 // TestMain lets the test binary stand in for the program itself, and for the
 // two helpers that it starts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mandate": main, supervise.GuardName: main, supervise.ReaperName: main})
+	program := func() int { main(); return 0 } // main exits with its own code
+	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
+	os.Exit(testscript.RunMain(m, map[string]func() int{"mandate": program, supervise.GuardName: program, supervise.ReaperName: program}))
 }
 
 // TestScripts are the commands that need no real Redis.

@@ -73,7 +73,7 @@ func TestSpanOfATerm(t *testing.T) {
 				}
 				got := map[string]string{}
 				for _, a := range span.Attributes() {
-					got[string(a.Key)] = a.Value.String()
+					got[string(a.Key)] = a.Value.Emit()
 				}
 				if got["mandate.reason"] != c.reason || got["mandate.election"] != "orders" || got["mandate.candidate"] != "a" || token == 0 {
 					t.Errorf("attributes %v", got)

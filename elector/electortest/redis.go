@@ -83,8 +83,10 @@ func (r *Redis) client(host string) *redis.Client {
 func newClient(dial func() (net.Conn, error)) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return dial() },
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone, // no DNS look-up
+		},
 	})
 }
 

@@ -137,6 +137,12 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	return n, nil
 }
 
+// noMaintenance also names an endpoint type: until 9.23 go-redis looks up the host's
+// name for it, which waits for DNS before the first request, although it is disabled.
+func noMaintenance() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
+}
+
 // own makes options fit for an election: no hidden retries (a claim whose reply
 // was lost must not be sent again behind our back), time-outs that are obeyed,
 // and no chatter on connecting.
@@ -148,7 +154,7 @@ func own(o *redis.Options) {
 	o.PoolTimeout = ioTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.MaintNotificationsConfig = noMaintenance()
 	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
@@ -167,7 +173,7 @@ func ownCluster(o *redis.ClusterOptions) {
 	o.PoolTimeout = ioTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.MaintNotificationsConfig = noMaintenance()
 	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
 	o.MinIdleConns, o.MaxActiveConns = 0, 0
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false

@@ -25,7 +25,7 @@ func TestGotestFailsWhenATestDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("go.mod", "module example.com/m\n\ngo 1.26\n")
+	write("go.mod", "module example.com/m\n\ngo 1.25\n")
 	write("a_test.go", "package m\n\nimport \"testing\"\n\nfunc TestGood(*testing.T) {}\n\nfunc TestBad(t *testing.T) { t.Error(\"wrong\") }\n")
 	for _, c := range []struct {
 		flags string
