@@ -45,7 +45,10 @@ type Elector struct {
 	term       atomic.Pointer[Term] // the newest term, also an ended one
 	known      known                // of the campaigning goroutine only
 	owed       <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
-	going      context.Context      // of the same: ends when Run or Campaign's term does
+	// reported is closed when the end of the last term was announced: the next election is
+	// announced after it. Of the campaigning goroutine, too.
+	reported <-chan struct{}
+	going    context.Context // of the same: ends when Run or Campaign's term does
 
 	mu      sync.Mutex
 	state   Role
@@ -161,7 +164,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	term.stopped = make(chan struct{})
-	s := e.serve(ctx, term, func(context.Context, *Term) error {
+	l := e.startTerm(ctx, term, func(context.Context, *Term) error {
 		<-term.stopped
 		return nil
 	})
@@ -169,7 +172,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		defer close(term.over)
 		defer e.running.Store(false)
 		defer leave()
-		_ = s.lead() // the term keeps how it ended
+		_ = l.lead() // the term keeps how it ended
 	}()
 	return term, nil
 }
@@ -185,7 +188,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 	e.owed, e.going = nil, probing
 	var wg sync.WaitGroup
 	if e.candidate != nil {
-		wg.Go(func() { e.sayProbe(e.candidate.Run(probing)) })
+		wg.Go(func() { e.reportProbe(e.candidate.Run(probing)) })
 	}
 	wg.Go(func() { e.cards.run(probing) })
 	return func() {
@@ -193,15 +196,8 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 		wg.Wait()
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.
-		e.voter.Settle(e.timing.RetryEvery())
+		e.voter.Settle(frontRowLead + e.timing.RetryEvery())
 		e.become(RoleIdle, nil)
-	}
-}
-
-// sayProbe reports a probe that had to be left behind in its goroutine.
-func (e *Elector) sayProbe(err error) {
-	if err != nil {
-		e.log.Warn("probe did not stop", "error", err)
 	}
 }
 
@@ -291,22 +287,4 @@ func (e *Elector) logUnrecorded(err error) {
 	if e.unrecorded.CompareAndSwap(false, true) {
 		e.log.Warn("cannot record history", "error", err, "key", e.keys.History)
 	}
-}
-
-// health asks the runners, in memory; nil means healthy.
-func (e *Elector) health() error {
-	if e.candidate != nil {
-		if st := e.candidate.Status(); !st.Healthy {
-			return st.Err
-		}
-	}
-	if e.worker == nil {
-		return nil
-	}
-	if t := e.term.Load(); t != nil && t.armed.Load() {
-		if st := e.worker.Status(); !st.Healthy {
-			return st.Err
-		}
-	}
-	return nil
 }

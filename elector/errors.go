@@ -80,3 +80,20 @@ func (e *Ended) detail() string {
 	}
 	return e.Err.Error()
 }
+
+// NotReleasedError says that the lock of a term could not be given back: until it lapsed
+// no majority of the Redis nodes had answered. Nobody else could be elected before
+// that, and anybody can since.
+type NotReleasedError struct {
+	Token uint64 // of the term
+	Err   error  // what the nodes said last
+}
+
+func (e *NotReleasedError) Error() string {
+	return fmt.Sprintf("elector: the lock of term %d was not released, it has lapsed: %v", e.Token, e.Err)
+}
+
+// Is tells that it is an ErrNotReleased.
+func (e *NotReleasedError) Is(target error) bool { return target == ErrNotReleased }
+
+func (e *NotReleasedError) Unwrap() error { return e.Err }

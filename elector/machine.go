@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"time"
@@ -66,7 +65,7 @@ func (e *Elector) run(ctx context.Context, work Work) error {
 			return err
 		}
 		e.owed = nil // what it holds still this term has taken over
-		ended := e.serve(ctx, term, work).lead()
+		ended := e.startTerm(ctx, term, work).lead()
 		close(term.over)
 		switch {
 		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
@@ -107,32 +106,4 @@ func (e *Elector) restAfter(r Reason, trips int) time.Duration {
 	default: // nothing of ours was wrong: run again at once
 		return 0
 	}
-}
-
-// lead serves a term to the release of the lock. It returns after the work has.
-func (s *service) lead() *Ended {
-	e, term := s.e, s.term
-	s.hold()
-	ended := s.ended()
-	ev := e.event(EventStopping, term, ended)
-	attrs := []slog.Attr{
-		slog.Uint64("token", term.token), slog.String("reason", string(ended.Reason)),
-		slog.Duration("led_for", time.Since(term.since).Round(time.Millisecond)),
-	}
-	if ended.Err != nil {
-		attrs = append(attrs, slog.String("detail", ended.detail()))
-	}
-	e.become(RoleStopping, &ev, attrs...)
-	s.drain()
-	s.release(ended)
-	return ended
-}
-
-// ended is how the term ended. A panic of the work is told as such.
-func (s *service) ended() *Ended {
-	var ended *Ended
-	if !errors.As(context.Cause(s.term.ctx), &ended) {
-		panic("elector: a term without an end") // a bug of ours
-	}
-	return ended
 }

@@ -11,12 +11,21 @@ import (
 
 // Announce tells the events channel of every node and appends to the history
 // stream; front, unless empty, goes to the wake channel first. It starts the
-// requests and does not wait for them: reporting must never delay a renewal.
+// requests and does not wait for them: reporting must never delay a renewal. Each node
+// receives the announcements in the order of the calls.
 func (v *Voter) Announce(event []byte, front string) {
 	k := v.seat.Keys
 	args := []any{event, historyLength, k.Events, k.Wake, front}
+	v.announcing.Lock()
+	defer v.announcing.Unlock()
 	for i, n := range v.nodes.list {
+		before, done := v.announced[i], make(chan struct{})
+		v.announced[i] = done
 		v.background.Go(func() {
+			defer close(done)
+			if before != nil {
+				<-before // bounded by the time-out of its call
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), v.seat.CallTimeout)
 			defer cancel()
 			refused, err := announceScript.Run(ctx, n.rdb, []string{k.History}, args...).Text()

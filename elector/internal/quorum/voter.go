@@ -41,12 +41,15 @@ type Voter struct {
 	mutex *redsync.Mutex // of the newest attempt
 	met   time.Time      // when the nodes were asked for their identities alone
 
+	announcing sync.Mutex
+	announced  []chan struct{} // by node: closed when the newest announcement has ended; nil: there was none
+
 	background flights
 }
 
 // NewVoter takes a seat. It does no I/O.
 func NewVoter(ns *Nodes, seat Seat) *Voter {
-	v := &Voter{nodes: ns, seat: seat}
+	v := &Voter{nodes: ns, seat: seat, announced: make([]chan struct{}, ns.Len())}
 	for i := range ns.list {
 		v.lanes = append(v.lanes, newLane())
 		v.pools = append(v.pools, pool{node: i})
