@@ -62,6 +62,9 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 		}
 		seen[n.Name] = true
 	}
+	if err := checkRedsync(); err != nil {
+		problems = append(problems, err)
+	}
 	if len(problems) > 0 {
 		ns.Close()
 		return nil, errors.Join(problems...)

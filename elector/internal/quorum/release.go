@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/go-redsync/redsync/v4"
 )
 
 // Release is the giving back of one term. It may be tried until it is definite: it
@@ -13,7 +11,7 @@ import (
 // newer lock to be none of its business.
 type Release struct {
 	v     *Voter
-	mutex *redsync.Mutex // of the attempt that won
+	mutex redlock // of the attempt that won
 	seq   uint64
 	value string
 	token uint64
@@ -57,7 +55,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 		r.note(node, a)
 		return a
 	})
-	_, _ = r.mutex.UnlockContext(rd.in(context.Background()))
+	r.mutex.release(rd)
 	return v.tally(rd)
 }
 

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -101,7 +100,6 @@ type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
 	started  time.Time
-	claim    bool // and neither a renewal nor a release
 
 	mu       sync.Mutex
 	answers  []Answer
@@ -121,8 +119,6 @@ const (
 	minPatience = time.Millisecond
 )
 
-type roundKey struct{}
-
 func newRound(n, majority int, ask func(int) Answer) *round {
 	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{}), settled: make(chan struct{}), missing: n}
 	for i := range r.answers {
@@ -130,12 +126,6 @@ func newRound(n, majority int, ask func(int) Answer) *round {
 	}
 	return r
 }
-
-// in hands the round down to our redsync connections: a straggler of an earlier
-// call of the same mutex then still finds its own round.
-func (r *round) in(ctx context.Context) context.Context { return context.WithValue(ctx, roundKey{}, r) }
-
-func roundOf(ctx context.Context) *round { r, _ := ctx.Value(roundKey{}).(*round); return r }
 
 // vote asks one node and waits until it answered or the round is over.
 func (r *round) vote(node int) Answer {

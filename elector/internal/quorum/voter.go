@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"
-	rsredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -33,13 +31,13 @@ type Voter struct {
 	nodes *Nodes
 	seat  Seat
 	lanes []*lane
-	pools []rsredis.Pool
+	pools pools
 
 	seq   uint64
-	alive atomic.Uint64  // the attempt that runs or serves its term; 0: none
-	lock  Ballot         // of the newest attempt; with its token once that is agreed on
-	mutex *redsync.Mutex // of the newest attempt
-	met   time.Time      // when the nodes were asked for their identities alone
+	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
+	lock  Ballot        // of the newest attempt; with its token once that is agreed on
+	mutex redlock       // of the newest attempt
+	met   time.Time     // when the nodes were asked for their identities alone
 
 	announcing sync.Mutex
 	announced  []chan struct{} // by node: closed when the newest announcement has ended; nil: there was none
@@ -49,10 +47,9 @@ type Voter struct {
 
 // NewVoter takes a seat. It does no I/O.
 func NewVoter(ns *Nodes, seat Seat) *Voter {
-	v := &Voter{nodes: ns, seat: seat, announced: make([]chan struct{}, ns.Len())}
-	for i := range ns.list {
+	v := &Voter{nodes: ns, seat: seat, pools: newPools(ns.Len()), announced: make([]chan struct{}, ns.Len())}
+	for range ns.list {
 		v.lanes = append(v.lanes, newLane())
-		v.pools = append(v.pools, pool{node: i})
 	}
 	return v
 }
@@ -91,17 +88,13 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		return v.callLate(ctx, node, claimScript, v.seat.Keys.forClaim(), v.whileAlive(seq,
 			claimArgs(value, v.seat.Incarnation, seq, v.seat.Lease, hint, marker, v.seat.Keys, newIdentity())))
 	}
-	r.claim = true
 	for i, l := range v.lanes {
 		if l.isSilent() {
 			r.ignore(i)
 		}
 	}
-	// One mutex per attempt, one try: retrying is the state machine's business.
-	v.mutex = redsync.New(v.pools...).NewMutex(v.seat.Keys.Lock,
-		redsync.WithExpiry(v.seat.Lease), redsync.WithTries(1), redsync.WithFailFast(true),
-		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))
-	err := v.mutex.TryLockContext(r.in(ctx))
+	v.mutex = newRedlock(v.pools, v.seat.Keys.Lock, value, v.seat.Lease)
+	err := v.mutex.claim(ctx, r)
 	r.settle()
 	t = v.tally(r)
 	for i, a := range t.Answers {
@@ -188,7 +181,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 			return renewArgs(value, v.seat.Incarnation, seq, v.seat.Lease, token, l.heard(), heir, newIdentity())
 		})
 	}
-	_, _ = v.mutex.ExtendContext(r.in(context.Background())) // what decides is our own count
+	v.mutex.renew(r)
 	return v.tally(r)
 }
 

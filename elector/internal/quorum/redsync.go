@@ -1,0 +1,196 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+)
+
+// All that concerns redsync is here. It is the fan-out of the three rounds of an attempt,
+// through its documented extension point: a Pool and Conn for each node. What it would
+// send to a node is not sent. Its first operation on a node in a round is that node's
+// vote, by a script of ours, and a second one is its clean-up after a claim that failed,
+// which needs no network: Claim gives back what may have been granted, when all have
+// answered. What decides is the count of the round itself (Tally).
+//
+// So an operation is recognized by its place in the round, whatever script a version of
+// redsync has for it; redsyncWorks holds that against the version that is linked.
+
+// redlock is redsync's mutex of one attempt.
+type redlock struct {
+	mutex interface {
+		TryLockContext(context.Context) error
+		ExtendContext(context.Context) (bool, error)
+		UnlockContext(context.Context) (bool, error)
+	}
+}
+
+// pools are the nodes as redsync sees them.
+type pools []rsredis.Pool
+
+func newPools(nodes int) pools {
+	var all pools
+	for i := range nodes {
+		all = append(all, pool{node: i})
+	}
+	return all
+}
+
+// newRedlock is one attempt, to be tried once: retrying is the state machine's business.
+func newRedlock(ps pools, key, value string, expiry time.Duration) redlock {
+	return redlock{redsync.New(ps...).NewMutex(key,
+		redsync.WithExpiry(expiry), redsync.WithTries(1), redsync.WithFailFast(true),
+		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))}
+}
+
+// claim votes on all nodes. The error says that no majority granted it.
+func (l redlock) claim(ctx context.Context, r *round) error {
+	return l.mutex.TryLockContext(r.in(ctx, Won))
+}
+
+// renew and release vote on all nodes. What redsync makes of it is not asked.
+func (l redlock) renew(r *round) {
+	_, _ = l.mutex.ExtendContext(r.in(context.Background(), Mine))
+}
+
+func (l redlock) release(r *round) {
+	_, _ = l.mutex.UnlockContext(r.in(context.Background(), Released))
+}
+
+// ballotBox is a round on its way through redsync.
+type ballotBox struct {
+	*round
+
+	yes Status // the answer that is a success to redsync
+
+	mu    sync.Mutex
+	voted map[int]bool
+}
+
+// first tells whether a node has not voted in this round yet.
+func (b *ballotBox) first(node int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !b.voted[node]
+	b.voted[node] = true
+	return first
+}
+
+type roundKey struct{}
+
+// in hands the round down to our connections: a straggler of an earlier call of the same
+// mutex then still finds its own round.
+func (r *round) in(ctx context.Context, yes Status) context.Context {
+	return context.WithValue(ctx, roundKey{}, &ballotBox{round: r, yes: yes, voted: map[int]bool{}})
+}
+
+// pool is one node. It keeps nothing: the round that a call belongs to comes with its
+// context.
+type pool struct{ node int }
+
+// Get returns the connection of the round that ctx carries. It does no I/O.
+func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
+	b, _ := ctx.Value(roundKey{}).(*ballotBox)
+	if b == nil {
+		return nil, errors.New("quorum: redsync made a call outside of a round")
+	}
+	return conn{node: p.node, box: b}, nil
+}
+
+// conn answers redsync's operations by voting in a round.
+type conn struct {
+	node int
+	box  *ballotBox
+}
+
+func (c conn) operate() (ok bool, err error) {
+	if !c.box.first(c.node) {
+		return false, nil
+	}
+	a := c.box.vote(c.node)
+	if a.Status == Unknown {
+		return false, a.Err
+	}
+	return a.Status == c.box.yes, nil
+}
+
+// SetNX is redsync's claim.
+func (c conn) SetNX(string, string, time.Duration) (bool, error) { return c.operate() }
+
+// Eval is its extension, its release, or its clean-up.
+func (c conn) Eval(*rsredis.Script, ...any) (any, error) {
+	ok, err := c.operate()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		return int64(1), nil
+	}
+	return int64(0), nil
+}
+
+var errNotUsed = errors.New("quorum: redsync is not expected to call this")
+
+func (conn) Get(string) (string, error)         { return "", errNotUsed }
+func (conn) Set(string, string) (bool, error)   { return false, errNotUsed }
+func (conn) ScriptLoad(*rsredis.Script) error   { return errNotUsed }
+func (conn) PTTL(string) (time.Duration, error) { return 0, errNotUsed }
+func (conn) Close() error                       { return nil }
+
+// checkRedsync finds out once whether the version of redsync that is linked works.
+var checkRedsync = sync.OnceValue(func() error {
+	return redsyncWorks(func() redlock { return newRedlock(newPools(3), "key", "value", time.Minute) })
+})
+
+// redsyncWorks puts an attempt through its rounds, without any network: each must ask
+// every node exactly once, and a claim must succeed and fail as its votes say.
+func redsyncWorks(attempt func() redlock) error {
+	const nodes = 3
+	through := func(what string, answer Status, run func(*round) error) error {
+		var mu sync.Mutex
+		asked := map[int]int{}
+		r := newRound(nodes, nodes/2+1, func(node int) Answer {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[node]++
+			return Answer{Status: answer}
+		})
+		if err := run(r); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
+		select {
+		case <-r.settled: // redsync does not wait for the last one once a majority has answered
+		case <-timer.C:
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for node := range nodes {
+			if asked[node] != 1 {
+				return fmt.Errorf("%s: node %d is asked %d times, not once", what, node+1, asked[node])
+			}
+		}
+		return nil
+	}
+	won := attempt()
+	err := errors.Join(
+		through("claim", Won, func(r *round) error { return won.claim(context.Background(), r) }),
+		through("renewal", Mine, func(r *round) error { won.renew(r); return nil }),
+		through("release", Released, func(r *round) error { won.release(r); return nil }),
+		through("claim that is lost", Held, func(r *round) error {
+			if attempt().claim(context.Background(), r) == nil {
+				return errors.New("it is taken for won")
+			}
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("this version of redsync can't be used: %w", err)
+	}
+	return nil
+}

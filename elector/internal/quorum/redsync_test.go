@@ -1,0 +1,101 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-redsync/redsync/v4/redis"
+)
+
+func TestLinkedRedsyncWorks(t *testing.T) {
+	for range 200 { // its goroutines come in any order
+		if err := redsyncWorks(func() redlock { return newRedlock(newPools(3), "key", "value", time.Minute) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// strange is a version of redsync that does things in another way.
+type strange struct {
+	claim, extend, unlock func(context.Context) error
+}
+
+func (s strange) TryLockContext(ctx context.Context) error        { return s.claim(ctx) }
+func (s strange) ExtendContext(ctx context.Context) (bool, error) { return true, s.extend(ctx) }
+func (s strange) UnlockContext(ctx context.Context) (bool, error) { return true, s.unlock(ctx) }
+
+// A redsync that can't work is noticed before anything depends on it; one that merely has
+// other scripts, or sends them in place of SET NX, works.
+func TestStrangeRedsync(t *testing.T) {
+	// onAll operates on the connection of every node.
+	onAll := func(op func(redis.Conn) (bool, error)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			yes := 0
+			for i := range 3 {
+				c, err := pool{node: i}.Get(ctx)
+				if err != nil {
+					return err
+				}
+				ok, err := op(c)
+				if err != nil {
+					return err
+				}
+				if ok {
+					yes++
+				}
+			}
+			if yes < 2 {
+				return errors.New("taken")
+			}
+			return nil
+		}
+	}
+	eval := onAll(func(c redis.Conn) (bool, error) {
+		got, err := c.Eval(redis.NewScript(1, "return 'some other script'", "hash"), "key", "value")
+		return got == int64(1), err
+	})
+	setNX := onAll(func(c redis.Conn) (bool, error) { return c.SetNX("key", "value", time.Minute) })
+	cleaning := func(ctx context.Context) error {
+		err := setNX(ctx)
+		if err != nil {
+			_ = eval(ctx)
+		}
+		return err
+	}
+	get := onAll(func(c redis.Conn) (bool, error) { s, err := c.Get("key"); return s == "value", err })
+	nothing := func(context.Context) error { return nil }
+	outside := func(context.Context) error { return eval(context.Background()) }
+
+	for name, c := range map[string]struct {
+		s    strange
+		want string // "": it works
+	}{
+		"as it is":                  {s: strange{claim: cleaning, extend: eval, unlock: eval}},
+		"scripts for all":           {s: strange{claim: eval, extend: eval, unlock: eval}},
+		"without a clean-up":        {s: strange{claim: setNX, extend: eval, unlock: eval}},
+		"an extension by SET":       {s: strange{claim: setNX, extend: setNX, unlock: eval}},
+		"a claim that looks first":  {s: strange{claim: get, extend: eval, unlock: eval}, want: "claim: quorum: redsync is not expected to call this"},
+		"a claim that asks nobody":  {s: strange{claim: nothing, extend: eval, unlock: eval}, want: "claim: node 1 is asked 0 times"},
+		"a context of its own":      {s: strange{claim: outside, extend: eval, unlock: eval}, want: "outside of a round"},
+		"an extension by memory":    {s: strange{claim: setNX, extend: nothing, unlock: eval}, want: "renewal: node 1 is asked 0 times"},
+		"a release that never goes": {s: strange{claim: setNX, extend: eval, unlock: nothing}, want: "release: node 1 is asked 0 times"},
+		"a claim that always wins": {s: strange{claim: func(ctx context.Context) error { _ = setNX(ctx); return nil }, extend: eval, unlock: eval},
+			want: "claim that is lost: it is taken for won"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err := redsyncWorks(func() redlock { return redlock{c.s} })
+				switch {
+				case c.want == "" && err != nil:
+					t.Error(err)
+				case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}
