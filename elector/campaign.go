@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
 // known is what this candidate remembers of the election.
@@ -36,17 +35,17 @@ func (k *known) alive(t quorum.Tally) {
 // permanent trouble before anything ever worked.
 func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	e.become(RoleFollowing, nil)
-	w := e.newWaiter()
-	defer w.close()
+	w := e.standBy()
+	defer w.Close()
 	for ctx.Err() == nil {
 		if e.candidate != nil && !e.candidate.Status().Healthy {
-			w.leaveRow() // its place is for one that can claim when a leader releases
+			w.LeaveFrontRow() // its place is for one that can claim when a leader releases
 		}
 		if !e.awaitHealth(ctx) {
 			break
 		}
 		e.voter.Meet(ctx)
-		w.claiming()
+		w.Claiming()
 		sent := e.clock.Now()
 		token, tally := e.claim(ctx)
 		if token != 0 {
@@ -60,11 +59,11 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 			if no := e.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
 				e.voter.Abandon()
 				e.setTrouble(no)
-				w.plan(tally)
+				w.Lost(tally)
 				if no.err != nil {
-					w.refused(tally)
+					w.Refused(tally)
 				}
-				w.wait(ctx)
+				w.Wait(ctx, e.candidateChanged(), e.nudged)
 				continue
 			}
 			e.setTrouble(trouble{})
@@ -74,10 +73,41 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 		if err := e.assess(tally); err != nil {
 			return nil, err
 		}
-		w.plan(tally)
-		w.wait(ctx)
+		w.Lost(tally)
+		w.Wait(ctx, e.candidateChanged(), e.nudged)
 	}
 	return nil, ctx.Err()
+}
+
+// standBy makes what waits for the time to claim.
+func (e *Elector) standBy() *standby.Waiter {
+	return standby.New(standby.Config{
+		Settings: standby.Settings{
+			Incarnation: e.incarnation, Nodes: e.quorum.Size(), Lease: e.cfg.Lease,
+			RetryEvery: e.timing.RetryEvery(), ReservedFor: e.keepFor(),
+		},
+		Bus: e.quorum.bus, Keys: e.keys, ParseEvent: e.wakeMessageIn, NotSubscribed: e.sayDeaf,
+	})
+}
+
+// wakeMessageIn reads an event as those on standby need it.
+func (e *Elector) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
+	ev, err := ParseEvent(payload)
+	if err != nil || ev.Election != e.cfg.Election {
+		return m, false
+	}
+	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+	case EventElected:
+		return quorum.WakeMessage{Elected: true, Token: ev.Token}, true
+	case EventReleased:
+		m.Token = ev.Token
+		if ev.Next != "" {
+			m.First = quorum.Reservation(ev.Next)
+		}
+		return m, true
+	default:
+		return m, false
+	}
 }
 
 // awaitHealth blocks while the candidate's probe fails: the unhealthy don't
@@ -242,39 +272,4 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 		}
 	}
 	return e.mismatch(t)
-}
-
-// forGood stands for what does not end by itself.
-const forGood = 1000 * time.Hour
-
-// opensAt is how long after the tally a majority of nodes could grant a claim,
-// if nobody renews or releases: the quorum-th smallest of what is left. ok is
-// false when too few nodes answered to tell.
-func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
-	var all []time.Duration
-	for _, a := range t.Answers {
-		switch a.Status {
-		case quorum.Unknown, quorum.Same:
-		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept:
-			if a.Left < 0 { // it has no end
-				a.Left = forGood
-			}
-			all = append(all, a.Left)
-		default: // it would have granted
-			all = append(all, 0)
-		}
-	}
-	if len(all) < majority {
-		return 0, false
-	}
-	slices.Sort(all)
-	return all[majority-1], true
-}
-
-// upTo is a random duration below d.
-func upTo(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
 }

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"testing"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -33,32 +32,25 @@ func TestTracesOfAnElection(t *testing.T) {
 	}
 }
 
-// Followers come when a majority of the nodes can grant a claim: earlier is in vain, and
-// later leaves the election without a leader.
-func TestOpensWhenAMajorityCouldGrant(t *testing.T) {
-	const s = time.Second
-	left := func(status quorum.Status, d time.Duration) quorum.Answer {
-		return quorum.Answer{Status: status, Left: d}
+// An event wakes those on standby only where it is about their election, and reports an
+// election or the end of a term.
+func TestEventsForThoseOnStandby(t *testing.T) {
+	e := offline(t, 1)
+	event := func(election string, k EventKind, next string) string {
+		return string(Event{Version: 1, Kind: k, Election: election, Candidate: "a", Token: 9, Next: next}.encode())
 	}
-	held := func(d time.Duration) quorum.Answer { return left(quorum.Held, d) }
-	unknown, won := left(quorum.Unknown, 0), left(quorum.Won, 9*s)
-	for _, c := range []struct {
-		answers []quorum.Answer
-		want    time.Duration
-		ok      bool
-	}{
-		{[]quorum.Answer{held(3 * s), held(s), held(2 * s)}, 2 * s, true},
-		{[]quorum.Answer{held(3 * s), unknown, held(s)}, 3 * s, true},
-		{[]quorum.Answer{held(s), unknown, unknown}, 0, false},
-		{[]quorum.Answer{held(s), unknown, left(quorum.Same, 0)}, 0, false},
-		{[]quorum.Answer{won, held(s), held(2 * s)}, s, true},
-		{[]quorum.Answer{won, won, held(2 * s)}, 0, true},
-		{[]quorum.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
-		{[]quorum.Answer{held(-1), held(-1), held(2 * s)}, forGood, true},
-		{[]quorum.Answer{left(quorum.Paused, 5*s), left(quorum.New, 4*s), left(quorum.Kept, 3*s)}, 4 * s, true},
+	for payload, want := range map[string]quorum.WakeMessage{
+		event("orders", EventElected, ""):   {Elected: true, Token: 9},
+		event("orders", EventReleased, ""):  {Token: 9},
+		event("orders", EventReleased, "b"): {Token: 9, First: quorum.Reservation("b")},
 	} {
-		if got, ok := opensAt(quorum.Tally{Answers: c.answers}, 2); got != c.want || ok != c.ok {
-			t.Errorf("%+v: %v, %v; want %v, %v", c.answers, got, ok, c.want, c.ok)
+		if got, ok := e.wakeMessageIn(payload); !ok || got != want {
+			t.Errorf("%s: %+v, %v", payload, got, ok)
+		}
+	}
+	for _, payload := range []string{event("other", EventElected, ""), event("other", EventReleased, ""), event("orders", EventStopping, ""), "released 9 ", ""} {
+		if got, ok := e.wakeMessageIn(payload); ok {
+			t.Errorf("%s was read as %+v", payload, got)
 		}
 	}
 }

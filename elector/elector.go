@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -196,7 +197,7 @@ func (e *Elector) enter(ctx context.Context) (leave func()) {
 		wg.Wait()
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.
-		e.voter.Settle(frontRowLead + e.timing.RetryEvery())
+		e.voter.Settle(standby.FrontRowLead + e.timing.RetryEvery())
 		e.become(RoleIdle, nil)
 	}
 }

@@ -1,12 +1,10 @@
 package elector
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -69,43 +67,6 @@ func tamed(t *testing.T, c *CandidateStatus) {
 	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > maxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > maxDetail+dots) {
 		t.Fatalf("a card out of bounds: %+v", *c)
 	}
-}
-
-// FuzzMessages lets a waiting candidate hear two messages on each channel. It may
-// be made to ask, and nothing else; who is not in the front row, to wait a little.
-func FuzzMessages(f *testing.F) {
-	f.Add("released 5 ABC", "elected 6", string(sampleEvent().encode()), "{")
-	f.Add("released 9007199254740991 x", "elected 18446744073709551615", `{"v":1,"kind":"elected","election":"orders","token":9007199254740991}`, "")
-	f.Add("released -1", "elected", `{"v":1,"kind":"released","election":"orders","token":7,"next":"!"}`, "released 7 !ABC")
-	q, err := Open("redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { q.Close() })
-	e, err := New(q, Config{Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, wake1, wake2, event1, event2 string) {
-		for _, front := range []bool{false, true} {
-			w := &waiter{e: e, poke: make(chan struct{}, 1), held: "b/B/1", token: 5, waiters: 1}
-			if front {
-				w.stopWake = func() {}
-			}
-			w.at = time.Now().Add(e.cfg.Lease)
-			end := w.at
-			for i, s := range []string{wake1, event1, wake2, event2} {
-				channel := e.keys.Wake
-				if i%2 == 1 {
-					channel = e.keys.Events
-				}
-				w.receive(pubsub.Signal{Kind: pubsub.Message, Node: i % 3, Channel: channel, Payload: s})
-				if at := w.next(); at.After(end) && (front || at.After(end.Add(e.cfg.Lease))) {
-					t.Fatalf("%q puts the next claim off by %v", s, at.Sub(end))
-				}
-			}
-		}
-	})
 }
 
 // FuzzHistory reads entries, one a line, of two nodes.

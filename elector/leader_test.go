@@ -45,3 +45,23 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 		}
 	})
 }
+
+// A release that failed while Redis was away is over when the lock has lapsed: the
+// shutdown of a candidate that has followed others since is no failure.
+func TestShutdownLongAfterALostRelease(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		c.each(down, "a")
+		wantReason(t, term, 2*shortLease, elector.ReasonExpired)
+		b := c.start("b")
+		b.elected(3 * shortLease)
+		time.Sleep(3 * shortLease)
+		c.heal()
+		time.Sleep(shortLease)
+		a.stop()
+		if err := a.ended(shortLease); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

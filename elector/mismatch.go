@@ -2,7 +2,6 @@ package elector
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -38,25 +37,6 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		no.quiet = true
 	}
 	return no
-}
-
-// refused puts off the claim of a candidate that could win and must not lead: the
-// majority that grants it each time would else be claimed and given back without a
-// pause. It comes again when the lock that is in its way would lapse, at the latest
-// within a lease: that lock may be released where this candidate is not told.
-func (w *waiter) refused(t quorum.Tally) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pause := w.e.cfg.Lease/2 + upTo(w.e.cfg.Lease/4)
-	for _, a := range t.Answers {
-		if a.Status == quorum.Held && a.Left >= 0 {
-			pause = min(pause, a.Left+w.share())
-		}
-	}
-	w.backoff = 0
-	if at := time.Now().Add(pause); at.After(w.at) {
-		w.at = at
-	}
 }
 
 // rival is why a sitting leader must not go on: somebody else holds one of its nodes,

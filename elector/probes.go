@@ -61,3 +61,11 @@ func (l *leadership) healthChanges() (c changes) {
 	}
 	return c
 }
+
+// candidateChanged is closed with the next change of the candidate's probe.
+func (e *Elector) candidateChanged() <-chan struct{} {
+	if e.candidate == nil {
+		return nil
+	}
+	return e.candidate.Changed()
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
 // release gives the lock back: the work has returned. The nodes notify the front row in
@@ -30,7 +31,7 @@ func (l *leadership) release(ended *Ended) {
 	clock := e.clock // a later Run may have another one
 	e.voter.Go(func() {
 		defer close(l.reported)
-		time.Sleep(frontRowLead)
+		time.Sleep(standby.FrontRowLead)
 		<-l.announced
 		if since, ok := clock.Since(l.term.begun); ok && held > 0 {
 			ev.Held, ev.Late = held, max(0, since-held)
@@ -103,13 +104,20 @@ func (l *leadership) lapsesIn() time.Duration {
 }
 
 // settleUp waits for a release that is still repeated in the background, at Run's end.
+// One that failed before is no news: its lock has lapsed, which was logged, and others
+// may have led since.
 func (e *Elector) settleUp() error {
 	if e.owed == nil {
 		return nil
 	}
 	owed := e.owed
 	e.owed = nil
-	return <-owed
+	select {
+	case <-owed:
+		return nil
+	default:
+		return <-owed
+	}
 }
 
 // sleep waits for d, or until ctx ends.

@@ -1,4 +1,4 @@
-package elector
+package standby
 
 import (
 	"testing"
@@ -12,8 +12,8 @@ import (
 // of the nodes reports, never because of fewer, and never before a false alarm is over.
 func TestWhenToClaimAfterAMessage(t *testing.T) {
 	const planned, rtt = 8 * time.Second, 3 * time.Millisecond
-	ends := func(next string) map[int]release {
-		return map[int]release{0: {token: 7, next: next}, 2: {token: 7, next: next}}
+	ends := func(next string) map[int]quorum.WakeMessage {
+		return map[int]quorum.WakeMessage{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
 	}
 	for name, c := range map[string]struct {
 		heard       notices
@@ -23,8 +23,8 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		least, most time.Duration // from now on
 	}{
 		"nothing":                       {least: planned, most: planned},
-		"one node's word":               {heard: notices{events: map[int]release{1: {token: 7}}}, least: planned, most: planned},
-		"a release":                     {heard: notices{events: ends("")}, least: rowAhead, most: rowAhead + 20*perFollower},
+		"one node's word":               {heard: notices{events: map[int]quorum.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
+		"a release":                     {heard: notices{events: ends("")}, least: frontRowAhead, most: frontRowAhead + 20*perFollower},
 		"a release after a false alarm": {heard: notices{events: ends("")}, muted: time.Second, least: time.Second, most: time.Second},
 		"muted for longer than planned": {heard: notices{events: ends("")}, muted: time.Hour, least: planned, most: planned},
 		"in the front row":              {heard: notices{wake: ends(""), events: ends("")}, row: true, least: 0, most: 3 * 2 * rtt},
@@ -32,7 +32,7 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		"another one is named":          {heard: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
 		"the seat is kept for us":       {heard: notices{events: ends(quorum.Reservation("me"))}},
 		"the seat is kept for another":  {heard: notices{wake: ends(quorum.Reservation("you")), events: ends(quorum.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
-		"kept for another, one node's":  {heard: notices{wake: map[int]release{0: {token: 7, next: quorum.Reservation("you")}, 2: {token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
+		"kept for another, one node's":  {heard: notices{wake: map[int]quorum.WakeMessage{0: {Token: 7, First: quorum.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
 		"a new leader, in the row":      {heard: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
 		"a new leader, behind":          {heard: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
 		"a gap in what was heard":       {heard: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
@@ -44,22 +44,19 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 20 { // much of it is random
-					w := listening(t)
-					w.e.incarnation = "me"
+					d := follower(3)
 					now := time.Now()
-					w.notices, w.held, w.rtt, w.waiters, w.crowd = c.heard, "a", rtt, 4, 20
-					w.at, w.muted = now.Add(planned), now.Add(c.muted)
+					d.notices, d.holder, d.rtt, d.waiters, d.listening = c.heard, "a", rtt, 4, 20
+					d.at, d.ignoreUntil = now.Add(planned), now.Add(c.muted)
 					if c.nobody {
-						w.held = ""
+						d.holder = ""
 					}
-					if c.row {
-						w.stopWake = func() {}
+					d.inRow = c.row
+					got := d.next(now)
+					if in := got.Sub(now); in < c.least || in > c.most {
+						t.Fatalf("in %v, want %v to %v", in, c.least, c.most)
 					}
-					got := w.next()
-					if d := got.Sub(now); d < c.least || d > c.most {
-						t.Fatalf("in %v, want %v to %v", d, c.least, c.most)
-					}
-					again := w.next()
+					again := d.next(now)
 					if again.After(got) { // whoever repeats messages puts nothing off
 						t.Fatalf("put off by %v", again.Sub(got))
 					}
@@ -92,10 +89,10 @@ func TestWhenToClaimAgain(t *testing.T) {
 		first       bool
 		least, most time.Duration
 	}{
-		"held":                           {answers: []quorum.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + slot, most: 5*time.Second + slot},
+		"held":                           {answers: []quorum.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + claimSpacing, most: 5*time.Second + claimSpacing},
 		"held, and we are the first":     {answers: []quorum.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, first: true, least: 5*time.Second + afterLease, most: 5*time.Second + afterLease},
-		"held without an end":            {answers: []quorum.Answer{a(-1), a(-1), a(-1)}, least: lease + slot, most: lease + slot},
-		"paused for longer than a lease": {answers: []quorum.Answer{paused, paused, paused}, least: lease + slot, most: lease + slot},
+		"held without an end":            {answers: []quorum.Answer{a(-1), a(-1), a(-1)}, least: lease + claimSpacing, most: lease + claimSpacing},
+		"paused for longer than a lease": {answers: []quorum.Answer{paused, paused, paused}, least: lease + claimSpacing, most: lease + claimSpacing},
 		"nobody answers":                 {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 1, least: lease / 128, most: lease / 64},
 		"nobody answers, once more":      {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 2, least: lease / 64, most: lease / 32},
 		"nobody answers for long":        {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 20, least: lease / 8, most: lease / 4},
@@ -106,18 +103,18 @@ func TestWhenToClaimAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 20 {
-					w := listening(t)
-					w.waiters, w.crowd, w.stopWake = 1, 1, func() {}
+					d := follower(3)
+					d.waiters, d.listening, d.inRow = 1, 1, true
 					if c.first {
 						for i := range c.answers {
 							c.answers[i].Note = quorum.Next
 						}
 					}
 					for range max(1, c.times) {
-						w.plan(w.e.quorum.nodes.Tally(c.answers, rtt))
+						d.lost(quorum.Tally{Answers: c.answers, RTT: rtt}, time.Now())
 					}
-					if d := time.Until(w.at); d < c.least || d > c.most {
-						t.Fatalf("in %v, want %v to %v", d, c.least, c.most)
+					if in := time.Until(d.at); in < c.least || in > c.most {
+						t.Fatalf("in %v, want %v to %v", in, c.least, c.most)
 					}
 				}
 			})
@@ -134,20 +131,20 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 			was   string
 			muted bool
 		}{{true, "a/x/1", true}, {false, "a/x/1", false}, {true, "b/x/1", false}} {
-			w := listening(t)
-			w.woken, w.held, w.waiters, w.stopWake = c.woken, c.was, 1, func() {}
+			d := follower(3)
+			d.woken, d.holder, d.waiters, d.inRow = c.woken, c.was, 1, true
 			h := holding("a", "7", time.Second)
-			w.plan(w.e.quorum.nodes.Tally([]quorum.Answer{h, h, h}, 0))
+			d.lost(quorum.Tally{Answers: []quorum.Answer{h, h, h}}, time.Now())
 			want := time.Time{}
 			if c.muted {
-				want = time.Now().Add(w.e.timing.RetryEvery())
+				want = time.Now().Add(d.RetryEvery)
 			}
-			if !w.muted.Equal(want) || w.woken || w.held != "a/x/1" || w.token != 7 {
-				t.Errorf("%+v: muted until %v, want %v; woken %v, held %q, token %d", c, w.muted, want, w.woken, w.held, w.token)
+			if !d.ignoreUntil.Equal(want) || d.woken || d.holder != "a/x/1" || d.token != 7 {
+				t.Errorf("%+v: muted until %v, want %v; woken %v, held %q, token %d", c, d.ignoreUntil, want, d.woken, d.holder, d.token)
 			}
-			w.held, w.woken, w.muted = "", true, time.Time{} // nobody led, and nobody does
+			d.holder, d.woken, d.ignoreUntil = "", true, time.Time{} // nobody led, and nobody does
 			no := quorum.Answer{Status: quorum.Unknown}
-			if w.plan(w.e.quorum.nodes.Tally([]quorum.Answer{no, no, no}, 0)); !w.muted.IsZero() {
+			if d.lost(quorum.Tally{Answers: []quorum.Answer{no, no, no}}, time.Now()); !d.ignoreUntil.IsZero() {
 				t.Error("muted where nobody holds")
 			}
 		}
@@ -163,24 +160,22 @@ func TestClaimsAreSpread(t *testing.T) {
 		least, most           time.Duration // and these are reached, nearly
 	}{
 		"the first":                        {nodes: 3, waiters: 8, crowd: 1000, row: true, first: true, least: afterLease, most: afterLease},
-		"alone":                            {nodes: 3, waiters: 1, crowd: 1, row: true, least: slot, most: slot},
-		"one node, three in the row":       {nodes: 1, waiters: 3, crowd: 3, row: true, least: slot, most: slot},
-		"one node, four in the row":        {nodes: 1, waiters: 4, crowd: 4, row: true, least: slot, most: slot + slot*3/2},
-		"three nodes, three in the row":    {nodes: 3, waiters: 3, crowd: 3, row: true, least: slot, most: slot * 2},
-		"a full row of a crowd":            {nodes: 3, waiters: 8, crowd: 1000, row: true, least: slot, most: slot + slot*7/2},
-		"behind the row":                   {nodes: 3, waiters: 8, crowd: 1000, least: slot + rowAhead, most: slot + rowAhead + 1000*perFollower},
-		"no crowd, and not in the row":     {nodes: 3, waiters: 0, crowd: quorum.FrontRow, least: slot, most: slot},
-		"one more is a crowd, at one node": {nodes: 1, waiters: 8, crowd: quorum.FrontRow + 1, least: slot + rowAhead, most: slot + rowAhead + 9*perFollower},
+		"alone":                            {nodes: 3, waiters: 1, crowd: 1, row: true, least: claimSpacing, most: claimSpacing},
+		"one node, three in the row":       {nodes: 1, waiters: 3, crowd: 3, row: true, least: claimSpacing, most: claimSpacing},
+		"one node, four in the row":        {nodes: 1, waiters: 4, crowd: 4, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*3/2},
+		"three nodes, three in the row":    {nodes: 3, waiters: 3, crowd: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
+		"a full row of a crowd":            {nodes: 3, waiters: 8, crowd: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
+		"behind the row":                   {nodes: 3, waiters: 8, crowd: 1000, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 1000*perFollower},
+		"no crowd, and not in the row":     {nodes: 3, waiters: 0, crowd: quorum.FrontRow, least: claimSpacing, most: claimSpacing},
+		"one more is a crowd, at one node": {nodes: 1, waiters: 8, crowd: quorum.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &waiter{e: offline(t, c.nodes), waiters: c.waiters, crowd: c.crowd, first: c.first}
-			if c.row {
-				w.stopWake = func() {}
-			}
-			least, most := w.share(), w.share()
+			d := follower(c.nodes)
+			d.waiters, d.listening, d.first, d.inRow = c.waiters, c.crowd, c.first, c.row
+			least, most := d.spread(), d.spread()
 			for range 500 {
-				d := w.share()
-				least, most = min(least, d), max(most, d)
+				in := d.spread()
+				least, most = min(least, in), max(most, in)
 			}
 			span := (c.most - c.least) / 10
 			if least < c.least || most > c.most || least > c.least+span || most < c.most-span {
@@ -194,14 +189,15 @@ func TestClaimsAreSpread(t *testing.T) {
 // votes can't split, two at a time.
 func TestTurnsOfTheFrontRow(t *testing.T) {
 	for nodes, last := range map[int]int{1: 2, 3: 3} {
-		w := &waiter{e: offline(t, nodes), waiters: 4, crowd: 4}
-		reports := map[int]release{0: {token: 7}, 1: {token: 7}}
+		d := follower(nodes)
+		d.waiters, d.listening = 4, 4
+		reports := map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 7}}
 		seen := map[time.Duration]bool{}
 		for range 500 {
-			seen[w.turn(true, reports, nodes/2+1)] = true
+			seen[d.delay(true, reports, nodes/2+1)] = true
 		}
 		for i := range last + 1 {
-			if !seen[time.Duration(i)*slot] {
+			if !seen[time.Duration(i)*claimSpacing] {
 				t.Errorf("%d nodes: nobody comes in turn %d", nodes, i)
 			}
 		}
@@ -214,35 +210,66 @@ func TestTurnsOfTheFrontRow(t *testing.T) {
 // How many listen is the highest number that a node tells; one that tells none changes
 // nothing.
 func TestCrowdsAsTold(t *testing.T) {
-	w := &waiter{waiters: 3, crowd: 4}
+	d := &decision{waiters: 3, listening: 4}
 	told := func(waiters, crowd int) quorum.Answer { return quorum.Answer{Waiters: waiters, Crowd: crowd} }
-	w.crowds(quorum.Tally{Answers: []quorum.Answer{told(-1, -1), told(-1, -1)}})
-	if w.waiters != 3 || w.crowd != 4 {
-		t.Errorf("nobody told: %d, %d", w.waiters, w.crowd)
+	d.count(quorum.Tally{Answers: []quorum.Answer{told(-1, -1), told(-1, -1)}})
+	if d.waiters != 3 || d.listening != 4 {
+		t.Errorf("nobody told: %d, %d", d.waiters, d.listening)
 	}
-	w.crowds(quorum.Tally{Answers: []quorum.Answer{told(2, 9), told(-1, -1), told(0, 11)}})
-	if w.waiters != 2 || w.crowd != 11 {
-		t.Errorf("%d in the row of %d", w.waiters, w.crowd)
+	d.count(quorum.Tally{Answers: []quorum.Answer{told(2, 9), told(-1, -1), told(0, 11)}})
+	if d.waiters != 2 || d.listening != 11 {
+		t.Errorf("%d in the row of %d", d.waiters, d.listening)
 	}
-	w.crowds(quorum.Tally{Answers: []quorum.Answer{told(0, 0)}})
-	if w.waiters != 0 || w.crowd != 0 {
-		t.Errorf("nobody is left: %d, %d", w.waiters, w.crowd)
+	d.count(quorum.Tally{Answers: []quorum.Answer{told(0, 0)}})
+	if d.waiters != 0 || d.listening != 0 {
+		t.Errorf("nobody is left: %d, %d", d.waiters, d.listening)
 	}
 }
 
 // The front row is left only when it is too full, and not by all at once.
 func TestFullFrontRowIsLeftByTheRest(t *testing.T) {
-	leave := func(waiters int) (left int) {
+	leaving := func(waiters int) (left int) {
 		for range 3000 {
-			w := &waiter{waiters: waiters, stopWake: func() { left++ }}
-			w.row()
+			if d := (&decision{waiters: waiters, inRow: true}); d.changeRow() == leave {
+				left++
+			}
 		}
 		return left
 	}
-	if n := leave(quorum.FrontRow); n > 0 {
+	if n := leaving(quorum.FrontRow); n > 0 {
 		t.Errorf("a row that is just full is left %d times", n)
 	}
-	if n := leave(2 * quorum.FrontRow); n < 1200 || n > 1800 { // one half
+	if n := leaving(2 * quorum.FrontRow); n < 1200 || n > 1800 { // one half
 		t.Errorf("of 3000 in a row of twice its size %d leave", n)
+	}
+}
+
+// Followers come when a majority of the nodes can grant a claim: earlier is in vain, and
+// later leaves the election without a leader.
+func TestOpensWhenAMajorityCouldGrant(t *testing.T) {
+	const s = time.Second
+	left := func(status quorum.Status, d time.Duration) quorum.Answer {
+		return quorum.Answer{Status: status, Left: d}
+	}
+	held := func(d time.Duration) quorum.Answer { return left(quorum.Held, d) }
+	unknown, won := left(quorum.Unknown, 0), left(quorum.Won, 9*s)
+	for _, c := range []struct {
+		answers []quorum.Answer
+		want    time.Duration
+		ok      bool
+	}{
+		{[]quorum.Answer{held(3 * s), held(s), held(2 * s)}, 2 * s, true},
+		{[]quorum.Answer{held(3 * s), unknown, held(s)}, 3 * s, true},
+		{[]quorum.Answer{held(s), unknown, unknown}, 0, false},
+		{[]quorum.Answer{held(s), unknown, left(quorum.Same, 0)}, 0, false},
+		{[]quorum.Answer{won, held(s), held(2 * s)}, s, true},
+		{[]quorum.Answer{won, won, held(2 * s)}, 0, true},
+		{[]quorum.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
+		{[]quorum.Answer{held(-1), held(-1), held(2 * s)}, endless, true},
+		{[]quorum.Answer{left(quorum.Paused, 5*s), left(quorum.New, 4*s), left(quorum.Kept, 3*s)}, 4 * s, true},
+	} {
+		if got, ok := opensAt(quorum.Tally{Answers: c.answers}, 2); got != c.want || ok != c.ok {
+			t.Errorf("%+v: %v, %v; want %v, %v", c.answers, got, ok, c.want, c.ok)
+		}
 	}
 }

@@ -1,0 +1,298 @@
+package standby
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Timing of followers. A timer of an idle Go process is no finer than about 1 ms.
+const (
+	// FrontRowLead is the time between notifying the front row of a release and all others.
+	FrontRowLead = 2 * time.Millisecond
+
+	claimSpacing = time.Millisecond // between two claims of the front row, at least
+	// A key lives until the millisecond after its time to live. The first to claim comes a
+	// little early: at the worst it is refused once more.
+	afterLease    = 200 * time.Microsecond
+	frontRowAhead = 5 * time.Millisecond   // what the others leave to the front row
+	perFollower   = 100 * time.Microsecond // by which the others spread
+)
+
+// Settings are what the decision depends on beside answers and messages.
+type Settings struct {
+	Incarnation string
+	Nodes       int
+	Lease       time.Duration
+	RetryEvery  time.Duration // between two requests that messages can cause, at least
+	ReservedFor time.Duration // how long the others wait for an heir
+}
+
+func (s Settings) majority() int { return s.Nodes/2 + 1 }
+
+// decision is when to claim. It is pure: the nodes' answers, messages and the time come
+// as arguments; chance alone is its own.
+type decision struct {
+	Settings
+
+	notices     notices
+	inRow       bool // in the front row
+	backoff     time.Duration
+	at          time.Time // when to claim, if no message comes
+	waiters     int       // in the front row, as the nodes reported last
+	listening   int       // in all, the same
+	rtt         time.Duration
+	holder      string    // the attempt that held a majority at the last claim
+	first       bool      // a majority of the nodes names us as the first to try after it
+	token       uint64    // its term's token
+	ignoreUntil time.Time // no message makes us claim before this: the last one was false
+	woken       bool      // the next claim is made because of a message
+}
+
+// lost plans when to claim again from what the last claim told.
+func (d *decision) lost(t quorum.Tally, now time.Time) {
+	majority := d.majority()
+	d.rtt = t.RTT
+	d.count(t)
+	in, _ := quorum.IncumbentOf(t.Holders(), majority)
+	holder := in.Attempt
+	d.first = t.Named() >= majority
+	if d.woken && holder != "" && holder == d.holder {
+		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: don't be driven by whoever sends them
+	}
+	d.holder, d.token, d.woken = holder, in.Token, false
+
+	d.notices.forget(d.token)
+
+	left, ok := opensAt(t, majority)
+	switch {
+	case !ok: // too few answered: again soon, then less and less often
+		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
+		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
+	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept) == 0: // a split vote
+		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
+		d.at = now.Add(d.backoff + upTo(3*d.backoff))
+	default:
+		d.backoff = 0
+		d.at = now.Add(min(left, d.Lease) + d.spread())
+	}
+}
+
+// spread spreads the claims at a lease's end, by how many listen.
+func (d *decision) spread() time.Duration {
+	if d.first {
+		return afterLease
+	}
+	if d.inRow || d.listening <= quorum.FrontRow {
+		if d.Nodes == 1 && d.waiters <= 3 {
+			return claimSpacing // a few at once do no harm where votes can't split
+		}
+		return claimSpacing + upTo(claimSpacing*time.Duration(max(0, d.waiters-1))/2)
+	}
+	return claimSpacing + frontRowAhead + upTo(time.Duration(d.listening)*perFollower)
+}
+
+func (d *decision) count(t quorum.Tally) {
+	waiters, listening := -1, -1
+	for _, a := range t.Answers {
+		waiters, listening = max(waiters, a.Waiters), max(listening, a.Crowd)
+	}
+	if waiters >= 0 {
+		d.waiters, d.listening = waiters, listening
+	}
+}
+
+// change is what to do about the front row.
+type change int
+
+const (
+	stay change = iota
+	join
+	leave
+)
+
+// changeRow joins the front row while it has room, and leaves it when too many joined
+// at once.
+func (d *decision) changeRow() change {
+	switch {
+	case !d.inRow && d.waiters < quorum.FrontRow:
+		return join
+	case d.inRow && d.waiters > quorum.FrontRow && upTo(time.Duration(d.waiters)) >= quorum.FrontRow:
+		return leave
+	default:
+		return stay
+	}
+}
+
+// spreadOfAll is when to claim after what all followers learn at once.
+func (d *decision) spreadOfAll() time.Duration {
+	return upTo(time.Duration(d.listening) * perFollower)
+}
+
+// refused puts off the claim of a candidate that could win and must not lead: the
+// majority that grants it each time would else be claimed and given back without a
+// pause. It comes again when the lock that is in its way would lapse, at the latest
+// within a lease: that lock may be released where this candidate is not notified.
+func (d *decision) refused(t quorum.Tally, now time.Time) {
+	pause := d.Lease/2 + upTo(d.Lease/4)
+	for _, a := range t.Answers {
+		if a.Status == quorum.Held && a.Left >= 0 {
+			pause = min(pause, a.Left+d.spread())
+		}
+	}
+	d.backoff = 0
+	if at := now.Add(pause); at.After(d.at) {
+		d.at = at
+	}
+}
+
+// postpone lets a leader be that was announced: a crowd that waits for the end of the
+// same lease must not come when the first of the front row has won. The front row asks
+// as planned, so an announcement that is forged delays no election; the others ask
+// once within the new lease.
+func (d *decision) postpone(now time.Time) {
+	if n := &d.notices; n.elected > d.token && !d.inRow && !n.postponed {
+		n.postponed = true // once per claim
+		d.at = now.Add(d.Lease/2 + upTo(d.Lease/4))
+	}
+}
+
+// next is when to claim after what was received: never later than planned, but for
+// what postpone does.
+func (d *decision) next(now time.Time) time.Time {
+	n, majority := &d.notices, d.majority()
+	inRow := d.inRow && len(n.wake) >= majority
+	reports := n.events
+	if inRow {
+		reports = n.wake
+	}
+	d.woken = false
+	switch {
+	case len(reports) < majority:
+		d.postpone(now)
+		if n.resubscribed && d.holder != "" {
+			// What was published before the subscription stood was missed: ask once.
+			n.resubscribed = false
+			d.at = earlier(d.at, now.Add(upTo(d.RetryEvery)))
+		}
+		return d.at
+	case n.replaced(reports, majority):
+		// The front row asks all the same, when a true winner has settled: else one
+		// forged message would cost a lease without a leader. All others leave it to them.
+		if !inRow && !d.isHeir(reports, majority) {
+			d.postpone(now)
+			return d.at
+		}
+		n.claimAt = time.Time{}
+		if n.confirmAt.IsZero() {
+			n.confirmAt = now.Add(d.confirmIn())
+		}
+		d.woken = true
+		return earlier(d.at, later(d.ignoreUntil, n.confirmAt))
+	}
+	// More messages can't put it off.
+	if at := now.Add(d.delay(inRow, reports, majority)); n.claimAt.IsZero() || at.Before(n.claimAt) {
+		n.claimAt = at
+	}
+	at := n.claimAt
+	if !n.confirmAt.IsZero() {
+		at = earlier(at, n.confirmAt)
+	}
+	d.woken = true
+	return earlier(d.at, later(d.ignoreUntil, at))
+}
+
+// confirmIn is when the front row asks whether a leader that was announced is there:
+// after all turns, each at its own time.
+func (d *decision) confirmIn() time.Duration {
+	row := 2 * d.unit() * time.Duration(max(1, d.waiters))
+	return row + upTo(row)
+}
+
+// unit is the time between two claims of the front row.
+func (d *decision) unit() time.Duration { return max(claimSpacing, 2*d.rtt) }
+
+// delay is how long after a release to claim. In the front row whom a majority
+// of the nodes named goes at once, the others in random slots behind.
+func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majority int) time.Duration {
+	switch {
+	case d.isHeir(reports, majority):
+		return 0
+	case !inRow:
+		// Not in the front row; or in it, and a part of what was published there came
+		// before the claim that is just over.
+		return frontRowAhead + upTo(time.Duration(max(1, d.listening))*perFollower)
+	}
+	unit, row := d.unit(), max(1, d.waiters)
+	for name, count := range names(reports) {
+		switch {
+		case count < majority:
+		case name == d.Incarnation:
+			return 0
+		case quorum.IsReservation(name):
+			return d.ReservedFor + upTo(unit*time.Duration(row))
+		default:
+			return unit + upTo(unit*time.Duration(row))
+		}
+	}
+	if d.Nodes == 1 { // two at once do no harm where votes can't split
+		return unit * time.Duration(rand.N(row+1)/2)
+	}
+	return unit * time.Duration(rand.N(row))
+}
+
+// isHeir tells whether a majority of the nodes keeps the seat for this candidate.
+func (d *decision) isHeir(reports map[int]quorum.WakeMessage, majority int) bool {
+	return names(reports)[quorum.Reservation(d.Incarnation)] >= majority
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// endless stands for what does not end automatically.
+const endless = 1000 * time.Hour
+
+// opensAt is how long after the tally a majority of nodes could grant a claim,
+// if nobody renews or releases: the quorum-th smallest of what is left. ok is
+// false when too few nodes answered to tell.
+func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
+	var all []time.Duration
+	for _, a := range t.Answers {
+		switch a.Status {
+		case quorum.Unknown, quorum.Same:
+		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept:
+			if a.Left < 0 { // it has no end
+				a.Left = endless
+			}
+			all = append(all, a.Left)
+		default: // it would have granted
+			all = append(all, 0)
+		}
+	}
+	if len(all) < majority {
+		return 0, false
+	}
+	slices.Sort(all)
+	return all[majority-1], true
+}
+
+// upTo is a random duration below d.
+func upTo(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}

@@ -1,0 +1,154 @@
+package standby
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// keys are those of the election; event writes a message of its events channel, in the
+// format of parseEvent.
+var keys = quorum.KeysOf("mandate", "orders")
+
+const eventPrefix = "event "
+
+func event(text string) string { return eventPrefix + text }
+
+func parseEvent(payload string) (quorum.WakeMessage, bool) {
+	text, ok := strings.CutPrefix(payload, eventPrefix)
+	if !ok {
+		return quorum.WakeMessage{}, false
+	}
+	return quorum.ParseWakeMessage(text)
+}
+
+// follower has claimed, and saw the term 7.
+func follower(nodes int) *decision {
+	const lease = 10 * time.Second
+	return &decision{
+		Settings: Settings{Incarnation: "me", Nodes: nodes, Lease: lease, RetryEvery: lease / 16, ReservedFor: lease / 4},
+		token:    7,
+	}
+}
+
+// A message that says nothing new wakes nobody: else whoever repeats one drives the
+// claims of all. One that says something new always does: else a release is slept through.
+func TestNoticesWakeForWhatIsNew(t *testing.T) {
+	type heard struct {
+		node    int
+		channel string
+		payload string
+		wakes   bool
+	}
+	for name, c := range map[string][]heard{
+		"releases of one node": {
+			{0, keys.Wake, "released 6 ", false}, // before what we saw
+			{0, keys.Wake, "released 7 ", true},
+			{0, keys.Wake, "released 7 ", false},
+			{0, keys.Wake, "released 8 ", true},
+			{0, keys.Wake, "released 7 b", true}, // one that was forged must not hide it
+		},
+		"the same of each node": {
+			{0, keys.Wake, "released 7 ", true}, {1, keys.Wake, "released 7 ", true}, {2, keys.Wake, "released 7 ", true}, {2, keys.Wake, "released 7 ", false},
+		},
+		"on events": {
+			{0, keys.Events, event("released 6 "), false},
+			{0, keys.Events, event("released 7 "), true},
+			{0, keys.Events, event("released 7 "), false},
+			{0, keys.Events, event("released 7 !b"), true},
+			{0, keys.Events, "of another election", false},
+			{0, keys.Events, event("stopping 9"), false},
+			{0, keys.Events, "released 9 ", false},
+		},
+		"wake knows more than events": {
+			{0, keys.Wake, "released 7 b", true}, {0, keys.Events, event("released 7 "), false}, {0, keys.Wake, "released 7 b", false},
+		},
+		"events first": {
+			{0, keys.Events, event("released 7 "), true}, {0, keys.Wake, "released 7 ", true}, // the front row counts those on wake
+		},
+		"elections": {
+			{0, keys.Wake, "elected 7", false}, {0, keys.Wake, "elected 9", true}, {1, keys.Wake, "elected 9", false}, {1, keys.Wake, "elected 8", false},
+			{0, keys.Events, event("elected 9"), false}, {0, keys.Events, event("elected 10"), true}, {0, keys.Wake, "elected 10", false},
+			{0, keys.Events, "of another election", false}, {0, keys.Wake, "elected 11", true},
+		},
+		"garbage": {
+			{0, keys.Wake, "", false}, {0, keys.Wake, "9", false}, {0, keys.Wake, "released", false}, {0, keys.Wake, "released x", false},
+			{0, keys.Wake, "elected x", false}, {0, keys.Wake, "elected -1", false}, {0, keys.Wake, "elected 99999999999999999999", false},
+			{0, keys.Wake, event("released 9 "), false}, {0, keys.Wake, "7 b", false},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := follower(3)
+			for i, h := range c {
+				s := pubsub.Signal{Kind: pubsub.Message, Node: h.node, Channel: h.channel, Payload: h.payload}
+				if wakes := d.received(s, keys, parseEvent); wakes != h.wakes {
+					t.Errorf("%d: %q wakes: %v, want %v", i, h.payload, wakes, h.wakes)
+				}
+			}
+		})
+	}
+}
+
+// After a gap in the subscription to events something may have been missed, and only
+// then; without a subscription the lease's end is waited for.
+func TestNoticesOfTheSubscriptionItself(t *testing.T) {
+	d := follower(3)
+	for _, s := range []pubsub.Signal{
+		{Kind: pubsub.Failed, Channel: keys.Events, Err: errors.New("gone")},
+		{Kind: pubsub.Subscribed, Channel: keys.Wake},
+	} {
+		if d.received(s, keys, parseEvent) || d.notices.resubscribed {
+			t.Errorf("%+v wakes", s)
+		}
+	}
+	if !d.received(pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events}, keys, parseEvent) || !d.notices.resubscribed {
+		t.Error("a new subscription to events wakes nobody")
+	}
+}
+
+// A claim's answer makes what is older void, and nothing else.
+func TestNoticesForgetWhatIsOlderThanTheAnswer(t *testing.T) {
+	n := notices{
+		wake:   map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 8}},
+		events: map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 8}, 2: {Token: 9}}, elected: 9,
+		claimAt: time.Now(), confirmAt: time.Now(),
+	}
+	n.forget(8)
+	if len(n.wake) != 1 || len(n.events) != 2 || n.wake[1].Token != 8 || n.elected != 9 {
+		t.Errorf("of the answer that named 8: %+v", n)
+	}
+	if !n.claimAt.IsZero() || !n.confirmAt.IsZero() {
+		t.Error("the time to claim is still planned")
+	}
+	if n.forget(9); n.elected != 0 {
+		t.Error("the election of the term that we saw is news")
+	}
+}
+
+// Reports of the end of an older term are no reason to run against a newer leader, unless
+// a majority tells of the newer one's end.
+func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
+	for _, c := range []struct {
+		released [3]uint64 // by node
+		replaced bool
+	}{{[3]uint64{7, 7, 7}, true}, {[3]uint64{7, 7, 9}, true}, {[3]uint64{7, 9, 9}, false}, {[3]uint64{10, 9, 7}, false}} {
+		n, reports := notices{elected: 9}, map[int]quorum.WakeMessage{}
+		for node, token := range c.released {
+			reports[node] = quorum.WakeMessage{Token: token}
+		}
+		if got := n.replaced(reports, 2); got != c.replaced {
+			t.Errorf("%v: %v", c.released, got)
+		}
+	}
+}
+
+func TestNoticesNameAFavourite(t *testing.T) {
+	got := names(map[int]quorum.WakeMessage{0: {First: "b"}, 1: {First: "b"}, 2: {}, 3: {First: quorum.Reservation("b")}})
+	if len(got) != 2 || got["b"] != 2 || got[quorum.Reservation("b")] != 1 {
+		t.Errorf("%v", got)
+	}
+}

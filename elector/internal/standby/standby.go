@@ -1,0 +1,155 @@
+// Package standby decides when a follower claims again: when the lease that it saw would
+// end, or earlier when a release is published. The decision is pure (decision.go); the
+// Waiter feeds it with answers, messages and the time, and waits.
+package standby
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Subscriber is what a Waiter needs of pubsub.Bus.
+type Subscriber interface {
+	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
+}
+
+// Config is what a Waiter is made of.
+type Config struct {
+	Settings
+
+	Bus  Subscriber
+	Keys quorum.Keys
+	// ParseEvent reads a message of the events channel as if it were one of the wake
+	// channel; false when it is none of this election, or reports neither an election
+	// nor the end of a term.
+	ParseEvent func(payload string) (quorum.WakeMessage, bool)
+	// NotSubscribed is called with the reason when a node sends no messages. Waiting then
+	// goes by time alone.
+	NotSubscribed func(error)
+}
+
+// Waiter waits for the time to claim. Its methods belong to the goroutine that campaigns;
+// messages arrive on others. A message is a hint: only a claim shows what is true.
+type Waiter struct {
+	c          Config
+	stopEvents func()
+	stopWake   func()        // nil while not in the front row
+	arrived    chan struct{} // a message has changed the decision
+
+	mu sync.Mutex // of d
+	d  decision
+}
+
+// New starts to listen for elections and releases.
+func New(c Config) *Waiter {
+	w := &Waiter{c: c, arrived: make(chan struct{}, 1), d: decision{Settings: c.Settings}}
+	w.stopEvents = c.Bus.Subscribe(c.Keys.Events, w.receive)
+	return w
+}
+
+// Close ends the subscriptions.
+func (w *Waiter) Close() {
+	w.stopEvents()
+	w.LeaveFrontRow()
+}
+
+// LeaveFrontRow makes room for a candidate that can claim when a leader releases.
+func (w *Waiter) LeaveFrontRow() {
+	if w.stopWake == nil {
+		return
+	}
+	w.stopWake()
+	w.stopWake = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.d.inRow = false
+}
+
+// Claiming forgets what was received: the claim asks Redis itself.
+func (w *Waiter) Claiming() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.d.notices = notices{}
+}
+
+// Lost plans the next claim from what a lost one showed, and joins or leaves the front row.
+func (w *Waiter) Lost(t quorum.Tally) {
+	w.mu.Lock()
+	w.d.lost(t, time.Now())
+	change := w.d.changeRow()
+	w.d.inRow = w.d.inRow && change != leave || change == join
+	w.mu.Unlock()
+	switch change {
+	case join:
+		w.stopWake = w.c.Bus.Subscribe(w.c.Keys.Wake, w.receive)
+	case leave:
+		w.stopWake()
+		w.stopWake = nil
+	case stay:
+	}
+}
+
+// Refused puts off the claim of a candidate that could win and must not lead. Call it
+// after Lost.
+func (w *Waiter) Refused(t quorum.Tally) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.d.refused(t, time.Now())
+}
+
+// Wait blocks until it is time to claim, healthChanged is closed, or ctx ends. After
+// pauseEnded it may be time soon.
+func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan struct{}) {
+	w.mu.Lock()
+	at := w.d.at
+	w.mu.Unlock()
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	for {
+		next := at
+		select {
+		case <-ctx.Done():
+			return
+		case <-healthChanged:
+			return
+		case <-timer.C:
+			return
+		case <-pauseEnded:
+			w.mu.Lock()
+			next = earlier(at, time.Now().Add(w.d.spreadOfAll()))
+			w.mu.Unlock()
+		case <-w.arrived:
+			w.mu.Lock()
+			next = w.d.next(time.Now())
+			w.mu.Unlock()
+		}
+		if !next.After(time.Now()) {
+			return
+		}
+		if !next.Equal(at) {
+			at = next
+			timer.Reset(time.Until(at))
+		}
+	}
+}
+
+// receive runs on the subscription's goroutine.
+func (w *Waiter) receive(s pubsub.Signal) {
+	if s.Kind == pubsub.Failed {
+		w.c.NotSubscribed(s.Err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
+		return
+	}
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,128 @@
+package standby
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// bus is a Subscriber in the hand of a test. Of one goroutine.
+type bus map[string]func(pubsub.Signal)
+
+func (b bus) Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func()) {
+	b[channel] = notify
+	return func() { delete(b, channel) }
+}
+
+func (b bus) publish(channel, payload string, nodes ...int) {
+	for _, n := range nodes {
+		b[channel](pubsub.Signal{Kind: pubsub.Message, Node: n, Channel: channel, Payload: payload})
+	}
+}
+
+// waiting is a Waiter of three nodes that has lost a claim to a leader which holds its
+// locks for 8 s more; so many wait with it in the front row.
+func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
+	t.Helper()
+	b := bus{}
+	w := New(Config{
+		Settings: follower(3).Settings, Bus: b, Keys: keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
+	})
+	w.Claiming()
+	a := holding("a", "7", 8*time.Second)
+	a.Waiters, a.Crowd = frontRow, 20
+	w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Millisecond})
+	return w, b
+}
+
+// wait is how long the Waiter waits, and what happens meanwhile.
+func wait(ctx context.Context, w *Waiter, health, pauseEnded <-chan struct{}) time.Duration {
+	began := time.Now()
+	w.Wait(ctx, health, pauseEnded)
+	return time.Since(began)
+}
+
+func TestWaiterWaitsForTheLeasesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := waiting(t, 1)
+		if d := wait(t.Context(), w, nil, nil); d < 8*time.Second || d > 8*time.Second+10*time.Millisecond {
+			t.Errorf("waited %v", d)
+		}
+	})
+}
+
+func TestWaiterIsWoken(t *testing.T) {
+	release := quorum.WakeMessage{Token: 7}.String()
+	for name, c := range map[string]struct {
+		after func(b bus, cancel, health, pause func())
+		most  time.Duration // after that second
+		sleep bool          // to the lease's end
+	}{
+		"by a release":               {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, release, 0, 2) }, most: 20 * time.Millisecond},
+		"by a release, as an event":  {after: func(b bus, _, _, _ func()) { b.publish(keys.Events, event(release), 0, 1) }, most: 20 * time.Millisecond},
+		"by its context":             {after: func(_ bus, cancel, _, _ func()) { cancel() }},
+		"by a change of health":      {after: func(_ bus, _, health, _ func()) { health() }},
+		"by the end of a pause":      {after: func(_ bus, _, _, pause func()) { pause() }, most: 20 * perFollower},
+		"not by one node's message":  {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, release, 1, 1) }, sleep: true},
+		"not by an old term's end":   {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, quorum.WakeMessage{Token: 6}.String(), 0, 1, 2) }, sleep: true},
+		"not by a message of others": {after: func(b bus, _, _, _ func()) { b.publish(keys.Events, release, 0, 1, 2) }, sleep: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, b := waiting(t, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				health, pause := make(chan struct{}), make(chan struct{}, 1)
+				time.AfterFunc(time.Second, func() { c.after(b, cancel, func() { close(health) }, func() { pause <- struct{}{} }) })
+				d := wait(ctx, w, health, pause) - time.Second
+				switch {
+				case c.sleep && (d < 7*time.Second || d > 7*time.Second+10*time.Millisecond):
+					t.Errorf("woke %v after", d)
+				case !c.sleep && d > c.most:
+					t.Errorf("woke %v after, want at most %v", d, c.most)
+				}
+			})
+		})
+	}
+}
+
+// A candidate that can't claim must not take a place in the front row, and one that does
+// not campaign any more must not listen.
+func TestWaiterSubscribes(t *testing.T) {
+	w, b := waiting(t, quorum.FrontRow-1)
+	if len(b) != 2 {
+		t.Errorf("%d channels with room in the front row, want 2", len(b))
+	}
+	w.LeaveFrontRow()
+	w.LeaveFrontRow()
+	if len(b) != 1 || b[keys.Events] == nil || w.d.inRow {
+		t.Errorf("%d channels outside of the front row, want events only", len(b))
+	}
+	a := holding("a", "7", time.Second)
+	a.Waiters = quorum.FrontRow
+	if w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}}); len(b) != 1 {
+		t.Error("joined a full front row")
+	}
+	if w.Close(); len(b) != 0 {
+		t.Errorf("%d channels after the end", len(b))
+	}
+	full, b := waiting(t, quorum.FrontRow)
+	if len(b) != 1 {
+		t.Error("joined a full front row at once")
+	}
+	full.Close()
+}
+
+func TestWaiterReportsAMissingSubscription(t *testing.T) {
+	b, reported := bus{}, 0
+	w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: keys, ParseEvent: parseEvent, NotSubscribed: func(error) { reported++ }})
+	defer w.Close()
+	b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Channel: keys.Events})
+	if reported != 1 {
+		t.Errorf("reported %d times", reported)
+	}
+}
