@@ -10,7 +10,8 @@
 //
 // # The machine
 //
-// One goroutine runs one small state machine (machine.go):
+// One goroutine runs one small state machine (machine.go, with campaign.go until a term
+// is won and leader.go for the term):
 //
 //	             ┌──────────── nothing was wrong ─────────────┐
 //	             ▼                                            │
@@ -25,6 +26,48 @@
 // When either the work or the term ends, the other is stopped, and Run waits for
 // both. The lock is released only after the work has returned; work that ignores
 // its context keeps this process from campaigning, and the lease expires.
+//
+// # How data flows
+//
+//	redis nodes ──► internal/quorum ──► internal/lease ──► state machine ──► Term ──► the work
+//	     │          claims and renewals   is it still       campaign.go        │
+//	     │          of a majority         ours?             leader.go          │
+//	     │                                                    ▲                ▼
+//	     └────────► internal/pubsub ──► internal/standby ─────┘            events ──► Observe,
+//	                messages: hints     when to claim again                channels, history
+//
+// Config.Probe and Config.WorkProbe are asked by the state machine, which is the only one
+// to know them. What another candidate or an operator publishes makes a candidate ask
+// Redis, or makes a leader end its own term; it has no other effect.
+//
+// # Goroutines
+//
+// A field belongs to the goroutine that is named here, is guarded by a mutex that names
+// it, or never changes after New.
+//
+//	goroutine         started by            ends                    owns
+//	state machine     Run's caller; for     with Run, or the        the rest of Elector, the leadership,
+//	                  Campaign a new one    campaigned term         standby.Waiter
+//	                  once it has won
+//	the work          leader.go, per term   when it returns; the    what it does; the state machine waits for it
+//	                                        machine never kills it
+//	a renewal         leader.go, one at a   with its round          nothing: it returns a tally
+//	                  time
+//	the deadline      term.go, a timer per  with the term           nothing: it ends the term
+//	                  term
+//	an announcement   leader.go at the      within a request's      nothing
+//	                  begin and the end     time-out
+//	                  of a term
+//	a late release    release.go            definite, or the lock   the quorum.Release
+//	                                        has lapsed
+//	candidate probe   Run, Campaign         with Run, or the term   health.Runner
+//	work probe        leader.go, per term   at the release          health.Runner
+//	roll call         Run, Campaign         with Run, or the term   what is known of the other candidates
+//	requests          quorum, one per node  the call time-out       nothing: they answer to their round
+//	                  and round
+//	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
+//	                  and Quorum            subscriber, or Close    behind a mutex
+//	an observer       Observe               with its context        what it has reported
 //
 // # Time
 //

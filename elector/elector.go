@@ -51,7 +51,7 @@ type Elector struct {
 	reported <-chan struct{}
 	going    context.Context // of the same: ends when Run or Campaign's term does
 
-	mu      sync.Mutex
+	mu      sync.Mutex // of all below
 	state   Role
 	trouble trouble     // why this candidate can't take part right now
 	paused  string      // the note of the pause that was said; "": not paused
