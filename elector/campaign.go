@@ -96,7 +96,7 @@ func (e *Elector) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) 
 	if err != nil || ev.Election != e.cfg.Election {
 		return m, false
 	}
-	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+	switch ev.Kind {
 	case EventElected:
 		return quorum.WakeMessage{Elected: true, Token: ev.Token}, true
 	case EventReleased:

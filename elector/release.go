@@ -112,12 +112,10 @@ func (e *Elector) settleUp() error {
 	}
 	owed := e.owed
 	e.owed = nil
-	select {
-	case <-owed:
+	if len(owed) > 0 {
 		return nil
-	default:
-		return <-owed
 	}
+	return <-owed
 }
 
 // sleep waits for d, or until ctx ends.
