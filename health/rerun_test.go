@@ -46,7 +46,7 @@ func TestEachRunStartsAnew(t *testing.T) {
 				p.turn(nil)
 				defer p.release()
 				start(t, r, r.Run)
-				wantUnhealthy(t, r, "no answer yet, asked for the first time 0s ago")
+				wantUnhealthy(t, r, "no answer yet, first checked 0s ago")
 				st := r.Status()
 				if st.LastErr != nil || !st.LastSuccess.IsZero() || st.LastDuration != 0 || st.ConsecutiveFailures != 0 {
 					t.Errorf("the earlier run shows: %+v", st)
