@@ -16,7 +16,8 @@ import (
 )
 
 // Config says how one candidate takes part in one election. The zero value of
-// a field means its default; New refuses what can't work, all problems at once.
+// a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
+// MaxTerm means none; New refuses what can't work, all problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
 	// no braces, at most 200 bytes.
@@ -105,6 +106,9 @@ func (c Config) withDefaults() Config {
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)
+	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm} {
+		*d = max(0, *d) // negative: none
+	}
 	if c.ID == "" {
 		c.ID = defaultID()
 	}
@@ -152,14 +156,6 @@ func (c Config) validate() error {
 		problems = append(problems, fmt.Errorf("Succession is %q: use Race, ByPriority, Seniority or Rotation", string(c.Succession)))
 	}
 	problems = append(problems, c.timing().Problems()...)
-	for _, d := range []struct {
-		name string
-		d    time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
-		if d.d < 0 {
-			problems = append(problems, fmt.Errorf("%s is %v: it must not be negative", d.name, d.d))
-		}
-	}
 	if err := c.ProbeSettings.Validate(); err != nil {
 		problems = append(problems, fmt.Errorf("ProbeSettings: %w", err))
 	}

@@ -50,8 +50,9 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"a fraction of a ms":     {elector.Config{Election: "e", Lease: time.Second + time.Microsecond}, []string{"whole milliseconds"}},
 		"no room for 2 renewals": {elector.Config{Election: "e", Lease: time.Second, RenewEvery: 500 * time.Millisecond}, []string{"no room for two renewals", "make the lease longer"}},
 		"negative": {elector.Config{
-			Election: "e", Lease: -1, RenewEvery: -1, StopMargin: -1, DrainTimeout: -1, Cooldown: -1, RestartDelay: -1,
-		}, []string{"Lease is -1ns", "RenewEvery is -1ns", "StopMargin is -1ns", "DrainTimeout is -1ns", "Cooldown is -1ns", "RestartDelay is -1ns"}},
+			Election: "e", Lease: -1, RenewEvery: -1, StopMargin: -1,
+		}, []string{"Lease is -1ns", "RenewEvery is -1ns", "StopMargin is -1ns"}},
+		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, RestartDelay: -1, MaxTerm: -1}, nil},
 		"probes": {elector.Config{
 			Election: "e", ProbeSettings: health.Settings{Interval: -1}, WorkProbeSettings: health.Settings{Failures: -1},
 		}, []string{"ProbeSettings: health: Interval is -1ns", "WorkProbeSettings: health: Failures is -1"}},

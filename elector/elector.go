@@ -59,6 +59,8 @@ type Elector struct {
 	renewed RenewalStats
 }
 
+var errNotMade = errors.New("elector: this Elector was not made by New")
+
 // trouble is an error and the key under which it is the same one as before: its
 // text may change with every attempt.
 type trouble struct {
@@ -136,6 +138,12 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // error, unchanged, when the work failed; an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use.
 func (e *Elector) Run(ctx context.Context, work Work) error {
+	if e.election == nil {
+		return errNotMade
+	}
+	if work == nil {
+		return errors.New("elector: Run: the work is nil")
+	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
@@ -154,6 +162,9 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 //
 // It returns ctx's error when ctx ends first, an ErrPermanent, or ErrRunning.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
+	if e.election == nil {
+		return nil, errNotMade
+	}
 	if !e.running.CompareAndSwap(false, true) {
 		return nil, ErrRunning
 	}
@@ -242,6 +253,9 @@ func (e *Elector) Resign(ctx context.Context) error {
 // leads: nil, or what is wrong. It fails neither for "not the leader" nor for
 // "no leader", so it fits a readiness check of all replicas. No I/O.
 func (e *Elector) Check() error {
+	if e.election == nil {
+		return errNotMade
+	}
 	e.mu.Lock()
 	now, trouble := e.state, e.trouble
 	e.mu.Unlock()

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -62,7 +63,7 @@ func (r Reason) voluntary() bool {
 // and what Term.Err returns.
 type Ended struct {
 	Reason Reason
-	Err    error // the probe's words, the work's error, what the nodes said; may be nil
+	Err    error // the probe's, the work's or the nodes' error, or the cause of a shutdown (context.Cause); may be nil
 }
 
 func (e *Ended) Error() string {
@@ -74,8 +75,19 @@ func (e *Ended) Error() string {
 
 func (e *Ended) Unwrap() error { return e.Err }
 
+// shutdownCause is what the caller gave as the cause of the end of its context; nil: no
+// more than that it was canceled.
+func shutdownCause(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// detail goes to the log, the events and the history. Why the caller's context ended is
+// for the caller.
 func (e *Ended) detail() string {
-	if e.Err == nil {
+	if e.Err == nil || e.Reason == ReasonShutdown {
 		return ""
 	}
 	return e.Err.Error()

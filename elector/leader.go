@@ -140,7 +140,7 @@ func (l *leadership) hold() {
 		case out := <-l.workDone:
 			l.returned(out)
 		case <-l.ctx.Done():
-			l.term.end(ReasonShutdown, nil)
+			l.term.end(ReasonShutdown, shutdownCause(l.ctx))
 		case <-l.term.asked:
 			l.term.end(l.term.request())
 		case <-l.maxTerm:

@@ -253,7 +253,7 @@ func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Sec
 // Config a zero means the default.
 func orNone(d time.Duration, given bool) time.Duration {
 	if given && d == 0 {
-		return time.Nanosecond
+		return -1
 	}
 	return d
 }
