@@ -77,7 +77,7 @@ func TestNoGuardForHalfALeaseStopsTheCommand(t *testing.T) {
 			if after <= lease/2 || after > lease/2+lease/8 {
 				t.Errorf("lease %v: stopped after %v", lease, after)
 			}
-			if n := strings.Count(log.String(), "can't be replaced"); n != 1 {
+			if n := strings.Count(log.String(), "cannot be replaced"); n != 1 {
 				t.Errorf("lease %v: logged %d times:\n%s", lease, n, log.String())
 			}
 			if g.starts < 4 || g.starts > 100 {
@@ -113,7 +113,7 @@ func TestGuardIsBackInTime(t *testing.T) {
 		if err != nil {
 			t.Errorf("stopped after %v by %v", after, err)
 		}
-		if got := log.String(); !strings.Contains(got, "another one has taken its place") || strings.Count(got, "can't be replaced") < 10 {
+		if got := log.String(); !strings.Contains(got, "was killed and replaced") || strings.Count(got, "cannot be replaced") < 10 {
 			t.Errorf("not logged anew each time: %d bytes", len(got))
 		}
 	})
