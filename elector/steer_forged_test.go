@@ -1,0 +1,108 @@
+package elector_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// answerAll answers every request on the election's channel, as anyone can who may
+// subscribe and publish. It ends with the test.
+func (c *cluster) answerAll(answers ...string) {
+	rdb := c.client("stranger", 0)
+	sub := rdb.Subscribe(c.t.Context(), "mandate:{orders}:ask")
+	if _, err := sub.Receive(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for m := range sub.Channel() {
+			var q struct{ Nonce string }
+			if json.Unmarshal([]byte(m.Payload), &q) != nil || q.Nonce == "" {
+				continue
+			}
+			for _, a := range answers {
+				c.nodes[0].server().Publish("mandate:{orders}:ask:"+q.Nonce, a)
+			}
+		}
+	}()
+	c.t.Cleanup(func() {
+		sub.Close()
+		rdb.Close()
+		<-done
+	})
+}
+
+// Anyone who may subscribe sees a roll call, and can answer it. Answers to other requests,
+// of other formats, or given twice stand for no candidate, and stop no operator's tool.
+func TestForgedAnswersToARollCall(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				_, term, op := trio(t, c)
+				ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
+				c.answerAll("", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
+				all, err := op.Candidates(t.Context(), "", "orders")
+				ids := map[string]int{}
+				for _, x := range all {
+					ids[x.ID]++
+				}
+				if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
+					t.Errorf("%v, %v", ids, err)
+				}
+				if _, err := op.Transfer(within(t, time.Minute), "", "orders", "a"); !errors.Is(err, elector.ErrRefused) {
+					t.Errorf("transfer to the leader: %v", err)
+				}
+				if !term.Valid() {
+					t.Error(term.Err())
+				}
+			})
+		})
+	}
+}
+
+// An answer of no known format says nothing about a handover: neither that the leader has
+// refused it, nor that it has agreed.
+func TestUnreadableAnswersToAHandover(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		_, _, op := trio(t, c)
+		c.answerAll("", "what?", `{"refused":7}`)
+		c.each(fault{deaf: true}, "a")
+		if h, err := op.Resign(within(t, shortLease), "", "orders", ""); !errors.Is(err, elector.ErrRefused) || errors.Is(err, elector.ErrNoLeader) {
+			t.Errorf("a leader that received nothing: %+v, %v", h, err)
+		}
+	})
+}
+
+// The history is written by the candidates, and anyone else with the right to: entries of
+// other elections, of other formats and of other terms do not change how long nobody led.
+func TestHandoverGapAmongStrangeEntries(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		for _, nd := range c.nodes {
+			for _, entry := range []string{
+				"", "what?", `{"v":1,"kind":"released","election":"orders"}`,
+				fmt.Sprintf(`{"v":1,"kind":"released","election":"others","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()),
+				fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()-1),
+			} {
+				if _, err := nd.server().XAdd("mandate:{orders}:history", "*", []string{"event", entry}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		began := time.Now()
+		h, err := op.Resign(within(t, time.Minute), "", "orders", "")
+		if err != nil || h.Gap <= 0 || h.Gap > 50*time.Millisecond {
+			t.Errorf("%+v, %v", h, err)
+		}
+		// Not after the time that it waits for a history that does not come.
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
