@@ -42,7 +42,11 @@ func (n *node) before(p *server.Peer, cmd string, args ...string) bool {
 			n.asked++
 			n.calls = append(n.calls, call{script: "read", at: time.Now()})
 		}
-	case "GET", "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // what else only our scripts use
+	case "GET":
+		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // last in that pipeline
+			c = call{script: "looked", at: time.Now()}
+		}
+	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // what else only our scripts use
 	default:
 		n.asked++
 	}

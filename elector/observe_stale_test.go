@@ -1,14 +1,18 @@
 package elector_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
 )
 
 // The reason of a term's end is in a message, and where the history can't be read only
-// there. A reading that fails, because Redis is out of the observer's reach just then, must not lose it.
+// there. A reading that fails, because Redis is out of the observer's reach, must not lose
+// it.
 func TestObserverKeepsMessagesThroughAnOutage(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.start("a")
@@ -27,30 +31,105 @@ func TestObserverKeepsMessagesThroughAnOutage(t *testing.T) {
 }
 
 // An observer in a candidate's process reports what this candidate does at once. An answer
-// of Redis that was on its way meanwhile shows the state of before: it changes nothing.
+// of Redis that was on its way meanwhile shows how things stood before: it changes nothing.
 func TestObserverIgnoresAnswersOlderThanItsOwnNews(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		bubble(t, n, func(t *testing.T, c *cluster) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		one := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		events := watch(t, b)
+		want(t, events, time.Second, elector.EventElected, "a", one.Token())
+		time.Sleep(time.Second)
+		var late atomic.Int32
+		for _, nd := range c.nodes {
+			held := false
+			nd.on(func(cl call, _ *server.Peer) bool {
+				if cl.script == "looked" && !held { // the nodes have read the lock, and answer later
+					held = true
+					late.Add(1)
+					time.Sleep(300 * time.Millisecond)
+				}
+				return false
+			})
+		}
+		c.publish("events", forge(elector.EventElected, "a", "", one.Token())) // makes it look
+		time.Sleep(50 * time.Millisecond)
+		if int(late.Load()) != len(c.nodes) {
+			t.Fatalf("%d nodes were asked", late.Load())
+		}
+		a.shutdown()
+		two := b.elected(100 * time.Millisecond)
+		want(t, events, 100*time.Millisecond, elector.EventReleased, "a", one.Token())
+		want(t, events, 100*time.Millisecond, elector.EventElected, "b", two.Token())
+		time.Sleep(2 * shortLease)
+		if all := never(t, events, nil); len(all) > 0 {
+			t.Errorf("while b leads: %+v", all)
+		}
+	})
+}
+
+// A node has lost the leader's lock, and another one does not answer the observer: no
+// majority shows the leader, and it leads all the same. It is not reported gone.
+func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		c.nodes[2].set(cut, "bystander")
+		for range 3 {
+			time.Sleep(shortLease/4 + shortLease/7) // at different times after a renewal
+			c.nodes[1].server().Del(lockKey)
+			c.publish("events", forge(elector.EventReleased, "ghost", "", term.Token())) // makes it look
+		}
+		time.Sleep(shortLease)
+		if all := never(t, events, nil); len(all) > 0 || !term.Valid() {
+			t.Errorf("while a leads (%v): %+v", term.Err(), all)
+		}
+	})
+}
+
+// A claim was granted, and its answer is lost: the lock names a candidate that does not know
+// that it leads. Its own observer does not report it as the leader.
+func TestObserverDoesNotReportAnUndecidedClaim(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		c.seed()
+		for _, nd := range c.nodes {
+			nd.loseReply("claim", 1)
+		}
+		b := makeCandidate(t, c.quorum("b"), "b")
+		events := watch(t, b)
+		want(t, events, time.Second, elector.EventVacant, "", 0)
+		b.run(nil)
+		for range 20 { // looks, before it claims again and after
+			time.Sleep(10 * time.Millisecond)
+			c.publish("events", forge(elector.EventElected, "b", "", 1))
+		}
+		term := b.elected(2 * shortLease)
+		want(t, events, time.Second, elector.EventElected, "b", term.Token())
+		time.Sleep(2 * shortLease)
+		if all := never(t, events, nil); len(all) > 0 {
+			t.Errorf("while b leads: %+v", all)
+		}
+	})
+}
+
+// A leader that has vanished is reported when its lock lapses, at whatever moment after a
+// renewal it did: nobody publishes anything then.
+func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
+	for phase := range 4 {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
 			a := c.start("a")
-			one := a.elected(3 * shortLease)
-			b := c.start("b")
-			b.quiet(shortLease)
-			events := watch(t, b)
-			want(t, events, time.Second, elector.EventElected, "a", one.Token())
-			// The observer reads now and then: one of its readings is answered late.
-			for _, slow := range []time.Duration{50 * time.Millisecond, 400 * time.Millisecond, shortLease / 8} {
-				c.each(fault{delay: slow}, "b")
-				time.Sleep(shortLease)
+			term := a.elected(3 * shortLease)
+			events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+			want(t, events, time.Second, elector.EventElected, "a", term.Token())
+			time.Sleep(shortLease + time.Duration(phase)*shortLease/16)
+			c.crash(a)
+			for c.locks() > 1 {
+				time.Sleep(time.Millisecond)
 			}
-			c.heal()
-			a.shutdown()
-			two := b.elected(shortLease)
-			want(t, events, shortLease, elector.EventReleased, "a", one.Token())
-			want(t, events, shortLease, elector.EventElected, "b", two.Token())
-			time.Sleep(3 * shortLease)
-			if all := never(t, events, nil); len(all) > 0 {
-				t.Errorf("while b leads: %+v", all)
-			}
+			want(t, events, 100*time.Millisecond, elector.EventVacant, "", term.Token())
 		})
 	}
 }

@@ -174,6 +174,34 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 	})
 }
 
+// Nor when another one has been elected since, in spite of its own lease: one that started
+// after the nodes had lost their data again, and could not know.
+func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			time.Sleep(shortLease / 10)
+			return nil
+		})
+		one := a.elected(3 * shortLease)
+		time.Sleep(shortLease + shortLease/20)
+		c.forget()
+		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		c.forget()
+		b := c.start("b") // a first start: it claims at once
+		two := b.elected(shortLease / 100)
+		defer never2(t, a, b)()
+		time.Sleep(shortLease / 5) // a campaigns again, and meets b
+		c.forget()
+		for _, n := range c.nodes {
+			n.server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", two.Token()))
+		}
+		for two.Valid() {
+			a.quiet(tick)
+		}
+	})
+}
+
 // A first start needs no wait, also when the probe needs a moment. Where nobody could
 // claim for longer than a lease it costs one more.
 func TestFirstStartIsAtOnce(t *testing.T) {

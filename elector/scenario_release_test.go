@@ -226,3 +226,39 @@ func TestLapsedLockIsNotOwed(t *testing.T) {
 		c.heal()
 	})
 }
+
+// A release reports for how long the lease has covered the work, and how much later the work
+// returned: without it nobody can tell from the history whether two leaders' work overlapped.
+func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
+	for name, w := range map[string]struct{ lingers, held, late time.Duration }{
+		"the work returns in time": {held: 3 * shortLease},
+		// Of the last renewal's lease, the rest covers the work still.
+		"the work outlives the lease": {lingers: 3 * shortLease, held: 3*shortLease + shortLease*3/4, late: 2*shortLease + shortLease/4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, c *cluster) {
+				sick := &ward{}
+				a := makeCandidate(t, c.quorum("a"), "a", flaky(sick)...).run(func(ctx context.Context, _ *elector.Term) error {
+					<-ctx.Done()
+					time.Sleep(w.lingers)
+					return nil
+				})
+				a.elected(3 * shortLease)
+				time.Sleep(3*shortLease - time.Millisecond)
+				sick.set(errors.New("sick")) // it renews no more
+				time.Sleep(w.lingers + time.Second)
+				var end elector.Event
+				entries, err := c.nodes[0].server().Stream("mandate:{orders}:history")
+				for _, e := range entries {
+					if ev, err := elector.ParseEvent(e.Values[1]); err == nil && ev.Kind == elector.EventReleased {
+						end = ev
+					}
+				}
+				const about = shortLease / 4
+				if err != nil || end.Held < w.held-about || end.Held > w.held+about || end.Late < w.late-about || end.Late > w.late+about {
+					t.Errorf("held for %v and %v longer, want about %v and %v (%v)", end.Held, end.Late, w.held, w.late, err)
+				}
+			})
+		})
+	}
+}

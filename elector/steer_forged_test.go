@@ -47,7 +47,7 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 				_, term, op := trio(t, c)
 				ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
 				c.answerAll("", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
-				all, err := op.Candidates(t.Context(), "", "orders")
+				all, err := electionOf(op, "orders").Candidates(t.Context())
 				ids := map[string]int{}
 				for _, x := range all {
 					ids[x.ID]++
@@ -55,7 +55,7 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 				if err != nil || len(all) != 4 || ids["ghost"] != 1 || ids["a"] != 1 || ids["b"] != 1 || ids["c"] != 1 {
 					t.Errorf("%v, %v", ids, err)
 				}
-				if _, err := op.Transfer(within(t, time.Minute), "", "orders", "a"); !errors.Is(err, elector.ErrRefused) {
+				if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "a"); !errors.Is(err, elector.ErrRefused) {
 					t.Errorf("transfer to the leader: %v", err)
 				}
 				if !term.Valid() {
@@ -73,7 +73,7 @@ func TestUnreadableAnswersToAHandover(t *testing.T) {
 		_, _, op := trio(t, c)
 		c.answerAll("", "what?", `{"refused":7}`)
 		c.each(fault{deaf: true}, "a")
-		if h, err := op.Resign(within(t, shortLease), "", "orders", ""); !errors.Is(err, elector.ErrRefused) || errors.Is(err, elector.ErrNoLeader) {
+		if h, err := electionOf(op, "orders").StepDown(within(t, shortLease), ""); !errors.Is(err, elector.ErrRefused) || errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("a leader that received nothing: %+v, %v", h, err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestHandoverGapAmongStrangeEntries(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		h, err := op.Resign(within(t, time.Minute), "", "orders", "")
+		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "")
 		if err != nil || h.Gap <= 0 || h.Gap > 50*time.Millisecond {
 			t.Errorf("%+v, %v", h, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-const twinWarning = "another process runs with the same candidate id"
+const twinWarning = "another process uses the same candidate id"
 
 // Two living processes with one id both say so, whichever leads, and so do the
 // roll call and Diagnose; a handover to "it" is refused.
