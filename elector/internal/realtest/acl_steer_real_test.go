@@ -1,0 +1,120 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A hopeless step is refused before the leader has stopped anything: a request that the
+// operator may send, but whose answer it may not receive, would end a term and report
+// a failure.
+func TestRealACLOperatorLessStepDowns(t *testing.T) {
+	t.Parallel()
+	const rollCall = time.Second // a roll call waits for so long where it can't count the candidates
+	for right, want := range map[string]stepDowns{
+		"%R~mandate:*":        {needs: "+get %R~mandate:{orders}:lock"},
+		"+get":                {needs: "+get %R~mandate:{orders}:lock"},
+		"+pttl":               {needs: "+pttl %R~mandate:{orders}:lock"},
+		"&mandate:{*}:ask":    {needs: "+publish &mandate:{orders}:ask"},
+		"&mandate:{*}:ask:*":  {needs: "+subscribe &mandate:{orders}:ask:"},
+		"+publish":            {needs: "+publish &mandate:{orders}:ask"},
+		"+subscribe":          {needs: "+subscribe &mandate:{orders}:ask:"},
+		"+pubsub|numsub":      {used: true, rollCall: rollCall},
+		"&mandate:{*}:events": {used: true}, // the change is seen at the next look
+		"+xrevrange":          {used: true, gapless: true},
+		"+unsubscribe":        {used: true}, // the refusal costs the connection
+		"~mandate:{*}:pause":  {},           // pause and resume need these
+		"+set":                {},
+		"+del":                {},
+		"+scan":               {}, // ls, and the completion of names
+		"+ping":               {}, // half a minute of silence
+	} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			all := shipped(t, operator)
+			less := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == right })
+			if len(less) != len(all)-1 {
+				t.Fatalf("%s is none of the shipped rights %q", right, all)
+			}
+			want.check(t, less)
+		})
+	}
+	if n := len(shipped(t, operator)); n != 16 {
+		t.Errorf("the operator has %d rights: some are not tested here", n)
+	}
+}
+
+// stepDowns is what resign and transfer do for an operator who lacks one right.
+type stepDowns struct {
+	needs    string // they are refused with this, and the leader keeps its term
+	used     bool   // they work, although Redis refuses something
+	rollCall time.Duration
+	gapless  bool // the time without a leader is not known
+}
+
+func (want stepDowns) check(t *testing.T, rights []string) {
+	s := guarded(t, operator, rights)
+	el := newElectorate(t)
+	for _, id := range []string{"a", "b"} {
+		el.join(id, as(t, candidates, s))
+	}
+	leader, term := el.next(0, el.lease+slack)
+	follows(t, s)
+	q := as(t, operator, s)
+	other := map[string]string{"a": "b", "b": "a"}
+
+	began := time.Now()
+	h, err := electionOf(q, "orders").Transfer(t.Context(), other[leader.ID()])
+	if took := time.Since(began); want.needs == "" && took < want.rollCall || took > want.rollCall+slack {
+		t.Errorf("the transfer took %v", took)
+	}
+	want.outcome(t, h, err)
+	if want.needs == "" {
+		if h.To.Candidate != other[leader.ID()] {
+			t.Errorf("transferred to %q", h.To.Candidate)
+		}
+		el.ends(term, slack, elector.ReasonHandover)
+		leader, term = el.next(term.Token(), el.lease+slack)
+		el.survives(term, el.lease) // the old leader has rested, and follows
+	}
+
+	began = time.Now()
+	h, err = electionOf(q, "orders").StepDown(t.Context(), "a test")
+	if took := time.Since(began); took > slack {
+		t.Errorf("the resignation took %v", took)
+	}
+	want.outcome(t, h, err)
+	if want.needs == "" {
+		if h.From.Candidate != leader.ID() || h.To.Candidate != other[leader.ID()] {
+			t.Errorf("%q resigned, %q leads", h.From.Candidate, h.To.Candidate)
+		}
+		el.ends(term, slack, elector.ReasonResigned)
+	} else {
+		el.survives(term, el.lease)
+	}
+	if refused := denied(t, s, operator); len(refused) > 0 != (want.used || want.needs != "") {
+		t.Errorf("the server refused %q", refused)
+	}
+}
+
+// outcome checks what was returned.
+func (want stepDowns) outcome(t *testing.T, h elector.Handover, err error) {
+	t.Helper()
+	switch {
+	case want.needs != "":
+		if !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+want.needs) {
+			t.Errorf("returned %v, want that it needs %s", err, want.needs)
+		}
+	case err != nil:
+		t.Error(err)
+	case want.gapless != (h.Gap == 0):
+		t.Errorf("the gap is %v", h.Gap)
+	}
+}
