@@ -29,11 +29,12 @@ const (
 
 // fault is what is wrong with a line.
 type fault struct {
-	up, down    mode // requests, answers
-	refuse      bool // new connections
-	deaf        bool // nothing published arrives
-	unreachable bool // new connections, by a router's word
-	delay       time.Duration
+	up, down    mode          // requests, answers
+	refuse      bool          // new connections
+	deaf        bool          // nothing published arrives
+	unreachable bool          // new connections, by a router's word
+	delay       time.Duration // of each way
+	far         bool          // the delay is also that of dialling and greeting, but for subscriptions
 }
 
 var (

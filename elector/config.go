@@ -38,10 +38,10 @@ type Config struct {
 	// use the same.
 	Lease time.Duration
 	// RenewEvery is the time between renewals. Default a quarter of the lease, at
-	// least 10 ms. It also bounds each request to a node: to four fifths of it, and
-	// so the round trip to a third of that (a fifteenth of the lease): a new connection
-	// is dialled and greeted in the time of its first request. TLS and a database
-	// number cost a trip more, each.
+	// least 10 ms. It also bounds each request to a node: to four fifths of it (a fifth
+	// of the lease), from when it is sent. A node that is farther away can't be used. Up to
+	// a round trip of an eighth of the lease, and half a second, a term also survives the
+	// loss of all connections; TLS and a database number cost a trip more, each.
 	RenewEvery time.Duration
 	// StopMargin is how long before the lease ends the work is told to stop.
 	// Default a quarter of the lease.

@@ -72,8 +72,9 @@ func TestDiagnoseNode(t *testing.T) {
 		says   string
 	}{
 		"down":             {func(f *quorum.Facts) { f.Ping = errors.New("refused") }, "reach", Fail, "refused"},
-		"far":              {func(f *quorum.Facts) { f.RTT = 400 * time.Millisecond }, "reach", Warn, "400ms"},
-		"too far":          {func(f *quorum.Facts) { f.RTT = 700 * time.Millisecond }, "reach", Fail, "667ms"},
+		"far":              {func(f *quorum.Facts) { f.RTT = 501 * time.Millisecond }, "reach", Warn, "up to 500ms"},
+		"just near enough": {func(f *quorum.Facts) { f.RTT = 500 * time.Millisecond }, "reach", OK, "500ms"},
+		"too far":          {func(f *quorum.Facts) { f.RTT = 2 * time.Second }, "reach", Fail, "from 2s on"},
 		"old":              {info("redis_version", "5.0.7"), "version", Warn, "5.0.7"},
 		"no version":       {noInfo, "version", Unknown, "NOPERM"},
 		"no scripts":       {func(f *quorum.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", Fail, "NOPERM"},

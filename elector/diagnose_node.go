@@ -54,13 +54,17 @@ func or(v, otherwise, format string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// reach compares the round trip with what a renewal on a new connection can bear.
+// reach compares the round trip with what a request, and what the loss of all connections,
+// leaves time for.
 func (d *diagnosis) reach(f *quorum.Facts) {
-	switch limit := d.timing.MaxRoundTrip(); {
+	const nearer = "use a longer lease, or a Redis nearby"
+	limit := d.timing.MaxRoundTrip()
+	switch end := d.timing.CallTimeout(); {
+	case f.RTT >= end:
+		d.add(f.Node, "reach", Fail, nearer, "a round trip takes %v: with a lease of %v no candidate can lead from %v on", short(f.RTT), d.lease, short(end))
 	case f.RTT > limit:
-		d.add(f.Node, "reach", Fail, "use a longer lease, or a Redis nearby", "a round trip takes %v: with a lease of %v no candidate can lead from %v on", short(f.RTT), d.lease, short(limit))
-	case f.RTT > limit/2:
-		d.add(f.Node, "reach", Warn, "use a longer lease, or a Redis nearby", "a round trip takes %v, and with a lease of %v it may take %v", short(f.RTT), d.lease, short(limit))
+		d.add(f.Node, "reach", Warn, nearer, "a round trip takes %v: with a lease of %v a term survives the loss of its connections up to %v",
+			short(f.RTT), d.lease, short(limit))
 	default:
 		d.add(f.Node, "reach", OK, "", "a round trip takes %v; with a lease of %v it may take %v", short(f.RTT), d.lease, short(limit))
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,9 +17,11 @@ import (
 type pipe struct {
 	n          *node
 	client     string
-	near, far  net.Conn // the client's side, the node's side
+	near       net.Conn // the client's side
+	server     net.Conn // the node's
 	subscribed atomic.Bool
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
+	far        bool        // dialling and greeting took their time
 	dead       chan struct{}
 	once       sync.Once
 }
@@ -26,7 +30,7 @@ func (p *pipe) close() {
 	p.once.Do(func() {
 		close(p.dead)
 		p.near.Close()
-		p.far.Close()
+		p.server.Close()
 	})
 }
 
@@ -41,30 +45,53 @@ func greets(request []byte) bool {
 	return false
 }
 
+// subscribing tells whether it is called by go-redis' PubSub.
+func subscribing() bool {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); strings.Contains(f.Function, "PubSubPool") {
+			return true
+		}
+	}
+	return false
+}
+
 // dial connects at once or fails at once, and the making of a connection (HELLO,
 // AUTH) takes no time whatever the fault: go-redis' PubSub dials and greets with
 // its mutex held, and a bubble's clock stands still while another goroutine waits
-// for a mutex. Real servers (the Real tests) hang in these places too.
-func (n *node) dial(_ context.Context, client string) (net.Conn, error) {
+// for a mutex. Real servers (the Real tests) hang in these places too. Connections for
+// requests can be made far away.
+func (n *node) dial(ctx context.Context, client string) (net.Conn, error) {
+	f, _ := n.fault(client)
+	far := f.far && !subscribing()
+	if far {
+		select {
+		case <-time.After(2 * f.delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	switch f, _ := n.fault(client); {
 	case f.refuse:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case f.unreachable:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
 	}
-	far, err := n.server().Dial()
+	server, err := n.server().Dial()
 	if err != nil {
 		return nil, err
 	}
 	conn, near := net.Pipe()
-	p := &pipe{n: n, client: client, near: near, far: far, dead: make(chan struct{})}
+	p := &pipe{n: n, client: client, near: near, server: server, far: far, dead: make(chan struct{})}
 	n.mu.Lock()
 	n.pipes[p] = true
 	n.mu.Unlock()
 	n.c.wg.Go(func() {
 		var both sync.WaitGroup
-		both.Go(func() { p.flow(p.near, p.far, true) })
-		both.Go(func() { p.flow(p.far, p.near, false) })
+		both.Go(func() { p.flow(p.near, p.server, true) })
+		both.Go(func() { p.flow(p.server, p.near, false) })
 		both.Wait()
 		p.close()
 		n.mu.Lock()
@@ -143,7 +170,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 		if up && !greets(c.data) {
 			p.greeted.Store(true)
 		}
-		if !p.greeted.Load() || p.admit(c, up) {
+		if !p.far && !p.greeted.Load() || p.admit(c, up) {
 			_, _ = to.Write(c.data)
 		}
 	}

@@ -46,10 +46,21 @@ func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
 // before the next renewal wants to go out.
 func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
 
-// MaxRoundTrip is the longest round trip to a node at which a request is answered in
-// time also when it has to make its connection: it is dialled, greeted (HELLO) and used
-// within one call. TLS and a database number cost a trip more, each.
-func (t Timing) MaxRoundTrip() time.Duration { return t.CallTimeout() / 3 }
+// farthest is the longest round trip of any use: connections are made in a time that does
+// not depend on the lease (two seconds to dial, for up to three trips with TLS).
+const farthest = 500 * time.Millisecond
+
+// MaxRoundTrip is the longest round trip to a node at which a term also survives the loss
+// of all connections, at the worst moment: just before the answer to a renewal. That
+// trip is lost, one dials, one greets (HELLO), and one renews; and the renewal waits for
+// its connection for twice its call time-out. TLS and a database number cost a trip more,
+// each.
+//
+// Up to CallTimeout nodes that are farther away elect, renew and hand over too, but lose
+// a term with its connections. Farther still no request is answered in time.
+func (t Timing) MaxRoundTrip() time.Duration {
+	return min((t.Deadline()-t.RenewEvery)/4, t.CallTimeout()*2/3, farthest)
+}
 
 // RetryEvery is the pause before a renewal with an unknown outcome is tried
 // again, and how often the deadline timer looks at the clock.

@@ -43,6 +43,23 @@ type lineConn struct {
 
 	l     *line
 	until *atomic.Int64 // the deadline for reading, in ns; 0: none
+	ended context.Context
+	end   context.CancelFunc
+}
+
+func (c lineConn) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
+
+// sleeps waits, but not for longer than the connection lives.
+func (c lineConn) sleeps(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ended.Done():
+	}
 }
 
 func (c lineConn) SetReadDeadline(t time.Time) error {
@@ -69,10 +86,10 @@ func (c lineConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if trip := c.l.trip.Load(); trip > 0 && err == nil {
 		if until := c.until.Load(); until != 0 && until < time.Now().UnixNano()+trip {
-			time.Sleep(time.Until(time.Unix(0, until)))
+			c.sleeps(time.Until(time.Unix(0, until)))
 			return 0, os.ErrDeadlineExceeded
 		}
-		time.Sleep(time.Duration(trip))
+		c.sleeps(time.Duration(trip))
 	}
 	if c.l.mute.Load() {
 		c.Close()
@@ -134,7 +151,8 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 					return nil, syscall.ECONNREFUSED
 				}
 				c, err := m.Dial()
-				return lineConn{c, l, &atomic.Int64{}}, err
+				ended, end := context.WithCancel(context.Background())
+				return lineConn{c, l, &atomic.Int64{}, ended, end}, err
 			},
 		}
 		for _, f := range change {

@@ -167,7 +167,7 @@ func (v *Voter) Meet(ctx context.Context) {
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
 		l := v.lanes[node]
-		l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+		l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
 			sent := time.Now()
 			id, err := v.nodes.list[node].rdb.Get(ctx, v.seat.Keys.ID).Result()
 			if err != nil && !errors.Is(err, redis.Nil) {

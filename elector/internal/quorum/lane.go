@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // lane is the way of one elector to one node: one request in flight, in order.
@@ -21,9 +23,16 @@ type lane struct {
 
 func newLane() *lane { return &lane{turn: make(chan struct{}, 1)} }
 
-// run waits for its turn and calls f, with a context of its own that ends with
-// the limit; f is dropped, and false returned, when ctx ended before its turn.
-func (l *lane) run(ctx context.Context, limit time.Duration, f func(context.Context)) bool {
+// connecting is how many times the limit of a request it may wait for its connection,
+// which is made in the background meanwhile, and ready for the next one if it is late for
+// this.
+const connecting = 2
+
+// run waits for its turn and calls f, with a context of its own: a request under it waits
+// for a connection, and has the limit for its answer from when it is sent. wanted, unless
+// nil, is asked again before a request that had to wait is sent. f is dropped, and false
+// returned, when ctx ended before its turn.
+func (l *lane) run(ctx context.Context, limit time.Duration, wanted func() bool, f func(context.Context)) bool {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -35,9 +44,9 @@ func (l *lane) run(ctx context.Context, limit time.Duration, f func(context.Cont
 	if ctx.Err() != nil {
 		return false
 	}
-	call, cancel := context.WithTimeout(ctx, limit)
+	call, cancel := context.WithTimeout(ctx, (connecting+1)*limit)
 	defer cancel()
-	f(call)
+	f(conns.Bound(call, limit, wanted))
 	return true
 }
 

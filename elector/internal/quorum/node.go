@@ -14,12 +14,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // Bounds of our own connections. Each call has a tighter one of its own, from
-// the lease; these are for what happens outside of a call.
+// the lease; these are for what happens outside of a call: to dial (TLS needs up to three
+// round trips), and for each answer on the way.
 const (
-	dialTimeout = time.Second
+	dialTimeout = 2 * time.Second
 	ioTimeout   = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
 )
@@ -27,7 +30,34 @@ const (
 // Node is one voting Redis deployment.
 type Node struct {
 	Name string
-	rdb  redis.UniversalClient
+	rdb  redis.UniversalClient // its requests go through kept, its subscriptions don't
+	kept kept
+}
+
+// kept are the connections of a node for requests, by server: of a Cluster's client one
+// pool for each of its servers.
+type kept struct {
+	mu    sync.Mutex
+	pools []*conns.Pool
+}
+
+// by has the requests of a client go out over connections that are made outside of
+// their time.
+func (k *kept) by(c *redis.Client, ofCluster bool) *redis.Client {
+	p := conns.New(c.Options())
+	c.AddHook(conns.Hook{Pool: p, OwnPipelines: ofCluster})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pools = append(k.pools, p)
+	return c
+}
+
+func (k *kept) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.pools {
+		p.Close()
+	}
 }
 
 // Nodes is the set of all voters, shared by any number of elections. Safe for
@@ -91,7 +121,8 @@ func (ns *Nodes) Names() []string {
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
 		for _, n := range ns.list {
-			_ = n.rdb.Close()
+			_ = n.rdb.Close() // no new server of a Cluster from here on
+			n.kept.close()
 		}
 	})
 }
@@ -120,13 +151,15 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		if o.Addr == "FailoverClient" { // go-redis' own name for "ask the sentinels"
 			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
-		n.rdb = redis.NewClient(&o)
+		n.rdb = n.kept.by(redis.NewClient(&o), false)
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, errors.New("it is nil")
 		}
 		o := *c.Options()
 		ownCluster(&o)
+		makes := o.NewClient
+		o.NewClient = func(o *redis.Options) *redis.Client { return n.kept.by(makes(o), true) }
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)

@@ -2,11 +2,14 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // Seat is an elector's place in an election.
@@ -216,7 +219,7 @@ func (v *Voter) release(node int, seq uint64) {
 		// After a lease the lock is gone by itself.
 		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
 		defer cancel()
-		done := l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+		done := l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
 			k := v.seat.Keys
 			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, k.forRelease(),
 				releaseArgs(v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease, 0, k, "", Heir{}, 0)...).Err()
@@ -248,7 +251,7 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Crowd: -1}
 	var took time.Duration
 	dropped := false
-	l.run(ctx, v.seat.CallTimeout, func(ctx context.Context) {
+	l.run(ctx, v.seat.CallTimeout, func() bool { return args() != nil }, func(ctx context.Context) {
 		with := args()
 		if dropped = with == nil; dropped {
 			return
@@ -256,6 +259,7 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 		sent := time.Now()
 		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, with...).Result())
 		took = time.Since(sent)
+		dropped = errors.Is(a.Err, conns.ErrUnwanted)
 		a.Settled = l.meet(a.ID, sent, v.seat.Lease)
 	})
 	if dropped {

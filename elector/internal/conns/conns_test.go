@@ -1,0 +1,282 @@
+package conns
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/mandate-dev/mandate/elector/internal/testleak"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	testleak.VerifyTestMain(m)
+}
+
+const dialling = 300 * time.Millisecond
+
+// server is a Redis that takes its time to be dialled.
+type server struct {
+	m       *miniredis.Miniredis
+	dials   atomic.Int32
+	refuses atomic.Bool
+	hangs   atomic.Bool // dials are never answered
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (s *server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.dials.Add(1)
+	for {
+		select {
+		case <-time.After(dialling):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if s.refuses.Load() {
+			return nil, errRefused
+		}
+		if !s.hangs.Load() {
+			break
+		}
+	}
+	c, err := s.m.Dial()
+	s.mu.Lock()
+	s.open = append(s.open, c)
+	s.mu.Unlock()
+	return c, err
+}
+
+// cut ends all connections.
+func (s *server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.open {
+		c.Close()
+	}
+	s.open = nil
+}
+
+var errRefused = errors.New("refused")
+
+// pooled runs f with a client in a bubble.
+func pooled(t *testing.T, f func(t *testing.T, s *server, c *redis.Client, p *Pool)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{m: miniredis.NewMiniRedis()}
+		c := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:7000", Dialer: s.dial, MaxRetries: -1, DialerRetries: 1, DialTimeout: 2 * time.Second,
+			ContextTimeoutEnabled: true, DisableIdentity: true, PoolSize: 8,
+		})
+		p := New(c.Options())
+		c.AddHook(Hook{Pool: p})
+		t.Cleanup(func() { p.Close(); c.Close(); s.m.Close() })
+		f(t, s, c, p)
+	})
+}
+
+// ping asks for an answer within d of the moment it is sent, and waits as long for the connection.
+func ping(t *testing.T, c *redis.Client, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	return c.Ping(Bound(ctx, d, nil)).Err()
+}
+
+// A request that has less time than a connection takes is not answered; the one after it is.
+func TestConnectionsOutliveTheirRequests(t *testing.T) {
+	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
+		if err := ping(t, c, dialling/3); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the first request: %v", err)
+		}
+		time.Sleep(dialling)
+		for range 100 {
+			if err := ping(t, c, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.dials.Load(); n != 1+spare {
+			t.Errorf("%d connections were made, want one and a spare one", n)
+		}
+		time.Sleep(2 * dialling) // also the spare one is ready
+		s.cut()
+		if err := ping(t, c, time.Millisecond); err == nil {
+			t.Fatal("a request through a connection that was cut succeeded")
+		}
+		time.Sleep(dialling) // nobody waits for it
+		if err := ping(t, c, time.Millisecond); err != nil {
+			t.Errorf("a connection that was lost was not replaced: %v", err)
+		}
+	})
+}
+
+// Requests that overlap have a connection each, up to the bound; those that are not needed
+// any more are closed.
+func TestConnectionsAreBounded(t *testing.T) {
+	pooled(t, func(t *testing.T, _ *server, c *redis.Client, p *Pool) {
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if err := ping(t, c, 10*time.Second); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		count := func() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.all) }
+		if n := count(); n != 8 {
+			t.Errorf("%d connections, want 8", n)
+		}
+		for range 4 {
+			time.Sleep(keepFor / 2)
+			_ = ping(t, c, time.Second)
+		}
+		if n := count(); n != 1+spare {
+			t.Errorf("%d connections are kept for one request at a time", n)
+		}
+		time.Sleep(3 * keepFor)
+		if n := count(); n != 0 {
+			t.Errorf("%d connections are kept for nobody", n)
+		}
+	})
+}
+
+// Why there is no connection is told to those who wait for one, at once.
+func TestRefusalIsReported(t *testing.T) {
+	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
+		s.refuses.Store(true)
+		if err := ping(t, c, time.Hour); !errors.Is(err, errRefused) {
+			t.Errorf("%v", err)
+		}
+		s.refuses.Store(false)
+		if err := ping(t, c, time.Second); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A request that waited for its connection is not sent when it is not wanted any more.
+func TestUnwantedIsNotSent(t *testing.T) {
+	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
+		err := c.Set(Bound(t.Context(), time.Second, func() bool { return false }), "k", "v", 0).Err()
+		if !errors.Is(err, ErrUnwanted) || s.m.Exists("k") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A request whose answer is lost is sent once, also where it is the first of its connection.
+func TestNothingIsSentTwice(t *testing.T) {
+	m, p, c := listening(t)
+	var sent atomic.Int32
+	m.Server().SetPreHook(func(peer *miniserver.Peer, cmd string, _ ...string) bool {
+		if cmd != "INCR" {
+			return false
+		}
+		sent.Add(1)
+		peer.Close()
+		return true
+	})
+	for i := range int32(6) {
+		if i > 2 {
+			p.settle()
+		}
+		if err := c.Incr(t.Context(), "k").Err(); err == nil {
+			t.Error("a lost answer is no error")
+		}
+		if n := sent.Load(); n != i+1 {
+			t.Fatalf("sent %d times, want %d", n, i+1)
+		}
+	}
+}
+
+// listening is a client of a server with a listener: go-redis looks into true sockets only.
+func listening(t *testing.T) (*miniredis.Miniredis, *Pool, *redis.Client) {
+	m := miniredis.RunT(t)
+	c := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
+	p := New(c.Options())
+	c.AddHook(Hook{Pool: p})
+	t.Cleanup(func() { p.Close(); c.Close() })
+	return m, p, c
+}
+
+// Every command of a pipeline says why there was no connection for it, also when one was
+// found lost first.
+func TestPipelineSaysWhyItWasNotSent(t *testing.T) {
+	m, p, c := listening(t)
+	for _, lost := range []bool{false, true} {
+		if lost {
+			_ = c.Ping(t.Context()).Err()
+			p.settle()
+		}
+		m.RequireAuth("secret") // and the client has none
+		if lost {
+			m.Close()
+		}
+		cmds, err := c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			pipe.Ping(t.Context())
+			pipe.Get(t.Context(), "k")
+			return nil
+		})
+		for _, cmd := range cmds {
+			if err == nil || cmd.Err() == nil || errors.Is(cmd.Err(), errMade) {
+				t.Errorf("lost %v: %v: %v", lost, cmd.Name(), cmd.Err())
+			}
+		}
+		m.RequireAuth("")
+	}
+}
+
+// settle waits until there is a connection, and none is being made.
+func (p *Pool) settle() {
+	for {
+		p.mu.Lock()
+		quiet := p.pending == 0 && len(p.idle) > 0
+		p.mu.Unlock()
+		if quiet {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Close ends connections that are being made, and requests that wait for them.
+func TestCloseEndsAll(t *testing.T) {
+	pooled(t, func(t *testing.T, s *server, c *redis.Client, p *Pool) {
+		s.hangs.Store(true)
+		done := make(chan error)
+		go func() { done <- ping(t, c, time.Hour) }()
+		synctest.Wait()
+		p.Close()
+		if err := <-done; !errors.Is(err, redis.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// go-redis looks at a connection before each use. One that it gives up then costs the
+// request nothing: it was not sent.
+func TestLostConnectionsAreNoticedBeforeSending(t *testing.T) {
+	m, p, c := listening(t)
+	for i := range 20 {
+		_, err := c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error { pipe.Ping(t.Context()); return nil })
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		p.settle() // or a connection that is being made fails, rightly
+		m.Close()
+		if err := m.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package conns
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnwanted is the error of a request that was not sent: when there was a connection
+// for it, nobody wanted it any more.
+var ErrUnwanted = errors.New("conns: not sent: the request was not wanted any more")
+
+type boundKey struct{}
+
+type bound struct {
+	answer time.Duration
+	wanted func() bool
+}
+
+// Bound gives each request under ctx a time for its answer that begins when it is sent;
+// ctx itself bounds the whole, with the wait for a connection. wanted, unless nil, is
+// asked before a request is sent that had to wait for its connection.
+func Bound(ctx context.Context, answer time.Duration, wanted func() bool) context.Context {
+	return context.WithValue(ctx, boundKey{}, bound{answer, wanted})
+}
+
+func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error) error {
+	b, bounded := ctx.Value(boundKey{}).(bound)
+	for {
+		c, waited, err := p.take(ctx)
+		if err != nil {
+			return err
+		}
+		if waited && b.wanted != nil && !b.wanted() {
+			p.release(c, nil)
+			return ErrUnwanted
+		}
+		once, cancel := ctx, context.CancelFunc(func() {})
+		if bounded {
+			once, cancel = context.WithTimeout(ctx, b.answer)
+		}
+		err = send(once, c.via)
+		cancel()
+		if errors.Is(err, errMade) { // nothing was sent
+			p.drop(c, err)
+			continue
+		}
+		p.release(c, err)
+		return err
+	}
+}
+
+// Hook sends the requests of a client through the pool. Subscriptions go on having
+// connections of the client's own.
+type Hook struct {
+	*Pool
+
+	// OwnPipelines leaves pipelines to the client: a Cluster client reads their
+	// redirections from its own connections.
+	OwnPipelines bool
+}
+
+// greeting tells whether go-redis sends a command when it makes a connection of the
+// client's own, a subscription's: also those commands pass the client's hooks, and belong
+// on the connection that they are meant for.
+func greeting(cmd redis.Cmder) bool {
+	switch cmd.Name() {
+	case "hello", "auth", "select", "client", "readonly":
+		return true
+	}
+	return false
+}
+
+// ProcessHook sends one command.
+func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if greeting(cmd) {
+			return next(ctx, cmd)
+		}
+		return h.do(ctx, func(ctx context.Context, s sender) error { return s.Process(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook sends a pipeline. There are no transactions here.
+func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	if h.OwnPipelines {
+		return next
+	}
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 0 && greeting(cmds[0]) {
+			return next(ctx, cmds)
+		}
+		if len(cmds) > 0 && cmds[0].Name() == "multi" {
+			return errors.New("conns: transactions are not supported")
+		}
+		sent := false
+		err := h.do(ctx, func(ctx context.Context, s sender) error {
+			pipe := s.Pipeline()
+			for _, cmd := range cmds {
+				_ = pipe.Process(ctx, cmd) // queues it
+			}
+			_, err := pipe.Exec(ctx)
+			sent = !errors.Is(err, errMade)
+			return err
+		})
+		if !sent { // nobody else says so; and an earlier try may have left its error
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
+	}
+}
+
+// DialHook changes nothing.
+func (Hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}

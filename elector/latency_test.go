@@ -1,0 +1,107 @@
+package elector_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+)
+
+// timingOf is the schedule of a lease by default.
+func timingOf(l time.Duration) lease.Timing {
+	return lease.Timing{Lease: l, RenewEvery: l / 4, StopMargin: l / 4}
+}
+
+// far puts all nodes at the end of a round trip, also for who connects.
+func (c *cluster) far(trip time.Duration) { c.each(fault{delay: trip / 2, far: true}) }
+
+// A candidate is elected, renews for many leases, keeps its term through the loss of all
+// connections at any moment, and hands over, up to the round trip that doctor names.
+func TestDistanceThatTermsSurvive(t *testing.T) {
+	for _, l := range []time.Duration{time.Second, 10 * time.Second} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%v/%d", l, n), func(t *testing.T) {
+				timing := timingOf(l)
+				trip := timing.MaxRoundTrip() - 2*time.Millisecond
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					c.seed()
+					c.far(trip)
+					with := func(cfg *elector.Config) { cfg.Lease = l }
+					began := time.Now()
+					a := c.start("a", with)
+					term := a.elected(6 * time.Second) // connections first, whatever the lease
+					t.Logf("elected after %v with a round trip of %v", time.Since(began), trip)
+					holds := func(what string) {
+						t.Helper()
+						if !term.Valid() {
+							t.Fatalf("%s cost the term: %v", what, term.Err())
+						}
+					}
+					for range 100 {
+						time.Sleep(l / 5)
+						holds("time")
+					}
+					const phases = 24
+					for i := range phases {
+						time.Sleep(3*l + timing.RenewEvery*time.Duration(i)/phases)
+						for _, nd := range c.nodes {
+							nd.reset("")
+						}
+						for range 100 {
+							time.Sleep(2 * l / 100)
+							holds(fmt.Sprintf("the loss of all connections, %d", i))
+						}
+					}
+					b := c.start("b", with)
+					time.Sleep(2*l + 6*time.Second)
+					began = time.Now()
+					a.stop()
+					b.elected(l)
+					t.Logf("handed over in %v", time.Since(began))
+				})
+			})
+		}
+	}
+}
+
+// Farther away a term is lost with its connections, and beyond the time of a call nobody
+// leads.
+func TestDistanceAtWhichNobodyLeads(t *testing.T) {
+	for _, l := range []time.Duration{time.Second, 10 * time.Second} {
+		timing := timingOf(l)
+		for _, tc := range []struct {
+			trip  time.Duration
+			leads bool
+		}{
+			{timing.MaxRoundTrip() - 2*time.Millisecond, true},
+			{timing.MaxRoundTrip() + 2*time.Millisecond, true},
+			{timing.CallTimeout() - 4*time.Millisecond, true},
+			{timing.CallTimeout() + 4*time.Millisecond, false},
+		} {
+			if tc.trip > 2*time.Second { // nobody dials that far; and go-redis' PubSub waits with its mutex held
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/%v", l, tc.trip), func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					c.seed()
+					c.far(tc.trip)
+					a := c.start("a", func(cfg *elector.Config) { cfg.Lease = l })
+					if tc.leads {
+						term := a.elected(20 * time.Second)
+						time.Sleep(20 * l)
+						if !term.Valid() {
+							t.Errorf("the term was lost: %v", term.Err())
+						}
+					} else {
+						time.Sleep(20 * l)
+						if len(a.terms) > 0 {
+							t.Error("somebody led")
+						}
+					}
+				})
+			})
+		}
+	}
+}
