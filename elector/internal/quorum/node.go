@@ -22,8 +22,7 @@ import (
 // the lease; these are for what happens outside of a call: to dial (TLS needs up to three
 // round trips), and for each answer on the way.
 const (
-	dialTimeout = 2 * time.Second
-	ioTimeout   = 2 * time.Second
+	stepTimeout = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
 )
 
@@ -184,10 +183,10 @@ func noMaintenance() *maintnotifications.Config {
 // and no chatter on connecting.
 func own(o *redis.Options) {
 	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout = within(o.DialTimeout, dialTimeout)
-	o.ReadTimeout = within(o.ReadTimeout, ioTimeout)
-	o.WriteTimeout = within(o.WriteTimeout, ioTimeout)
-	o.PoolTimeout = ioTimeout
+	o.DialTimeout = within(o.DialTimeout)
+	o.ReadTimeout = within(o.ReadTimeout)
+	o.WriteTimeout = within(o.WriteTimeout)
+	o.PoolTimeout = stepTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
@@ -203,10 +202,10 @@ func ownCluster(o *redis.ClusterOptions) {
 	if o.MaxRedirects == 0 {
 		o.MaxRedirects = 3
 	}
-	o.DialTimeout = within(o.DialTimeout, dialTimeout)
-	o.ReadTimeout = within(o.ReadTimeout, ioTimeout)
-	o.WriteTimeout = within(o.WriteTimeout, ioTimeout)
-	o.PoolTimeout = ioTimeout
+	o.DialTimeout = within(o.DialTimeout)
+	o.ReadTimeout = within(o.ReadTimeout)
+	o.WriteTimeout = within(o.WriteTimeout)
+	o.PoolTimeout = stepTimeout
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
@@ -215,9 +214,9 @@ func ownCluster(o *redis.ClusterOptions) {
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 }
 
-func within(d, limit time.Duration) time.Duration {
-	if d <= 0 || d > limit {
-		return limit
+func within(d time.Duration) time.Duration {
+	if d <= 0 || d > stepTimeout {
+		return stepTimeout
 	}
 	return d
 }
