@@ -157,14 +157,21 @@ func enough(nodes *quorum.Nodes, errs []error) error {
 // those that failed said. Nodes that refuse it for want of a right are not away, and
 // no restart helps.
 func noMajority(nodes *quorum.Nodes, errs []error) error {
-	denied := 0
+	denied, answered := 0, 0
 	for _, err := range errs {
 		if quorum.Denied(err) {
 			denied++
 		}
+		if quorum.Answered(err) {
+			answered++
+		}
 	}
-	if len(errs) == 0 || nodes.Len()-denied >= nodes.Majority() {
+	switch {
+	case len(errs) == 0 || nodes.Len()-max(denied, answered) >= nodes.Majority():
 		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
+	case nodes.Len()-denied >= nodes.Majority():
+		return &answeredError{errors.Join(errs...)}
+	default:
+		return &deniedError{errors.Join(errs...)}
 	}
-	return &deniedError{errors.Join(errs...)}
 }

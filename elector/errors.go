@@ -34,6 +34,14 @@ type deniedError struct{ err error }
 func (e *deniedError) Error() string   { return ErrDenied.Error() + ": " + e.err.Error() }
 func (e *deniedError) Unwrap() []error { return []error{ErrDenied, ErrUnreachable, e.err} }
 
+// answeredError is ErrUnreachable of nodes that are up: they answered, each with an error.
+type answeredError struct{ err error }
+
+func (e *answeredError) Error() string {
+	return "elector: a majority of the Redis nodes answered with an error: " + e.err.Error()
+}
+func (e *answeredError) Unwrap() []error { return []error{ErrUnreachable, e.err} }
+
 // Reason is why a term ended.
 type Reason string
 

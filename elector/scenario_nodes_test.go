@@ -84,6 +84,10 @@ var brokenNodes = map[string]struct {
 	"refused":  {func(n *node) { n.set(down) }, (*node).heal, "connection refused"},
 	"LOADING":  {func(n *node) { n.say("LOADING Redis is loading the dataset in memory") }, func(n *node) { n.say("") }, "LOADING"},
 	"READONLY": {func(n *node) { n.say("READONLY You can't write against a read only replica.") }, func(n *node) { n.say("") }, "READONLY"},
+	"foreign counter": {
+		func(n *node) { _ = n.server().Set("mandate:{orders}:fence", "twelve") }, func(n *node) { n.server().Del("mandate:{orders}:fence") },
+		"see what it holds with redis-cli TYPE mandate:{orders}:fence, and GET mandate:{orders}:fence if that is a string",
+	},
 	"NOAUTH": {
 		func(n *node) { n.server().RequireAuth("secret"); n.reset("") },
 		func(n *node) { n.server().RequireAuth(""); n.reset("") }, "give the password",
@@ -101,8 +105,12 @@ func TestScenario08OneNodeBroken(t *testing.T) {
 				if !term.Valid() {
 					t.Fatalf("lost: %v", term.Err())
 				}
-				said := a.log.lines("redis node is not responding", "127.0.0.1:7003", tc.says)
-				if len(said) != 1 || len(a.log.lines("redis node is not responding")) != 1 {
+				title, other := "redis node answered with an error", "redis node is not responding"
+				if name == "refused" {
+					title, other = other, title
+				}
+				said := a.log.lines(title, "127.0.0.1:7003", tc.says)
+				if len(said) != 1 || len(a.log.lines(title)) != 1 || len(a.log.lines(other)) != 0 {
 					t.Errorf("want it said once: %q", a.log.lines("WARN"))
 				}
 				tc.mend(c.nodes[2])
@@ -118,10 +126,36 @@ func TestScenario08OneNodeBroken(t *testing.T) {
 	}
 }
 
+// A node that answers with an error is up: whoever is called looks at its answer, and not
+// at the network.
+func TestScenario08BrokenIsNotDown(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.seed()
+		brokenNodes["foreign counter"].hurt(c.nodes[0])
+		brokenNodes["foreign counter"].hurt(c.nodes[1])
+		c.nodes[2].set(down)
+		st, err := electionOf(c.quorum("status"), "orders").Status(t.Context())
+		if !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "a majority of the Redis nodes answered with an error") ||
+			!strings.Contains(err.Error(), brokenNodes["foreign counter"].says) {
+			t.Errorf("status: %v", err)
+		}
+		for i, n := range st.Nodes {
+			if n.Reachable || n.Error == "" || n.Answered != (i < 2) {
+				t.Errorf("node %d: %+v", i, n)
+			}
+		}
+		brokenNodes["foreign counter"].mend(c.nodes[1])
+		c.nodes[1].set(down)
+		if _, err := electionOf(c.quorum("one"), "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no majority of the Redis nodes answered") {
+			t.Errorf("two of three are down: %v", err)
+		}
+	})
+}
+
 func TestScenario08DownAtTheStart(t *testing.T) {
 	for name, tc := range brokenNodes {
 		for _, n := range []int{1, 3} {
-			if name == "NOAUTH" {
+			if name == "NOAUTH" || name == "foreign counter" {
 				continue // waiting would not cure it
 			}
 			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {

@@ -3,6 +3,7 @@ package elector
 import (
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -72,8 +73,8 @@ type nodeCount struct {
 	mute bool // it was said not to answer
 }
 
-// heardNode counts a request, and says once that a node does not answer, and
-// once that it does again. It is called on many goroutines.
+// heardNode counts a request, and logs once that a node does not answer or answers with
+// an error, and once that it votes again. It is called on many goroutines.
 func (e *Elector) heardNode(node int, took time.Duration, err error) {
 	e.mu.Lock()
 	n := &e.nodes[node]
@@ -87,6 +88,9 @@ func (e *Elector) heardNode(node int, took time.Duration, err error) {
 	}
 	e.mu.Unlock()
 	switch {
+	case err != nil && !was && quorum.Answered(err):
+		// Whoever reads "not responding" looks at the network, and finds a node that is up.
+		e.log.Warn("redis node answered with an error", "error", err)
 	case err != nil && !was:
 		e.log.Warn("redis node is not responding", "error", err)
 	case err == nil && was:

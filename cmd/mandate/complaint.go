@@ -73,7 +73,8 @@ func aboutNodes(err error) error {
 		return nil
 	}
 	text := withoutPackage(err)
-	for _, what := range []string{withoutPackage(elector.ErrUnreachable), withoutPackage(elector.ErrDenied), withoutPackage(elector.ErrPermanent), "not on all nodes, but on a majority", "the list may be incomplete"} {
+	for _, what := range []string{withoutPackage(elector.ErrUnreachable), withoutPackage(elector.ErrDenied), withoutPackage(elector.ErrPermanent), "a majority of the Redis nodes answered with an error",
+		"not on all nodes, but on a majority", "the list may be incomplete"} {
 		if said, ok := strings.CutPrefix(text, what+": "); ok {
 			return &nodesError{what, strings.Split(said, "\n")}
 		}

@@ -182,10 +182,14 @@ func foreignLock(n elector.NodeStatus) string {
 
 // nodeState is one word about a node that did not tell anything.
 func nodeState(n elector.NodeStatus) string {
-	if n.Denied {
+	switch {
+	case n.Denied:
 		return "denied"
+	case n.Answered:
+		return "error"
+	default:
+		return "down"
 	}
-	return "down"
 }
 
 // cut shortens in the middle: both ends of an address or a host name matter.

@@ -46,7 +46,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
 			var err error
 			if v.Fence, err = strconv.ParseUint(fence.Val(), 10, 64); err != nil {
-				return View{}, fmt.Errorf("MANDATE key %s holds no number", k.Fence)
+				return View{}, &foreignError{k.Fence, "holds no number"}
 			}
 		}
 		return v, nil
@@ -92,7 +92,7 @@ func execute(ctx context.Context, p redis.Pipeliner, told ...redis.Cmder) error 
 			if slices.Contains(told, cmd) {
 				continue
 			}
-			return fmt.Errorf("MANDATE key %v holds another type than a string", cmd.Args()[1])
+			return &foreignError{fmt.Sprint(cmd.Args()[1]), "holds another type than a string"}
 		}
 		return needs(err, fmt.Sprintf("+%s %%R~%v", cmd.Name(), cmd.Args()[1]))
 	}

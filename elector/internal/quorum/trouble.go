@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // NodeError is what one node answered instead of a vote, with what to do about
@@ -33,6 +35,31 @@ var ErrSameServer = errors.New("this Redis is listed twice, under different addr
 
 const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
 
+// foreignKey begins what is reported of a key that holds no value of ours, by the scripts
+// and by reads alike; the key's name follows.
+const foreignKey = "MANDATE key "
+
+// foreignError is what a read found under a key, in the words of the scripts. Like theirs
+// it is an answer of the node.
+type foreignError struct{ key, holds string }
+
+func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.holds }
+
+// RedisError makes it a redis.Error.
+func (*foreignError) RedisError() {}
+
+// Answered tells of an error that a node answered with: it is up and can be reached.
+func Answered(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}
+
+// inspect is how to find out what a foreign key holds.
+func inspect(msg string) string {
+	key, _, _ := strings.Cut(strings.TrimPrefix(msg, foreignKey), " ")
+	return fmt.Sprintf("see what it holds with redis-cli TYPE %s, and GET %s if that is a string; ", key, key)
+}
+
 // remedies of troubles that waiting does not cure.
 var remedies = []struct{ prefix, advice string }{
 	{"ERR Protocol error: unauthenticated", "give the password: redis://user:password@host"},
@@ -46,7 +73,7 @@ var remedies = []struct{ prefix, advice string }{
 	{"ERR ACL failure in script", lacksRight},
 	{"CROSSSLOT", "don't put a hash tag into the prefix"},
 	{"WRONGTYPE", "remove the key of another type, or choose another prefix"},
-	{"MANDATE", "remove that key, or choose another prefix"},
+	{foreignKey, "remove that key, or choose another prefix"},
 	{"ERR unknown command", "this server is no Redis that can run scripts"},
 }
 
@@ -75,6 +102,9 @@ func Advice(err error) string {
 		msg := e.Error()
 		for _, r := range remedies {
 			if strings.HasPrefix(msg, r.prefix) {
+				if r.prefix == foreignKey {
+					return inspect(msg) + r.advice
+				}
 				return r.advice
 			}
 		}

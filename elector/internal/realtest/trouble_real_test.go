@@ -182,7 +182,7 @@ func TestRealRefusedByAMinority(t *testing.T) {
 			_, term := el.next(0, lease+slack)
 			r.spoil(t, servers[2])
 			el.survives(term, 3*lease)
-			if said := a.log.lines("redis node is not responding", r.says); len(said) != 1 {
+			if said := a.log.lines("redis node answered with an error", r.says); len(said) != 1 {
 				t.Errorf("said %d times: %q", len(said), said)
 			}
 			if err := a.Check(); err != nil {
