@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +22,10 @@ import (
 // password stands in the URLs of the command lines here; no message may repeat it.
 const password = "h7nter2"
 
+// longestReading is far more than any command line takes: 80 ms were seen on a machine
+// with ten times as many runnable threads as cores.
+const longestReading = time.Minute
+
 // reading is a command line that was read and found to be in order; what it asks
 // for is not done.
 type reading struct {
@@ -30,6 +36,12 @@ type reading struct {
 
 // read is execute, but for what would be done: that is accepted instead.
 func read(args []string, accept func(reading)) (code int, said string) {
+	// A command line that blocks (a file that is a pipe) names itself; it would else only
+	// be missing from what the fuzzer has run.
+	defer time.AfterFunc(longestReading, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("reading %q takes longer than %v", args, longestReading))
+	}).Stop()
 	var stdout, stderr strings.Builder
 	a := &app{stdout: &stdout, stderr: &stderr}
 	defer func() {
