@@ -39,6 +39,8 @@ func TestChromiumMarks(t *testing.T) {
 	b.until(card("batch", `c.querySelector(".trouble").textContent.includes("<b>job 7</b>")`))
 	b.until(card("batch", `c.querySelector("table.terms").textContent.includes("led at the same time as token")`))
 	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail")].filter((d) => d.textContent.includes("the same id")).length === 2`))
+	// As red as every other fault.
+	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail .bad")].filter((d) => d.textContent.includes("the same id")).length === 2`))
 	if name := os.Getenv("MANDATE_SHOT_MARKS"); name != "" {
 		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {

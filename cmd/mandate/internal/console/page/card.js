@@ -144,7 +144,7 @@ export class Card {
       [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
       [span(c.running_ms)]);
     const words = c.silent_ms ? `no answer, last heard ${whole(c.silent_ms)} before this roll call` : c.detail;
-    return [row, ...[c.mark, words].filter(Boolean).map((w) => detail(w, this.roll.columns.length))];
+    return [row, ...[[c.mark, 'bad'], [words, '']].filter(([w]) => w).map(([w, kind]) => detail(w, this.roll.columns.length, kind))];
   }
 
   /** The roll is called now and then: who leads is known better. */
@@ -259,8 +259,8 @@ function cells(columns, ...contents) {
   })), 'row');
 }
 
-function detail(words, columns) {
-  const td = role(el('td', 'detail', foreign(words)), 'cell');
+function detail(words, columns, kind = '') {
+  const td = role(el('td', 'detail', foreign(words, kind)), 'cell');
   td.colSpan = columns;
   return role(el('tr', 'detail', td), 'row');
 }
