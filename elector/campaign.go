@@ -20,6 +20,9 @@ type known struct {
 	heard   bool        // a majority has answered before
 	twin    bool        // another process with our id was reported
 	waits   bool        // said that nodes abstain
+
+	differs     string      // the attempt that was last seen to vote with other nodes
+	differsFrom lease.Stamp // when it was first seen
 }
 
 // alive takes what a tally tells about tokens. A counter above zero, a holder or a

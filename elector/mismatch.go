@@ -2,13 +2,18 @@ package elector
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // mismatch finds a holder that votes with other nodes than this candidate: each could
 // win a majority of its own. It is refused at once, and reported when it is sure: a
-// lock value may name a node by the identity that it had before it lost its data.
+// lock value may name a node by the identity that it had before it lost its data, in a
+// claim that arrived late, too. Such a lock lapses: only one that outlives its lease is
+// a leader's.
 func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 	var ids, settled []string
 	for _, a := range t.Answers {
@@ -29,7 +34,7 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		if err != nil || !b.Identities.Differ(ids, n) {
 			continue
 		}
-		if b.Identities.Differ(settled, n) {
+		if e.known.outlives(e.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
 			err := fmt.Errorf("elector: %s holds the lock and votes with other Redis nodes than this candidate: "+
 				"refusing to lead until all candidates list the same", b.Candidate)
 			return trouble{key: err.Error(), err: err}
@@ -37,6 +42,18 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		no.quiet = true
 	}
 	return no
+}
+
+// outlives tells whether a lock, first seen with another list of nodes, has been held by
+// the same attempt for longer than a lock lives that nobody renews.
+func (k *known) outlives(clock *lease.Clock, holder string, life time.Duration) bool {
+	attempt, _, _ := strings.Cut(holder, " ")
+	if k.differs != attempt {
+		k.differs, k.differsFrom = attempt, clock.Now()
+		return false
+	}
+	held, ok := clock.Since(k.differsFrom)
+	return ok && held > life+life/8
 }
 
 // rival is why a sitting leader must not go on: somebody else holds one of its nodes,

@@ -1,7 +1,10 @@
 package elector
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -50,4 +53,33 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 			t.Errorf("%s: %v", c.holder, e.known.twin)
 		}
 	}
+}
+
+// Another list of nodes is refused at once. It is reported when the lock has outlived its
+// lease: a claim that arrived late names nodes as they were, and lapses.
+func TestOtherListIsReportedOnceItsLockOutlivesALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := offline(t, 3)
+		answers := func(seq int) []quorum.Answer {
+			all := []quorum.Answer{{Status: quorum.Won}, {Status: quorum.Won}, {Status: quorum.Held}}
+			for i := range all {
+				all[i].ID, all[i].Settled = fmt.Sprint("N", i), true
+			}
+			all[2].Holder = fmt.Sprintf("a/a1/%d n=3 lease=10000 ids=X,Y,N2 token=7", seq)
+			return all
+		}
+		for i, c := range []struct {
+			after    time.Duration
+			seq      int
+			reported bool
+		}{
+			{0, 1, false}, {10 * time.Second, 1, false}, {2 * time.Second, 1, true}, {10 * time.Second, 2, false}, {11 * time.Second, 2, false}, {time.Second, 2, true},
+		} {
+			time.Sleep(c.after)
+			no := e.refusal(e.quorum.nodes.Tally(answers(c.seq), 0))
+			if !no.refuses() || (no.err != nil) != c.reported {
+				t.Errorf("%d: refuses %v, %v", i, no.refuses(), no.err)
+			}
+		}
+	})
 }
