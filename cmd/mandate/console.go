@@ -89,7 +89,7 @@ func (a *app) console(o *consoleFlags, token string, elections []string) (*conso
 		Quorum: a.quorum, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
 	})
 	if err != nil {
-		a.addProblems(err, "", strings.NewReplacer("elector: config: Election is", "the name of an election is"))
+		a.addProblems(err, "", strings.NewReplacer("elector: Election is", "the name of an election is"))
 		return nil, a.usage()
 	}
 	return c, nil
