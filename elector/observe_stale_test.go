@@ -62,9 +62,14 @@ func TestObserverIgnoresAnswersOlderThanItsOwnNews(t *testing.T) {
 		two := b.elected(100 * time.Millisecond)
 		want(t, events, 100*time.Millisecond, elector.EventReleased, "a", one.Token())
 		want(t, events, 100*time.Millisecond, elector.EventElected, "b", two.Token())
-		time.Sleep(2 * shortLease)
+		if err := b.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(t, events, 100*time.Millisecond, elector.EventStopping, "b", two.Token())
+		want(t, events, 100*time.Millisecond, elector.EventReleased, "b", two.Token())
+		time.Sleep(shortLease / 2)
 		if all := never(t, events, nil); len(all) > 0 {
-			t.Errorf("while b leads: %+v", all)
+			t.Errorf("after b's term: %+v", all)
 		}
 	})
 }

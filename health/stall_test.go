@@ -154,6 +154,9 @@ func TestStalledHeartbeatTripsAtItsBoundNotAtTheInterval(t *testing.T) {
 	}{
 		{"alone", func(h *Heartbeat) Probe { return h }},
 		{"in All", func(h *Heartbeat) Probe { return Named("work", All(Func(pass), Named("poller", h))) }},
+		{"in All, before another probe", func(h *Heartbeat) Probe { return All(h, Func(pass)) }},
+		{"in All, before a patient one", func(h *Heartbeat) Probe { return All(h, NewHeartbeat(time.Hour)) }},
+		{"in All, after a patient one", func(h *Heartbeat) Probe { return All(NewHeartbeat(time.Hour), h) }},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
