@@ -82,77 +82,31 @@ func (a *app) live(ctx context.Context, f *os.File, el *elector.Election) error 
 	}
 	defer func() { _, _ = io.WriteString(f, "\x1b[?25h\x1b[?1049l") }()
 	ctx, cancel := context.WithCancel(ctx)
-	events := make(chan elector.Event)
-	go func() {
-		defer close(events)
-		for ev := range el.Observe(ctx) {
-			select {
-			case events <- ev:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	answers := make(chan answer)
-	go func() {
-		defer close(answers)
-		for ctx.Err() == nil {
-			st, err := el.Status(ctx)
-			select {
-			case answers <- answer{st, err}:
-			case <-ctx.Done():
-			}
-			pauseFor(ctx, askIn(st))
-		}
-	}()
-	rolls, changed := make(chan rollCall), make(chan struct{}, 1)
-	go func() {
-		defer close(rolls)
-		for ctx.Err() == nil {
-			all, err := el.Candidates(ctx) // what is wrong with Redis is shown already
-			called := rollCall{all, errors.Is(err, elector.ErrDenied)}
-			select {
-			case rolls <- called:
-			case <-ctx.Done():
-			}
-			if called.denied { // each refusal disturbs the subscription to the events
-				<-ctx.Done()
-			}
-			select {
-			case <-time.After(callEvery):
-			case <-changed:
-			case <-ctx.Done():
-			}
-		}
-	}()
+	from := startSources(ctx, el)
 	defer func() {
 		cancel()
-		for range events { // as for the answers
-		}
-		for range rolls { // as for the answers
-		}
-		for range answers { // until the last question is over
-		}
+		from.drain()
 	}()
 	tick := time.NewTicker(drawEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case ev, ok := <-events:
+		case ev, ok := <-from.events:
 			if !ok {
 				return nil
 			}
 			v.heard(ev)
-		case got, ok := <-answers:
+		case got, ok := <-from.answers:
 			if !ok {
 				return nil
 			}
 			if v.asked(got, time.Now()) { // the roll is about the time before
 				select {
-				case changed <- struct{}{}:
+				case from.changed <- struct{}{}:
 				default:
 				}
 			}
-		case called, ok := <-rolls:
+		case called, ok := <-from.rolls:
 			if !ok {
 				return nil
 			}
@@ -166,6 +120,67 @@ func (a *app) live(ctx context.Context, f *os.File, el *elector.Election) error 
 		if _, err := io.WriteString(f, draw(v.render(time.Now(), width, height))); err != nil {
 			return err // the terminal is gone
 		}
+	}
+}
+
+// sources are where the view learns what it shows: each channel is fed by a goroutine
+// that closes it when the context ends.
+type sources struct {
+	events  chan elector.Event
+	answers chan answer
+	rolls   chan rollCall
+	changed chan struct{} // the roll is called before its time
+}
+
+func startSources(ctx context.Context, el *elector.Election) *sources {
+	s := &sources{make(chan elector.Event), make(chan answer), make(chan rollCall), make(chan struct{}, 1)}
+	go func() {
+		defer close(s.events)
+		for ev := range el.Observe(ctx) {
+			send(ctx, s.events, ev)
+		}
+	}()
+	go func() {
+		defer close(s.answers)
+		for ctx.Err() == nil {
+			st, err := el.Status(ctx)
+			send(ctx, s.answers, answer{st, err})
+			pauseFor(ctx, askIn(st))
+		}
+	}()
+	go func() {
+		defer close(s.rolls)
+		for ctx.Err() == nil {
+			all, err := el.Candidates(ctx) // what is wrong with Redis is shown already
+			called := rollCall{all, errors.Is(err, elector.ErrDenied)}
+			send(ctx, s.rolls, called)
+			if called.denied { // each refusal disturbs the subscription to the events
+				<-ctx.Done()
+			}
+			select {
+			case <-time.After(callEvery):
+			case <-s.changed:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return s
+}
+
+func send[T any](ctx context.Context, to chan<- T, v T) {
+	select {
+	case to <- v:
+	case <-ctx.Done():
+	}
+}
+
+// drain waits until the last request of each source has ended.
+func (s *sources) drain() {
+	for range s.events {
+	}
+	for range s.rolls {
+	}
+	for range s.answers {
 	}
 }
 
