@@ -23,7 +23,13 @@ func (p *Pool) connect() {
 		ctx, cancel := context.WithCancel(ctx) // go-redis' own knows nothing of Close
 		defer cancel()
 		defer context.AfterFunc(p.ctx, cancel)()
-		return dial(ctx, network, addr)
+		raw, err := dial(ctx, network, addr)
+		if err == nil && raw.RemoteAddr() != nil {
+			p.mu.Lock()
+			c.to.addr = raw.RemoteAddr().String()
+			p.mu.Unlock()
+		}
+		return raw, err
 	}
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if greeted != nil {
@@ -36,6 +42,8 @@ func (p *Pool) connect() {
 	c.client = redis.NewClient(&o)
 	c.via = c.client
 	p.all[c] = true
+	p.begun++
+	c.to.seq = p.begun
 	p.pending++
 	p.began = time.Now()
 	p.work.Go(func() { p.finish(c) })
@@ -49,10 +57,14 @@ func (p *Pool) finish(c *conn) {
 	if c.client.PoolStats().IdleConns > 0 { // also where the server answered with an error: it answered
 		p.mu.Lock()
 		p.pending--
+		if p.closed || p.elsewhere(c) {
+			p.giveUp(c)
+			return
+		}
+		gone := p.arrive(c)
 		p.offer(c)
-		closed := p.closed
 		p.mu.Unlock()
-		if closed {
+		for _, c := range gone {
 			_ = c.client.Close()
 		}
 		return
@@ -64,17 +76,20 @@ func (p *Pool) finish(c *conn) {
 // anything else is sent through it: that saves the request a round trip.
 func (p *Pool) first(c *conn, cn *redis.Conn) error {
 	p.mu.Lock()
-	w := p.next()
-	if w == nil || p.closed {
+	if len(p.waiting) == 0 || p.closed || p.elsewhere(c) { // that is seen to when it has been made
 		p.mu.Unlock()
 		return nil
 	}
+	gone, w := p.arrive(c), p.next()
 	ended := make(chan error, 1)
 	c.via, c.first, c.used = cn, ended, true
 	p.pending--
 	p.lend()
 	p.mu.Unlock()
 	w <- result{c: c}
+	for _, c := range gone {
+		_ = c.client.Close()
+	}
 	return <-ended
 }
 

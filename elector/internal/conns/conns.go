@@ -15,7 +15,6 @@ package conns
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,11 +43,12 @@ const (
 // Pool is the connections to one server. Its goroutines make one connection each; Close
 // ends them. Safe for concurrent use.
 type Pool struct {
-	opt  redis.Options
-	most int             // connections at a time
-	ctx  context.Context //nolint:containedctx // the pool's life: connections are made in it, not in that of a request
-	end  context.CancelFunc
-	work sync.WaitGroup // the connections that are being made
+	opt   redis.Options
+	moves bool            // the dialer asks where the server is (Sentinel)
+	most  int             // connections at a time
+	ctx   context.Context //nolint:containedctx // the pool's life: connections are made in it, not in that of a request
+	end   context.CancelFunc
+	work  sync.WaitGroup // the connections that are being made
 
 	mu      sync.Mutex // guards what follows; never held while anything waits
 	idle    []*conn    // the first has rested for longest, and is used next
@@ -58,6 +58,8 @@ type Pool struct {
 	used    int       // in use
 	peak    int       // the most that were in use since the last trim
 	all     map[*conn]bool
+	begun   uint64      // connections so far
+	at      target      // where the newest of those that could be made leads to
 	timer   *time.Timer // of trim
 	closed  bool
 }
@@ -67,6 +69,7 @@ type conn struct {
 	made   atomic.Bool // it may not dial again
 	via    sender      // what to send through: client, but for the first request
 	used   bool        // there was a first request
+	to     target      // guarded by the pool's mu
 	first  chan error  // takes how the first request ended; nil when that is over
 }
 
@@ -84,9 +87,10 @@ type result struct {
 // errMade is why a connection is not made a second time. Nothing was sent.
 var errMade = errors.New("conns: the connection was lost")
 
-// New prepares connections with the options of a client. It does no I/O.
-func New(o *redis.Options) *Pool {
-	p := &Pool{opt: *o, most: max(o.PoolSize, 1+spare), all: map[*conn]bool{}}
+// New prepares connections with the options of a client. moves says that its dialer asks
+// each time where the server is, as Sentinel's does. It does no I/O.
+func New(o *redis.Options, moves bool) *Pool {
+	p := &Pool{opt: *o, moves: moves, most: max(o.PoolSize, 1+spare), all: map[*conn]bool{}}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.opt.MinIdleConns = 0
 	p.opt.PoolSize, p.opt.MaxActiveConns = poolSize, 0
@@ -211,8 +215,23 @@ func (p *Pool) release(c *conn, err error) {
 	}
 	p.mu.Lock()
 	p.used--
+	if p.elsewhere(c) {
+		p.giveUp(c)
+		return
+	}
 	p.offer(c)
 	p.mu.Unlock()
+}
+
+// giveUp ends a connection that nobody uses, and no other for it. It is called with mu
+// held, and releases it.
+func (p *Pool) giveUp(c *conn) {
+	delete(p.all, c)
+	if len(p.waiting) > p.pending {
+		p.connect()
+	}
+	p.mu.Unlock()
+	_ = c.client.Close()
 }
 
 // offer hands a connection to who waits, or keeps it. With mu held.
@@ -280,17 +299,4 @@ func (p *Pool) trim() {
 	for _, c := range gone {
 		_ = c.client.Close()
 	}
-}
-
-// broken tells whether a connection can't be used again after err, where go-redis does
-// not tell it.
-func broken(err error) bool {
-	var answer redis.Error
-	return err != nil && (!errors.As(err, &answer) || redis.IsReadOnlyError(err))
-}
-
-// late tells that an answer did not come in time: the connection may be well.
-func late(err error) bool {
-	var slow net.Error
-	return errors.As(err, &slow) && slow.Timeout()
 }

@@ -79,7 +79,7 @@ func pooled(t *testing.T, f func(t *testing.T, s *server, c *redis.Client, p *Po
 			Addr: "127.0.0.1:7000", Dialer: s.dial, MaxRetries: -1, DialerRetries: 1, DialTimeout: 2 * time.Second,
 			ContextTimeoutEnabled: true, DisableIdentity: true, PoolSize: 8,
 		})
-		p := New(c.Options())
+		p := New(c.Options(), false)
 		c.AddHook(Hook{Pool: p})
 		t.Cleanup(func() { p.Close(); c.Close(); s.m.Close() })
 		f(t, s, c, p)
@@ -137,7 +137,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if n := count(); n != 8 {
 			t.Errorf("%d connections, want 8", n)
 		}
-		for range 4 {
+		for range 5 { // not at a multiple of keepFor, when they are looked at
 			time.Sleep(keepFor / 2)
 			_ = ping(t, c, time.Second)
 		}
@@ -204,7 +204,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 func listening(t *testing.T) (*miniredis.Miniredis, *Pool, *redis.Client) {
 	m := miniredis.RunT(t)
 	c := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
-	p := New(c.Options())
+	p := New(c.Options(), false)
 	c.AddHook(Hook{Pool: p})
 	t.Cleanup(func() { p.Close(); c.Close() })
 	return m, p, c
@@ -248,6 +248,66 @@ func (p *Pool) settle() {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// to is a connection to an address of its own.
+type to struct {
+	net.Conn
+
+	addr string
+}
+
+func (c to) RemoteAddr() net.Addr { return &net.UnixAddr{Name: c.addr} }
+
+// Where the dialer asks where the server is, nothing is sent to a former master once there
+// is a connection to the new one: neither over a connection from before, nor over one that
+// was begun before and is ready only now.
+func TestFormerMasterIsSentNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former, now := miniredis.NewMiniRedis(), miniredis.NewMiniRedis()
+		type way struct {
+			m    *miniredis.Miniredis
+			addr string
+			wait time.Duration
+		}
+		var mu sync.Mutex
+		at := way{former, "former", 0}
+		lead := func(w way) { mu.Lock(); at = w; mu.Unlock() }
+		c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7000", MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Minute, Dialer: func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			w := at
+			mu.Unlock()
+			time.Sleep(w.wait)
+			conn, err := w.m.Dial()
+			return to{conn, w.addr}, err
+		}})
+		p := New(c.Options(), true)
+		c.AddHook(Hook{Pool: p})
+		defer func() { p.Close(); c.Close(); former.Close(); now.Close() }()
+		request := func() error { return c.Incr(t.Context(), "k").Err() }
+		for range 5 { // two connections to the former one
+			if err := request(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := func() { p.mu.Lock(); p.connect(); p.mu.Unlock(); synctest.Wait() }
+		lead(way{former, "former", 10 * time.Second})
+		begin() // it will be late
+		lead(way{now, "now", 0})
+		begin()
+		sent, _ := former.Get("k")
+		for i := range 40 {
+			if err := request(); err != nil {
+				t.Fatal(err)
+			}
+			if i == 20 {
+				time.Sleep(time.Minute)
+			}
+		}
+		if again, _ := former.Get("k"); again != sent {
+			t.Errorf("the former master took %s requests, of them %s before", again, sent)
+		}
+	})
 }
 
 // Close ends connections that are being made, and requests that wait for them.

@@ -88,7 +88,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 		}
 		one = m
 	case *redis.Client:
-		f.Failing = c.Options().Addr == "FailoverClient"
+		f.Failing = c.Options().Addr == ofSentinel
 	}
 	if f.measure(ctx, one); f.Ping != nil {
 		return

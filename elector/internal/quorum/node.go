@@ -26,6 +26,9 @@ const (
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
 )
 
+// ofSentinel is go-redis' own name for "ask the sentinels".
+const ofSentinel = "FailoverClient"
+
 // Node is one voting Redis deployment.
 type Node struct {
 	Name string
@@ -43,7 +46,7 @@ type kept struct {
 // by has the requests of a client go out over connections that are made outside of
 // their time.
 func (k *kept) by(c *redis.Client, ofCluster bool) *redis.Client {
-	p := conns.New(c.Options())
+	p := conns.New(c.Options(), c.Options().Addr == ofSentinel)
 	c.AddHook(conns.Hook{Pool: p, OwnPipelines: ofCluster})
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +150,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		o := *c.Options()
 		own(&o)
 		n.Name = o.Addr
-		if o.Addr == "FailoverClient" { // go-redis' own name for "ask the sentinels"
+		if o.Addr == ofSentinel {
 			n.Name = fmt.Sprintf("sentinel-managed Redis %d", number)
 		}
 		n.rdb = n.kept.by(redis.NewClient(&o), false)
