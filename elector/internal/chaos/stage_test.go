@@ -101,7 +101,9 @@ func newStage(t *testing.T, workers, commands int) *stage {
 func buildMandate(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "mandate")
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/mandate-dev/mandate/cmd/mandate").CombinedOutput()
+	build := exec.Command("go", "build", "-o", bin, "./cmd/mandate")
+	build.Dir = "../../.." // the command's own module
+	out, err := build.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
