@@ -103,7 +103,7 @@ sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seed
 
 .PHONY: mutants
 mutants: ## apply each deliberate bug once, and show which test notices it (MUTANT=regexp TESTFLAGS=-short), 4 minutes
-	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants |
+	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants | \
 		awk '!/^ *(=== |--- PASS)/'
 
 # Never with -race or beside another package: that would measure the neighbour.
