@@ -3,11 +3,13 @@
 package realtest_test
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,6 +136,11 @@ func TestRealCertificateRotation(t *testing.T) {
 		s.Restart(t)                                       // ends all connections
 		_, _ = electionOf(q, "orders").Status(t.Context()) // the connection that was cut may be noticed only now
 		_, err := electionOf(q, "orders").Status(t.Context())
+		// A TLS 1.3 server refuses a certificate after the client has begun to send: when its
+		// kernel resets the connection first, the alert that names the reason is lost.
+		for tries := 0; tries < 200 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)); tries++ {
+			_, err = electionOf(q, "orders").Status(t.Context())
+		}
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("says %v, want %q", err, tc.says)
 		}
