@@ -12,8 +12,8 @@ import (
 // mismatch finds a holder that votes with other nodes than this candidate: each could
 // win a majority of its own. It is refused at once, and reported when it is sure: a
 // lock value may name a node by the identity that it had before it lost its data, in a
-// claim that arrived late, too. Such a lock lapses: only one that outlives its lease is
-// a leader's.
+// claim or a renewal that arrived late, too. Such a lock lapses: only one that is met
+// again and again is a leader's.
 func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 	var ids, settled []string
 	for _, a := range t.Answers {
@@ -26,6 +26,7 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		}
 	}
 	n := len(t.Answers)
+	met := ""
 	for _, a := range t.Answers {
 		if a.Status != quorum.Held {
 			continue
@@ -34,6 +35,7 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		if err != nil || !b.Identities.Differ(ids, n) {
 			continue
 		}
+		met = a.Holder
 		if e.known.outlives(e.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
 			err := fmt.Errorf("elector: %s holds the lock and votes with other Redis nodes than this candidate: "+
 				"refusing to lead until all candidates list the same", b.Candidate)
@@ -41,11 +43,14 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		}
 		no.quiet = true
 	}
+	if met == "" {
+		e.known.differs = ""
+	}
 	return no
 }
 
-// outlives tells whether a lock, first seen with another list of nodes, has been held by
-// the same attempt for longer than a lock lives that nobody renews.
+// outlives tells whether a lock with another list of nodes was met at each claim for
+// longer than late messages of one attempt may keep it up: two and a half leases.
 func (k *known) outlives(clock *lease.Clock, holder string, life time.Duration) bool {
 	attempt, _, _ := strings.Cut(holder, " ")
 	if k.differs != attempt {
@@ -53,7 +58,7 @@ func (k *known) outlives(clock *lease.Clock, holder string, life time.Duration) 
 		return false
 	}
 	held, ok := clock.Since(k.differsFrom)
-	return ok && held > life+life/8
+	return ok && held > 5*life/2
 }
 
 // rival is why a sitting leader must not go on: somebody else holds one of its nodes,

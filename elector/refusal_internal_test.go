@@ -55,11 +55,12 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 	}
 }
 
-// Another list of nodes is refused at once. It is reported when the lock has outlived its
-// lease: a claim that arrived late names nodes as they were, and lapses.
-func TestOtherListIsReportedOnceItsLockOutlivesALease(t *testing.T) {
+// Another list of nodes is refused at once. It is reported when the lock is met at every
+// claim: messages that arrived late name nodes as they were, and their lock lapses.
+func TestOtherListIsReportedOnceItsLockIsMetAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := offline(t, 3)
+		won := quorum.Answer{Status: quorum.Won}
 		answers := func(seq int) []quorum.Answer {
 			all := []quorum.Answer{{Status: quorum.Won}, {Status: quorum.Won}, {Status: quorum.Held}}
 			for i := range all {
@@ -73,13 +74,20 @@ func TestOtherListIsReportedOnceItsLockOutlivesALease(t *testing.T) {
 			seq      int
 			reported bool
 		}{
-			{0, 1, false}, {10 * time.Second, 1, false}, {2 * time.Second, 1, true}, {10 * time.Second, 2, false}, {11 * time.Second, 2, false}, {time.Second, 2, true},
+			{0, 1, false}, {25 * time.Second, 1, false}, {time.Second, 1, true}, {10 * time.Second, 2, false}, {25 * time.Second, 2, false}, {time.Second, 2, true},
 		} {
 			time.Sleep(c.after)
 			no := e.refusal(e.quorum.nodes.Tally(answers(c.seq), 0))
 			if !no.refuses() || (no.err != nil) != c.reported {
 				t.Errorf("%d: refuses %v, %v", i, no.refuses(), no.err)
 			}
+		}
+		// A claim that does not meet it begins anew.
+		if no := e.refusal(e.quorum.nodes.Tally([]quorum.Answer{won, won, won}, 0)); no.refuses() {
+			t.Error(no.err)
+		}
+		if no := e.refusal(e.quorum.nodes.Tally(answers(2), 0)); !no.refuses() || no.err != nil {
+			t.Errorf("met again: refuses %v, %v", no.refuses(), no.err)
 		}
 	})
 }
