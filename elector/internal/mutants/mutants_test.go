@@ -42,7 +42,7 @@ func TestMutants(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := apply(dir, m, "-R"); err != nil {
+				if err := undo(dir, m); err != nil {
 					t.Fatal(err)
 				}
 			}()

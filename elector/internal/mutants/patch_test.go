@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,10 +79,10 @@ func parse(file string) (mutant, error) {
 	return m, nil
 }
 
-// apply makes the mistake in a copy of the module, or undoes it. What stands
-// around the changed lines may have changed (-C0).
+// apply makes the mistake in a copy of the module. The lines around it must be the
+// patch's: without them git puts a line back where the patch once counted it.
 func apply(dir string, m mutant, flags ...string) error {
-	cmd := exec.Command("git", append([]string{"apply", "-C0"}, flags...)...)
+	cmd := exec.Command("git", append([]string{"apply"}, flags...)...)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(m.patch)
 	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // the copy is in no repository
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -90,6 +91,24 @@ func apply(dir string, m mutant, flags ...string) error {
 	return nil
 }
 
+// undo brings back the files that a patch names. (To apply it in reverse may put its
+// lines beside another place that looks the same, and the next mutants would run in
+// code that nobody wrote.)
+func undo(dir string, m mutant) error {
+	for _, name := range touched.FindAllSubmatch(m.patch, -1) {
+		b, err := os.ReadFile(filepath.Join(root, string(name[1])))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, string(name[1])), b, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("undoing %s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+var touched = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)$`)
+
 func needGit(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -97,14 +116,36 @@ func needGit(t *testing.T) {
 	}
 }
 
-// A change of the code that a patch is about shows here, and not months later.
+// A change of the code that a patch is about shows here, and not months later. And no
+// mutant leaves anything behind for the next.
 func TestPatchesApply(t *testing.T) {
 	needGit(t)
 	dir := copyModule(t)
 	for _, m := range load(t) {
-		if err := apply(dir, m, "--check"); err != nil {
+		if err := apply(dir, m); err != nil {
 			t.Error(err)
+			continue
 		}
+		if err := undo(dir, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		want, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("a mutant was left in %s (%v)", name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
