@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -103,12 +104,15 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 // ask lets a question to Redis through: however many ask, Redis is asked by a
 // few at a time.
 func (h *Handler) ask(w http.ResponseWriter, r *http.Request, question func(context.Context)) {
-	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	limit := time.Now().Add(askTimeout)
+	ctx, cancel := context.WithDeadline(r.Context(), limit)
 	defer cancel()
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
-		if ctx.Err() == nil { // both may have come at once
+		// Both may have come at once, and the context ends a little after its limit: a
+		// request without any time left would be answered as if Redis had failed.
+		if ctx.Err() == nil && time.Now().Before(limit) {
 			question(ctx)
 			return
 		}
