@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // What people and scripts ask an election answers within the time that its comment,
@@ -46,8 +47,8 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 		"Resume": {2500 * time.Millisecond, func(ctx context.Context, q *elector.Quorum) error {
 			return electionOf(q, "orders").Resume(ctx)
 		}},
-		"Diagnose": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
-			_, err := q.Diagnose(ctx, "", "orders", 0)
+		"Examine": {6 * time.Second, func(ctx context.Context, q *elector.Quorum) error {
+			_, err := doctor.Examine(ctx, q, doctor.Config{Election: "orders"})
 			return err
 		}},
 	}

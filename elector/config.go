@@ -24,7 +24,7 @@ type Config struct {
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
 	// part. Two living candidates must not share one: nobody could tell them apart.
-	// When a second one starts both log it, and Candidates and Diagnose show both.
+	// When a second one starts both log it, and Candidates and package doctor show both.
 	ID string
 	// Advertise is where this candidate can be reached when it leads, in words
 	// of your own (an address, a URL). Followers and operators see it.
@@ -92,17 +92,14 @@ const (
 	maxAdvertise = 256
 )
 
-const defaultLease = 10 * time.Second
-
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	def(&c.Lease, defaultLease)
-	def(&c.RenewEvery, c.Lease/4)
-	def(&c.StopMargin, c.Lease/4)
+	t := c.timing().WithDefaults()
+	c.Lease, c.RenewEvery, c.StopMargin = t.Lease, t.RenewEvery, t.StopMargin
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)

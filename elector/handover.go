@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,8 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 }
 
 func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
-	if same := twinsOf(all)[to]; len(same) > 1 {
+	same := slices.DeleteFunc(slices.Clone(all), func(c CandidateStatus) bool { return c.ID != to })
+	if len(same) > 1 {
 		return CandidateStatus{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): give each its own id",
 			ErrRefused, len(same), to, same[0].Host, same[1].Host)
 	}

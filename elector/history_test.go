@@ -9,7 +9,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // A history is told by all nodes together, also when the first one lost its own.
@@ -80,55 +79,5 @@ func TestHistoryOfTheNodes(t *testing.T) {
 	}
 	if _, err := q.Namespace("a{b").Elections(t.Context()); err == nil {
 		t.Error("a bad prefix was accepted")
-	}
-}
-
-// What a real server tells: nothing is wrong with it but its persistence, and a
-// user without INFO and CONFIG only learns less.
-func TestDiagnoseReal(t *testing.T) {
-	s := servertest.RedisN(t, 1)[0]
-	levels := func(url string) map[string]elector.Level {
-		q, err := elector.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { q.Close() })
-		findings, err := q.Diagnose(t.Context(), "", "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := map[string]elector.Level{}
-		for _, f := range findings {
-			all[f.Check] = f.Level
-			if f.Check == "version" && f.Level != elector.Unknown {
-				t.Logf("the server is %s", f.Found)
-				if want := servertest.Version(t); f.Found != want {
-					t.Errorf("version names %q, want %q", f.Found, want)
-				}
-			}
-			if f.Level == elector.Fail {
-				t.Errorf("%+v", f)
-			}
-		}
-		return all
-	}
-	all := levels("redis://" + s.Addr())
-	for check, want := range map[string]elector.Level{
-		"persistence": elector.Warn, "rights": elector.OK, "messages": elector.OK, "version": elector.OK,
-		"eviction": elector.OK, "failover": elector.OK, "majority": elector.OK,
-	} {
-		if all[check] != want {
-			t.Errorf("%s is %q, want %s", check, all[check], want)
-		}
-	}
-	if n, err := s.Client(t).DBSize(t.Context()).Result(); err != nil || n != 0 {
-		t.Errorf("it left %d keys, %v", n, err)
-	}
-	s.Do(t, "ACL", "SETUSER", "poor", "on", ">x", "~mandate:*", "&mandate:*", "+@all", "-info", "-config")
-	all = levels("redis://poor:x@" + s.Addr())
-	for _, check := range []string{"version", "failover", "persistence", "eviction"} {
-		if all[check] != elector.Unknown {
-			t.Errorf("without the right %s is %q", check, all[check])
-		}
 	}
 }

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // wantFail wants a failure of that check that names all of these.
 func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 	t.Helper()
-	all, err := q.Diagnose(t.Context(), "", "orders", shortLease)
+	all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(f elector.Finding) bool { return f.Check == check && f.Level == elector.Fail })
+	i := slices.IndexFunc(all, func(f doctor.Finding) bool { return f.Check == check && f.Level == doctor.LevelFail })
 	if i < 0 {
 		t.Fatalf("no failure of %s in %+v", check, all)
 	}
@@ -88,12 +89,12 @@ func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
 		time.Sleep(2 * shortLease)
 		wantFail(t, c.quorumOf("operator", 0, 1, 3), "candidates", "127.0.0.1:7003")
 		wantFail(t, c.quorumOf("operator", 0, 1, 3), "nodes", "votes with other nodes")
-		all, err := c.quorumOf("operator", 1, 2, 0).Diagnose(t.Context(), "", "orders", shortLease)
+		all, err := doctor.Examine(t.Context(), c.quorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: shortLease})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if slices.Contains([]string{"candidates", "leaders", "locks", "nodes"}, f.Check) && f.Level != elector.OK {
+			if slices.Contains([]string{"candidates", "leaders", "locks", "nodes"}, f.Check) && f.Level != doctor.LevelOK {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -45,7 +45,7 @@ import (
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		o := &observer{el: el, yield: yield, end: cancel, wake: make(chan struct{}, 1), lease: defaultLease}
+		o := &observer{el: el, yield: yield, end: cancel, wake: make(chan struct{}, 1), lease: lease.DefaultLease}
 		if el.own != nil {
 			o.lease, o.local = el.own.lease, el.own.events.subscribe()
 			defer el.own.events.unsubscribe(o.local)

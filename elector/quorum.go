@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -27,6 +28,14 @@ type Quorum struct {
 }
 
 const defaultPrefix = "mandate"
+
+// Package doctor examines the nodes themselves.
+var _ = inside.Provide(func(q any) *quorum.Nodes {
+	if q, ok := q.(*Quorum); ok && q != nil {
+		return q.nodes
+	}
+	return nil
+})
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
 // or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 func TestScenario12KeyDeletedOnAMajority(t *testing.T) {
@@ -201,9 +202,9 @@ func TestHistoryOfAnotherType(t *testing.T) {
 		if l, err := b.Election().Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
 			t.Errorf("leader %+v, %v", l, err)
 		}
-		found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)
-		if err != nil || !slices.ContainsFunc(found, func(f elector.Finding) bool {
-			return f.Check == "history" && f.Level == elector.Warn && strings.Contains(f.Found, "mandate:{orders}:history")
+		found, err := doctor.Examine(t.Context(), c.quorum("doctor"), doctor.Config{Election: "orders"})
+		if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
+			return f.Check == "history" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "mandate:{orders}:history")
 		}) {
 			t.Errorf("doctor: %+v, %v", found, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // historyOf is the history of an election by candidate; each must have led once.
@@ -34,15 +35,15 @@ func historyOf(t *testing.T, q *elector.Quorum, ids ...string) map[string]electo
 }
 
 // findingOf is the outcome of a check.
-func findingOf(t *testing.T, q *elector.Quorum, check string) (elector.Finding, bool) {
+func findingOf(t *testing.T, q *elector.Quorum, check string) (doctor.Finding, bool) {
 	t.Helper()
-	all, err := q.Diagnose(t.Context(), "", "orders", shortLease)
+	all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(f elector.Finding) bool { return f.Check == check })
+	i := slices.IndexFunc(all, func(f doctor.Finding) bool { return f.Check == check })
 	if i < 0 {
-		return elector.Finding{}, false
+		return doctor.Finding{}, false
 	}
 	return all[i], true
 }
@@ -106,7 +107,7 @@ func wantOverlap(t *testing.T, q *elector.Quorum, one, two *elector.Term) {
 		t.Errorf("not marked: %+v", all)
 	}
 	f, ok := findingOf(t, q, "overlap")
-	if !ok || f.Level != elector.Warn || f.Advice == "" {
+	if !ok || f.Level != doctor.LevelWarn || f.Advice == "" {
 		t.Errorf("doctor says %+v", f)
 	}
 	for _, term := range []*elector.Term{one, two} {
@@ -136,7 +137,7 @@ func TestHistoryMarksTheSittingLeader(t *testing.T) {
 		if !terms["a"].Current || !slices.Equal(terms["a"].Overlaps, []uint64{two.Token()}) || !slices.Equal(terms["b"].Overlaps, []uint64{one.Token()}) {
 			t.Errorf("%+v", terms)
 		}
-		if f, ok := findingOf(t, q, "overlap"); !ok || f.Level != elector.Fail {
+		if f, ok := findingOf(t, q, "overlap"); !ok || f.Level != doctor.LevelFail {
 			t.Errorf("doctor says %+v", f)
 		}
 	})

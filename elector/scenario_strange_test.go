@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // Somebody else's value, or another type, stands under the lock's key, with or without
@@ -68,16 +69,16 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		t.Errorf("observed %+v", first)
 	}
 	stop()
-	found, err := c.quorum("doctor").Diagnose(t.Context(), "", "orders", 0)
+	found, err := doctor.Examine(t.Context(), c.quorum("doctor"), doctor.Config{Election: "orders"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	named, leader := 0, false
 	for _, f := range found {
-		if f.Check == "lock" && f.Level == elector.Fail && strings.Contains(f.Found, lockKey) && strings.Contains(f.Found, shown) && strings.Contains(f.Advice, "DEL") {
+		if f.Check == "lock" && f.Level == doctor.LevelFail && strings.Contains(f.Found, lockKey) && strings.Contains(f.Found, shown) && strings.Contains(f.Advice, "DEL") {
 			named++
 		}
-		leader = leader || f.Check == "leader" && f.Level == elector.Fail && strings.Contains(f.Found, "no leader, and none can be elected")
+		leader = leader || f.Check == "leader" && f.Level == doctor.LevelFail && strings.Contains(f.Found, "no leader, and none can be elected")
 	}
 	if named != len(c.nodes) || !leader {
 		t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.nodes), found)

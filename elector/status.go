@@ -98,7 +98,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	if len(views)-foreign >= majority {
 		st.Blocked = ""
 	}
-	st.Conflict = conflict(holders)
+	st.Conflict = quorum.Conflict(holders)
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,

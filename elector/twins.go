@@ -30,17 +30,3 @@ func (c *cards) introduce() {
 	card := c.card()
 	c.tell(context.Background(), question{Kind: sayCard, Card: &card})
 }
-
-// twinsOf are the candidates whose id another one has too, by id.
-func twinsOf(all []CandidateStatus) map[string][]CandidateStatus {
-	byID := map[string][]CandidateStatus{}
-	for _, c := range all {
-		byID[c.ID] = append(byID[c.ID], c)
-	}
-	for id, same := range byID {
-		if len(same) < 2 {
-			delete(byID, id)
-		}
-	}
-	return byID
-}

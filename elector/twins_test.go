@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 const twinWarning = "another process uses the same candidate id"
 
 // Two living processes with one id both say so, whichever leads, and so do the
-// roll call and Diagnose; a handover to "it" is refused.
+// roll call and the doctor; a handover to "it" is refused.
 func TestTwinsAreReported(t *testing.T) {
 	for name, first := range map[string]string{"one leads": "a", "both follow": "c"} {
 		t.Run(name, func(t *testing.T) {
@@ -39,9 +40,9 @@ func TestTwinsAreReported(t *testing.T) {
 				if err != nil || len(all) < 2 {
 					t.Fatalf("roll call: %+v, %v", all, err)
 				}
-				found, err := q.Diagnose(t.Context(), "", "orders", shortLease)
-				if err != nil || !slices.ContainsFunc(found, func(f elector.Finding) bool {
-					return f.Check == "ids" && f.Level == elector.Warn && strings.Contains(f.Found, "2 candidates have the id a")
+				found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
+				if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
+					return f.Check == "ids" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "2 candidates have the id a")
 				}) {
 					t.Errorf("doctor says %+v, %v", found, err)
 				}

@@ -1,9 +1,7 @@
 package elector
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -51,35 +49,4 @@ func tameNodes(nodes []VotingNode) []VotingNode {
 		nodes[i] = VotingNode{Name: clip(n.Name, maxName), Identity: clip(n.Identity, 16)}
 	}
 	return nodes
-}
-
-// namesOf lists nodes for people.
-func namesOf(nodes []VotingNode) string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = n.Name
-	}
-	return strings.Join(names, " ")
-}
-
-// conflict is what is wrong when these lock values stand on the nodes of one election:
-// two that were written with other settings. Each of them may be a leader's.
-func conflict(values []string) string {
-	var all []quorum.Ballot
-	for _, value := range values {
-		if b, err := quorum.ParseBallot(value); err == nil {
-			all = append(all, b)
-		}
-	}
-	for i, a := range all {
-		for _, b := range all[:i] {
-			if a.Incarnation == b.Incarnation {
-				continue
-			}
-			if a.Nodes != b.Nodes || a.Identities.Differ(b.Identities.Known(), a.Nodes) {
-				return fmt.Sprintf("%s and %s hold locks here, and vote with different nodes: both may lead", b.Candidate, a.Candidate)
-			}
-		}
-	}
-	return ""
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -41,7 +41,7 @@ Exit codes
 			return a.observer(cmd, append(args, anyElection)[:1])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			findings, err := a.quorum.Diagnose(cmd.Context(), a.prefix, append(args, "")[0], lease)
+			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: append(args, "")[0], Lease: lease})
 			if err != nil {
 				return err
 			}
@@ -57,35 +57,29 @@ Exit codes
 }
 
 // verdict makes the worst finding the exit code.
-func verdict(findings []elector.Finding) error {
-	worst := elector.OK
-	for _, f := range findings {
-		if f.Level.Worse(worst) {
-			worst = f.Level
-		}
-	}
-	switch worst {
-	case elector.Warn:
+func verdict(findings []doctor.Finding) error {
+	switch doctor.Worst(findings) {
+	case doctor.LevelWarn:
 		return &exitError{code: exitWarnings, err: errors.New("there are warnings"), quiet: true}
-	case elector.Fail:
+	case doctor.LevelFail:
 		return &exitError{code: exitFailures, err: errors.New("there are failures"), quiet: true}
 	default:
 		return nil
 	}
 }
 
-func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
+func (a *app) printFindings(findings []doctor.Finding, asJSON bool) error {
 	if asJSON {
 		return printJSON(a.stdout, findings)
 	}
 	p := newPaper(a.stdout)
-	marks := map[elector.Level]string{
-		elector.OK: p.paint("32", "ok  "), elector.Unknown: p.dim("-   "),
-		elector.Warn: p.paint("33", "warn"), elector.Fail: p.paint("31", "FAIL"),
+	marks := map[doctor.Level]string{
+		doctor.LevelOK: p.paint("32", "ok  "), doctor.LevelUnknown: p.dim("-   "),
+		doctor.LevelWarn: p.paint("33", "warn"), doctor.LevelFail: p.paint("31", "FAIL"),
 	}
 	var b strings.Builder
 	node := "none yet"
-	count := map[elector.Level]int{}
+	count := map[doctor.Level]int{}
 	for _, f := range findings {
 		count[f.Level]++
 		if f.Node != node {
@@ -97,7 +91,7 @@ func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
 			b.WriteString(p.bold(printable(heading)) + "\n")
 		}
 		found := f.Found
-		if f.Level == elector.Unknown {
+		if f.Level == doctor.LevelUnknown {
 			found = "not known: " + found
 		}
 		const indent = "                    "
@@ -108,7 +102,7 @@ func (a *app) printFindings(findings []elector.Finding, asJSON bool) error {
 		}
 	}
 	fmt.Fprintf(&b, "\nfailures %d, warnings %d, fine %d, not known %d\n",
-		count[elector.Fail], count[elector.Warn], count[elector.OK], count[elector.Unknown])
+		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
 }

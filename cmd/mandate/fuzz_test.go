@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
@@ -299,7 +300,7 @@ func FuzzTerminal(f *testing.F) {
 		for _, err := range []error{
 			printStatus(&out, st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
 			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
-			a.printFindings([]elector.Finding{{Node: word, Check: "c", Level: elector.Fail, Found: words, Advice: words}}, false),
+			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false),
 		} {
 			if err != nil {
 				t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // What --json prints is what was meant, and holds nothing that a terminal obeys.
@@ -23,7 +24,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, true, true)
 		},
 		"ls":     func(a *app) error { return a.printElections([]elector.Status{st}, true) },
-		"doctor": func(a *app) error { return a.printFindings([]elector.Finding{{Found: hostile}}, true) },
+		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true) },
 		"watch": func(a *app) error {
 			return a.show(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},

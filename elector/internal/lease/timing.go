@@ -5,6 +5,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,17 @@ type Timing struct {
 	Lease      time.Duration // what Redis is asked for (PX)
 	RenewEvery time.Duration // from one renewal to the next
 	StopMargin time.Duration // what the work gets to stop before the lease ends
+}
+
+// DefaultLease is the lease where none is chosen.
+const DefaultLease = 10 * time.Second
+
+// WithDefaults fills in what is zero.
+func (t Timing) WithDefaults() Timing {
+	t.Lease = cmp.Or(t.Lease, DefaultLease)
+	t.RenewEvery = cmp.Or(t.RenewEvery, t.Lease/4)
+	t.StopMargin = cmp.Or(t.StopMargin, t.Lease/4)
+	return t
 }
 
 // Drift is what clocks may differ over one lease: 1 % for their rate and 2 ms

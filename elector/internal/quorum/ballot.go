@@ -158,3 +158,25 @@ func isAlnum(s string) bool {
 	}
 	return s != ""
 }
+
+// Conflict is what is wrong when these lock values stand on the nodes of one election:
+// two that were written with other settings. Each of them may be a leader's.
+func Conflict(values []string) string {
+	var all []Ballot
+	for _, value := range values {
+		if b, err := ParseBallot(value); err == nil {
+			all = append(all, b)
+		}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.Incarnation == b.Incarnation {
+				continue
+			}
+			if a.Nodes != b.Nodes || a.Identities.Differ(b.Identities.Known(), a.Nodes) {
+				return fmt.Sprintf("%s and %s hold locks here, and vote with different nodes: both may lead", b.Candidate, a.Candidate)
+			}
+		}
+	}
+	return ""
+}

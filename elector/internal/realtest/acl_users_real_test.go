@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
@@ -110,12 +111,12 @@ func TestRealACLReaderIsEnough(t *testing.T) {
 	el.join("b", as(t, candidates, s))
 	_, term := el.next(0, 2*el.lease+slack)
 	q := as(t, reader, s)
-	found, err := q.Diagnose(t.Context(), "", "orders", 0)
+	found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders"})
 	if err != nil {
 		t.Error(err)
 	}
 	for _, f := range found {
-		if f.Level.Worse(elector.Unknown) && f.Check != "persistence" {
+		if f.Level.Worse(doctor.LevelUnknown) && f.Check != "persistence" {
 			t.Errorf("doctor: %+v", f)
 		}
 	}

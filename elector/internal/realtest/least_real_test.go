@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
@@ -79,9 +80,9 @@ func looksWithout(t *testing.T, q *elector.Quorum, term *elector.Term, blank, mu
 	if terms, err := electionOf(q, "orders").History(t.Context(), 5); err != nil || (len(terms) == 0) != blank {
 		t.Errorf("history: %+v, %v", terms, err)
 	}
-	found, err := q.Diagnose(t.Context(), "", "orders", 0)
+	found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders"})
 	for _, f := range found {
-		if err != nil || f.Level == elector.Fail {
+		if err != nil || f.Level == doctor.LevelFail {
 			t.Errorf("doctor: %+v, %v", f, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package elector
+package doctor
 
 import (
 	"strings"
@@ -27,31 +27,31 @@ var infoTexts = map[string]string{
 	"nothing told":   "# Server\r\nredis_mode:standalone\r\n",
 }
 
-func TestDiagnoseNamesTheServerTruly(t *testing.T) {
+func TestServerIsNamedTruly(t *testing.T) {
 	for name, want := range map[string]struct {
 		level  Level
 		found  string
 		advice string
 	}{
-		"redis 7.0":      {OK, "Redis 7.0.15", ""},
-		"redis 8.0":      {OK, "Redis 8.0.6", ""},
-		"redis 6":        {Warn, "Redis 6.2.14: mandate is not tested with it", "use Redis 7 or later"},
-		"valkey 8.0":     {OK, "Valkey 8.0.1", ""},
-		"valkey 9.1":     {OK, "Valkey 9.1.2", ""},
-		"keydb":          {Warn, "KeyDB 6.3.4: mandate is not tested with it", "docs/servers.md"},
-		"dragonfly":      {Warn, "Dragonfly 1.40.1: mandate is not tested with it", "docs/servers.md"},
-		"garnet":         {Warn, "Garnet 1.0.84: mandate is not tested with it", "docs/servers.md"},
-		"garnet, before": {Warn, "Garnet 1.0.10: mandate is not tested with it", "docs/servers.md"},
-		"upstash":        {Warn, "Upstash 1.10.5: mandate is not tested with it", "docs/servers.md"},
-		"elasticache":    {OK, "Redis 7.1.0 on Amazon ElastiCache", ""},
-		"amazon linux":   {OK, "Redis 7.1.0", ""},
-		"another fork":   {Warn, "redthing 1.2: mandate is not tested with it", "docs/servers.md"},
-		"nameless fork":  {Warn, "redthing: mandate is not tested with it", "docs/servers.md"},
-		"nothing told":   {Unknown, "the server does not report its version", ""},
+		"redis 7.0":      {LevelOK, "Redis 7.0.15", ""},
+		"redis 8.0":      {LevelOK, "Redis 8.0.6", ""},
+		"redis 6":        {LevelWarn, "Redis 6.2.14: mandate is not tested with it", "use Redis 7 or later"},
+		"valkey 8.0":     {LevelOK, "Valkey 8.0.1", ""},
+		"valkey 9.1":     {LevelOK, "Valkey 9.1.2", ""},
+		"keydb":          {LevelWarn, "KeyDB 6.3.4: mandate is not tested with it", "docs/servers.md"},
+		"dragonfly":      {LevelWarn, "Dragonfly 1.40.1: mandate is not tested with it", "docs/servers.md"},
+		"garnet":         {LevelWarn, "Garnet 1.0.84: mandate is not tested with it", "docs/servers.md"},
+		"garnet, before": {LevelWarn, "Garnet 1.0.10: mandate is not tested with it", "docs/servers.md"},
+		"upstash":        {LevelWarn, "Upstash 1.10.5: mandate is not tested with it", "docs/servers.md"},
+		"elasticache":    {LevelOK, "Redis 7.1.0 on Amazon ElastiCache", ""},
+		"amazon linux":   {LevelOK, "Redis 7.1.0", ""},
+		"another fork":   {LevelWarn, "redthing 1.2: mandate is not tested with it", "docs/servers.md"},
+		"nameless fork":  {LevelWarn, "redthing: mandate is not tested with it", "docs/servers.md"},
+		"nothing told":   {LevelUnknown, "the server does not report its version", ""},
 	} {
 		f := goodFacts("a")
 		f.Info = quorum.InfoFields(infoTexts[name])
-		got := find(diagnose(f), "version")
+		got := find(judge(f), "version")
 		if got.Level != want.level || got.Found != want.found || !strings.Contains(got.Advice, want.advice) || (want.advice == "") != (got.Advice == "") {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -59,12 +59,12 @@ func TestDiagnoseNamesTheServerTruly(t *testing.T) {
 }
 
 // Dragonfly calls its role "replica", and its policy "eviction" when it is a cache.
-func TestDiagnoseOtherServersWords(t *testing.T) {
+func TestOtherServersWords(t *testing.T) {
 	f := goodFacts("a")
 	f.Info["role"], f.Info["maxmemory"], f.Info["maxmemory_policy"] = "replica", "2000000", "eviction"
-	findings := diagnose(f)
+	findings := judge(f)
 	for _, check := range []string{"failover", "eviction"} {
-		if got := find(findings, check); got.Level != Fail {
+		if got := find(findings, check); got.Level != LevelFail {
 			t.Errorf("%s: %+v", check, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package elector
+package doctor
 
 import (
 	"fmt"
@@ -59,20 +59,20 @@ func (s server) String() string {
 // the first major version that can be expected to behave as those do.
 var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
 
-func (d *diagnosis) version(f *quorum.Facts) {
+func (e *examination) version(f *quorum.Facts) {
 	s := serverOf(f.Info)
 	major, err := strconv.Atoi(strings.SplitN(s.version, ".", 2)[0])
 	least, tested := minVersions[s.name]
 	switch {
 	case f.InfoErr != nil:
-		d.add(f.Node, "version", Unknown, "grant +info to see it", "%s", words(f.InfoErr))
+		e.add(f.Node, "version", LevelUnknown, "grant +info to see it", "%s", words(f.InfoErr))
 	case !tested:
-		d.add(f.Node, "version", Warn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", s)
+		e.add(f.Node, "version", LevelWarn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", s)
 	case err != nil:
-		d.add(f.Node, "version", Unknown, "", "the server does not report its version")
+		e.add(f.Node, "version", LevelUnknown, "", "the server does not report its version")
 	case major < least:
-		d.add(f.Node, "version", Warn, fmt.Sprintf("use %s %d or later", s.name, least), "%s: mandate is not tested with it", s)
+		e.add(f.Node, "version", LevelWarn, fmt.Sprintf("use %s %d or later", s.name, least), "%s: mandate is not tested with it", s)
 	default:
-		d.add(f.Node, "version", OK, "", "%s", s)
+		e.add(f.Node, "version", LevelOK, "", "%s", s)
 	}
 }

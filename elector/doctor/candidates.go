@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// rollCall is what the candidates of an election answer.
+type rollCall struct {
+	all     []elector.CandidateStatus
+	leaders []elector.CandidateStatus // those that lead at the same time
+	err     error
+}
+
+// callRoll asks the candidates. Two answers of a leader may be those of one before and
+// of one after a change: then it asks once more.
+func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if r.all, r.err = el.Candidates(ctx); r.err != nil {
+		return r
+	}
+	if r.leaders = leadersOf(r.all); len(r.leaders) < 2 {
+		return r
+	}
+	again, err := el.Candidates(ctx)
+	if err != nil {
+		return r
+	}
+	r.leaders = slices.DeleteFunc(r.leaders, func(c elector.CandidateStatus) bool {
+		return !slices.ContainsFunc(leadersOf(again), func(o elector.CandidateStatus) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
+	})
+	return r
+}
+
+func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role != elector.RoleLeading })
+}
+
+const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
+
+// candidates compares what they say with each other, and with the nodes given here.
+func (e *examination) candidates(r rollCall) {
+	if r.err != nil {
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", words(r.err))
+		return
+	}
+	if len(r.leaders) > 1 {
+		var who []string
+		for _, c := range r.leaders {
+			who = append(who, fmt.Sprintf("%s (token %d) on %s", c.ID, c.Token, namesOf(c.Nodes)))
+		}
+		e.add("", "leaders", LevelFail, "stop all but one of them now; then "+sameList, "%d candidates lead at the same time: %s", len(r.leaders), strings.Join(who, "; "))
+	}
+	for _, same := range twinsOf(r.all) {
+		e.add("", "ids", LevelWarn, "give each its own id: events, status and history cannot distinguish them",
+			"%d candidates have the id %s, on %s and %s", len(same), same[0].ID, same[0].Host, same[1].Host)
+	}
+	lists := byList(r.all)
+	if len(lists) > 1 {
+		var who []string
+		for _, list := range lists {
+			var ids []string
+			for _, c := range list {
+				ids = append(ids, c.ID)
+			}
+			who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
+		}
+		e.add("", "candidates", LevelFail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
+		return
+	}
+	here := elector.CandidateStatus{Nodes: make([]elector.VotingNode, len(e.facts))}
+	for i, id := range e.identities() {
+		here.Nodes[i].Identity = id
+	}
+	switch {
+	case len(r.all) == 0:
+	case !r.all[0].SameNodes(here):
+		e.add("", "candidates", LevelFail, "list the same nodes here and there", "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
+	default:
+		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
+	}
+}
+
+// twinsOf are the candidates whose id another one has too, a group for each such id.
+func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus) {
+	for _, c := range all {
+		i := slices.IndexFunc(groups, func(same []elector.CandidateStatus) bool { return same[0].ID == c.ID })
+		if i < 0 {
+			groups = append(groups, []elector.CandidateStatus{c})
+			continue
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return slices.DeleteFunc(groups, func(same []elector.CandidateStatus) bool { return len(same) < 2 })
+}
+
+// byList groups candidates that vote with the same nodes.
+func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
+	for _, c := range all {
+		i := slices.IndexFunc(lists, func(list []elector.CandidateStatus) bool { return list[0].SameNodes(c) })
+		if i < 0 {
+			lists = append(lists, []elector.CandidateStatus{c})
+			continue
+		}
+		lists[i] = append(lists[i], c)
+	}
+	return lists
+}
+
+// identities are those of the nodes given here. Nobody has ever claimed at one that
+// answers and has none: that is a difference, too.
+func (e *examination) identities() []string {
+	ids := make([]string, len(e.facts))
+	for i, f := range e.facts {
+		if ids[i] = f.View.ID; ids[i] == "" && f.View.Err == nil {
+			ids[i] = fmt.Sprintf("none%d", i)
+		}
+	}
+	return ids
+}
+
+// namesOf lists nodes for people.
+func namesOf(nodes []elector.VotingNode) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,80 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// election judges the one that was named.
+func (e *examination) election(name string, seen outside) {
+	for i := range e.facts {
+		e.lock(&e.facts[i])
+	}
+	e.holders()
+	e.leader(name, seen.status, seen.statusErr)
+	e.candidates(seen.roll)
+	e.overlaps(seen.terms)
+	e.unreadable(seen.termsErr)
+}
+
+// lock looks at what a node holds for the election.
+func (e *examination) lock(f *quorum.Facts) {
+	if f.View.Err == nil && f.View.Newcomer > 0 {
+		e.add(f.Node, "vote", LevelWarn, "wait; if it comes back, find out why the node forgets",
+			"it is new or lost its data: it does not vote for another %v", short(f.View.Newcomer))
+	}
+	if b, err := quorum.ParseBallot(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
+		e.add(f.Node, "nodes", LevelFail, "list the same nodes here and there",
+			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
+	} else if f.View.Foreign != "" {
+		end := "it has no end"
+		if f.View.Left > 0 {
+			end = fmt.Sprintf("it lasts for another %v", short(f.View.Left))
+		}
+		e.add(f.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+e.keys.Lock+"'; or choose another prefix",
+			"%s holds %s, which no candidate wrote: this node can't vote; %s", e.keys.Lock, f.View.Foreign, end)
+	}
+	if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, say
+		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", words(err))
+	}
+}
+
+// holders compares the lock values that the nodes hold.
+func (e *examination) holders() {
+	var values []string
+	for _, f := range e.facts {
+		values = append(values, f.View.Holder)
+	}
+	if found := quorum.Conflict(values); found != "" {
+		e.add("", "locks", LevelFail, sameList, "%s", found)
+	}
+	known := quorum.IdentitiesOf(e.identities()).Known()
+	for _, value := range values {
+		if b, err := quorum.ParseBallot(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
+			e.add("", "nodes", LevelFail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
+			return
+		}
+	}
+}
+
+// leader is whether the election has one, and if not why.
+func (e *examination) leader(name string, st elector.Status, err error) {
+	trace := slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" })
+	switch {
+	case err != nil:
+		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
+	case st.Leader != nil:
+		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
+	case st.Blocked != "":
+		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
+	case !trace:
+		e.add("", "leader", LevelWarn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
+	case st.Paused:
+		e.add("", "leader", LevelWarn, "mandate resume "+name, "no leader: the election is paused")
+	default:
+		e.add("", "leader", LevelWarn, "list the candidates and why they do not lead: mandate candidates "+name+"; if there are none, start one", "no leader")
+	}
+}

@@ -1,0 +1,33 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+)
+
+// A service refuses to start on a Redis that can't elect, and logs what could be better.
+func ExampleExamine() {
+	q, err := elector.Open("redis://127.0.0.1:6379")
+	if err != nil {
+		panic(err)
+	}
+	defer q.Close()
+	findings, err := doctor.Examine(context.Background(), q, doctor.Config{Lease: 5 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range findings {
+		if f.Level.Worse(doctor.LevelUnknown) {
+			fmt.Println(f.Level, f.Node, f.Check, f.Found, "->", f.Advice)
+		}
+	}
+	if doctor.Worst(findings) == doctor.LevelFail {
+		fmt.Println("this Redis is not fit for elections")
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,70 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// recentTerms are what the history tells of late.
+func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return el.History(ctx, 50)
+}
+
+// unreadable reports a history that can't be read, or be written either: a key of
+// another type, or a right that is missing. That nodes are away other checks say.
+func (e *examination) unreadable(err error) {
+	var node *quorum.NodeError
+	switch {
+	case errors.Is(err, elector.ErrDenied):
+		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %s", e.keys.History, words(err))
+	case errors.As(err, &node) && quorum.Advice(node.Err) != "":
+		e.add("", "history", LevelWarn, "if nothing else uses it: redis-cli DEL '"+e.keys.History+"'",
+			"%s can't be read, and no term is recorded: %s", e.keys.History, words(err))
+	}
+}
+
+// overlaps names the newest terms that were valid at the same time.
+func (e *examination) overlaps(terms []elector.TermRecord) {
+	i := slices.IndexFunc(terms, func(r elector.TermRecord) bool { return len(r.Overlaps) > 0 })
+	if i < 0 {
+		return
+	}
+	newest := terms[i]
+	who, level, count := []string{nameOf(newest)}, LevelWarn, 0
+	unnamed := slices.Clone(newest.Overlaps) // too old to be listed, unless found below
+	for j, r := range terms {
+		if len(r.Overlaps) == 0 {
+			continue
+		}
+		count++
+		if r.Current {
+			level = LevelFail
+		}
+		if j != i && slices.Contains(newest.Overlaps, r.Token) {
+			who = append(who, nameOf(r))
+			unnamed = slices.DeleteFunc(unnamed, func(token uint64) bool { return token == r.Token })
+		}
+	}
+	for _, token := range unnamed[:min(5, len(unnamed))] {
+		who = append(who, fmt.Sprintf("another (token %d)", token))
+	}
+	e.add("", "overlap", level, "look for work that was done twice, and for the cause: "+sameList,
+		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
+}
+
+func nameOf(r elector.TermRecord) string {
+	at := r.From
+	if at.IsZero() {
+		at = r.Until
+	}
+	return fmt.Sprintf("%s (token %d, %s)", r.Candidate, r.Token, at.UTC().Format(time.RFC3339))
+}

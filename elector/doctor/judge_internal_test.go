@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// goodFacts are those of a node about which nothing is to be said.
+func goodFacts(name string) quorum.Facts {
+	return quorum.Facts{
+		Node: name, RTT: time.Millisecond, Heard: time.Millisecond,
+		Info: map[string]string{
+			"redis_version": "7.2.4", "run_id": "run-" + name, "role": "master", "connected_slaves": "0",
+			"maxmemory": "0", "maxmemory_policy": "noeviction", "used_memory": "1000000", "aof_enabled": "1",
+		},
+		Conf: map[string]string{"appendonly": "yes", "appendfsync": "always"},
+		View: quorum.View{Node: name, Known: true, Fence: 1},
+	}
+}
+
+func judge(facts ...quorum.Facts) []Finding {
+	e := newExamination(quorum.KeysOf("mandate", "e"), facts, len(facts)/2+1, 10*time.Second)
+	e.nodes()
+	return e.findings
+}
+
+// lockedOut is a node that is up, and lets nobody in.
+func lockedOut() quorum.Facts {
+	return quorum.Facts{Node: "x", Ping: &quorum.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
+}
+
+func find(findings []Finding, check string) Finding {
+	for _, f := range findings {
+		if f.Check == check {
+			return f
+		}
+	}
+	return Finding{}
+}
+
+func TestNothingIsWrong(t *testing.T) {
+	for _, f := range judge(goodFacts("a"), goodFacts("b"), goodFacts("c")) {
+		if f.Level != LevelOK || f.Found == "" || f.Advice != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestFindingsOfANode(t *testing.T) {
+	info := func(kv ...string) func(*quorum.Facts) {
+		return func(f *quorum.Facts) {
+			for i := 0; i < len(kv); i += 2 {
+				f.Info[kv[i]] = kv[i+1]
+			}
+		}
+	}
+	noInfo := func(f *quorum.Facts) { f.Info, f.InfoErr = nil, errors.New("NOPERM") }
+	noConf := func(f *quorum.Facts) { f.Conf, f.ConfErr = nil, errors.New("NOPERM") }
+	for name, c := range map[string]struct {
+		change func(*quorum.Facts)
+		check  string
+		level  Level
+		says   string
+	}{
+		"down":             {func(f *quorum.Facts) { f.Ping = errors.New("refused") }, "reach", LevelFail, "refused"},
+		"far":              {func(f *quorum.Facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn, "up to 500ms"},
+		"just near enough": {func(f *quorum.Facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK, "500ms"},
+		"too far":          {func(f *quorum.Facts) { f.RTT = 2 * time.Second }, "reach", LevelFail, "from 2s on"},
+		"old":              {info("redis_version", "5.0.7"), "version", LevelWarn, "5.0.7"},
+		"no version":       {noInfo, "version", LevelUnknown, "NOPERM"},
+		"no scripts":       {func(f *quorum.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
+		"no set":           {func(f *quorum.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
+		"no history":       {func(f *quorum.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
+		"deaf":             {func(f *quorum.Facts) { f.HearErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
+		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
+		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
+		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},
+		"sentinel":         {func(f *quorum.Facts) { f.Failing = true }, "failover", LevelOK, "token"},
+		"no aof":           {func(f *quorum.Facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
+		"no aof by info":   {func(f *quorum.Facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
+		"aof by info":      {noConf, "persistence", LevelOK, "not known"},
+		"aof unknown":      {func(f *quorum.Facts) { noConf(f); noInfo(f) }, "persistence", LevelUnknown, "not reveal"},
+		"never synced":     {func(f *quorum.Facts) { f.Conf["appendfsync"] = "no" }, "persistence", LevelWarn, "never"},
+		"each second":      {func(f *quorum.Facts) { f.Conf["appendfsync"] = "everysec" }, "persistence", LevelOK, "second"},
+		"cache":            {info("maxmemory", "2000000", "maxmemory_policy", "volatile-lru"), "eviction", LevelFail, "throw"},
+		"cache unlimited":  {info("maxmemory_policy", "allkeys-lru"), "eviction", LevelOK, "no memory limit"},
+		"full":             {info("maxmemory", "1050000"), "eviction", LevelWarn, "95 %"},
+		"eviction unknown": {noInfo, "eviction", LevelUnknown, "not reveal"},
+		"clock":            {func(f *quorum.Facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn, "-3s"},
+		"slot":             {func(f *quorum.Facts) { f.Cluster = true }, "slot", LevelOK, "15363"},
+	} {
+		f := goodFacts("a")
+		f.Info, f.Conf = maps.Clone(f.Info), maps.Clone(f.Conf)
+		c.change(&f)
+		got := find(judge(f), c.check)
+		if got.Level != c.level || !strings.Contains(got.Found, c.says) {
+			t.Errorf("%s: %+v, want %s with %q", name, got, c.level, c.says)
+		}
+		if (got.Level == LevelWarn || got.Level == LevelFail) && got.Advice == "" && name != "down" {
+			t.Errorf("%s: it does not say what to do: %+v", name, got)
+		}
+	}
+}
+
+func TestFindingsOfAllTogether(t *testing.T) {
+	away := quorum.Facts{Node: "x", Ping: errors.New("refused")}
+	twin := goodFacts("b")
+	twin.Info = map[string]string{"run_id": "run-a"}
+	ahead := goodFacts("b")
+	ahead.Skew = 2 * time.Second
+	for name, c := range map[string]struct {
+		facts []quorum.Facts
+		check string
+		level Level
+	}{
+		"one down":    {[]quorum.Facts{goodFacts("a"), goodFacts("b"), away}, "majority", LevelWarn},
+		"two down":    {[]quorum.Facts{goodFacts("a"), away, away}, "majority", LevelFail},
+		"same server": {[]quorum.Facts{goodFacts("a"), twin, goodFacts("c")}, "same-server", LevelFail},
+		"clocks":      {[]quorum.Facts{goodFacts("a"), ahead, goodFacts("c")}, "clocks", LevelWarn},
+	} {
+		if got := find(judge(c.facts...), c.check); got.Level != c.level {
+			t.Errorf("%s: %+v, want %s", name, got, c.level)
+		}
+	}
+	if got := find(judge(lockedOut()), "reach"); got.Advice != "check user and password" || strings.Contains(got.Found, got.Advice) {
+		t.Errorf("a wrong password: %+v", got)
+	}
+	for refusal, want := range map[string]string{
+		"SET: READONLY You can't write": "failover", "MOVED 1 a:1": "failover", "SET: OOM command not allowed": "memory",
+		"SET: MISCONF Redis is configured": "disk", "LOADING Redis is loading": "wait", "NOPERM this user": "rights",
+	} {
+		f := goodFacts("a")
+		f.Refused = []string{refusal}
+		if got := find(judge(f), "rights"); !strings.Contains(got.Advice, want) {
+			t.Errorf("%s: %+v", refusal, got)
+		}
+	}
+	for _, facts := range [][]quorum.Facts{{lockedOut()}, {goodFacts("a"), goodFacts("b"), lockedOut()}} {
+		majority := find(judge(facts...), "majority")
+		if !strings.HasPrefix(majority.Advice, "check user and password") || strings.Contains(majority.Advice, "back") {
+			t.Errorf("a wrong password: %+v", majority)
+		}
+	}
+	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
+		t.Error("the levels are out of order")
+	}
+}

@@ -1,0 +1,216 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// node are the checks of one node.
+func (e *examination) node(f *quorum.Facts) {
+	if f.Ping != nil {
+		level := LevelWarn // whether the others suffice is another finding
+		if len(e.facts) == 1 {
+			level = LevelFail
+		}
+		found, advice := strings.TrimPrefix(f.Ping.Error(), f.Node+": "), quorum.Advice(f.Ping)
+		if advice != "" {
+			found = words(f.Ping) // the advice gets a line of its own
+		}
+		e.add(f.Node, "reach", level, advice, "%s", found)
+		return
+	}
+	e.reach(f)
+	e.version(f)
+	e.rights(f)
+	e.messages(f)
+	e.role(f)
+	e.persistence(f)
+	e.eviction(f)
+	e.clock(f)
+	if f.Cluster {
+		e.add(f.Node, "slot", LevelOK, "", "all keys are in hash slot %d, on %s", quorum.Slot(e.keys.Lock), or(f.Info["tcp_port"], "one master", "the master with port %s"))
+	}
+}
+
+// words of an error, without the node's name that stands beside it, and without
+// the advice for an election: most of what is refused here it does not need.
+func words(err error) string {
+	var node *quorum.NodeError
+	if errors.As(err, &node) {
+		err = node.Err
+	}
+	return err.Error()
+}
+
+func or(v, otherwise, format string) string {
+	if v == "" {
+		return otherwise
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// reach compares the round trip with what a request, and what the loss of all connections,
+// leaves time for.
+func (e *examination) reach(f *quorum.Facts) {
+	const nearer = "use a longer lease, or a Redis nearby"
+	limit := e.timing.MaxRoundTrip()
+	switch end := e.timing.CallTimeout(); {
+	case f.RTT >= end:
+		e.add(f.Node, "reach", LevelFail, nearer, "a round trip takes %v: with a lease of %v no candidate can lead from %v on", short(f.RTT), e.timing.Lease, short(end))
+	case f.RTT > limit:
+		e.add(f.Node, "reach", LevelWarn, nearer, "a round trip takes %v: with a lease of %v a term survives the loss of its connections up to %v",
+			short(f.RTT), e.timing.Lease, short(limit))
+	default:
+		e.add(f.Node, "reach", LevelOK, "", "a round trip takes %v; with a lease of %v it may take %v", short(f.RTT), e.timing.Lease, short(limit))
+	}
+}
+
+const grant = "grant the rights that docs/redis.md lists"
+
+func (e *examination) rights(f *quorum.Facts) {
+	switch {
+	case f.LooksOnly:
+		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
+			"this Redis user may read elections, but cannot campaign")
+	case f.EvalErr != nil:
+		e.add(f.Node, "rights", LevelFail, remedy(words(f.EvalErr)), "scripts can't be run: %s", words(f.EvalErr))
+	case len(f.Refused) > 0:
+		level := LevelWarn // these only report and speed up
+		for _, r := range f.Refused {
+			if cmd, _, _ := strings.Cut(r, ":"); cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD" {
+				level = LevelFail
+			}
+		}
+		e.add(f.Node, "rights", level, remedy(f.Refused[0]), "refused: %s", strings.Join(f.Refused, "; "))
+	default:
+		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
+	}
+}
+
+// remedy tells what helps against a refusal: not all of them are for want of a
+// right.
+func remedy(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
+		return "see failover, below"
+	case strings.Contains(refusal, "OOM "):
+		return "give it more memory, or make room"
+	case strings.Contains(refusal, "MISCONF"):
+		return "fix its disk: it refuses writes because it cannot save"
+	case strings.Contains(refusal, "LOADING"):
+		return "wait: it is reading its data"
+	default:
+		return grant
+	}
+}
+
+func (e *examination) messages(f *quorum.Facts) {
+	switch {
+	case f.LooksOnly && quorum.Denied(f.HearErr):
+		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
+	case f.HearErr != nil:
+		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
+			"no message is received on the channels: %s", words(f.HearErr))
+	default:
+		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Heard))
+	}
+}
+
+// role looks at replicas: what a failover does to the lock.
+func (e *examination) role(f *quorum.Facts) {
+	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
+	switch {
+	case f.InfoErr != nil:
+		e.add(f.Node, "failover", LevelUnknown, "grant +info to see it", "%s", words(f.InfoErr))
+	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
+		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
+	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
+		e.add(f.Node, "failover", LevelFail, "write redis+cluster:// in the URL", "it is a node of a Redis Cluster")
+	case f.Failing || f.Cluster:
+		e.add(f.Node, "failover", LevelOK, "", "%d replicas; a failover can lose the lock, so rely on the token", replicas)
+	case replicas > 0 && len(e.facts) > 1:
+		e.add(f.Node, "failover", LevelWarn, "let nothing promote replicas of these nodes: a majority makes up for the one that fails",
+			"%d replicas; a promoted one may not know the lock", replicas)
+	case replicas > 0:
+		e.add(f.Node, "failover", LevelOK, "", "%d replicas; if one is promoted, the lock may be lost, so rely on the token", replicas)
+	default:
+		e.add(f.Node, "failover", LevelOK, "", "a master without replicas")
+	}
+}
+
+// persistence asks what is left after a restart.
+func (e *examination) persistence(f *quorum.Facts) {
+	aof := f.Conf["appendonly"]
+	if f.ConfErr != nil {
+		aof = map[string]string{"1": "yes", "0": "no"}[f.Info["aof_enabled"]]
+	}
+	after := "after a restart it grants nothing for a lease"
+	if len(e.facts) == 1 {
+		after = "after a restart the lock and the last token are lost"
+	}
+	switch fsync := f.Conf["appendfsync"]; {
+	case aof == "":
+		e.add(f.Node, "persistence", LevelUnknown, "grant +config|get or +info to see it", "the server does not reveal it")
+	case aof == "no":
+		e.add(f.Node, "persistence", LevelWarn, "set appendonly yes, best with appendfsync always", "no append-only file: %s", after)
+	case fsync == "":
+		e.add(f.Node, "persistence", LevelOK, "", "append-only file; how often it is synced is not known (+config|get)")
+	case fsync == "always":
+		e.add(f.Node, "persistence", LevelOK, "", "append-only file, synced at every write")
+	case fsync == "no":
+		e.add(f.Node, "persistence", LevelWarn, "set appendfsync always, or everysec", "the append-only file is never synced: a crash of the machine loses what it likes")
+	default:
+		e.add(f.Node, "persistence", LevelOK, "", "append-only file, synced every second: a crash of the machine can lose the last one")
+	}
+}
+
+// full is the share of the memory from which on it is nearly full.
+const full = 0.9
+
+func (e *examination) eviction(f *quorum.Facts) {
+	value := func(field string) string { // by INFO, or else by CONFIG
+		if v := f.Info[strings.ReplaceAll(field, "-", "_")]; v != "" {
+			return v
+		}
+		return f.Conf[field]
+	}
+	policy := value("maxmemory-policy")
+	limit, err := strconv.ParseFloat(value("maxmemory"), 64)
+	used, _ := strconv.ParseFloat(f.Info["used_memory"], 64)
+	switch {
+	case err != nil || policy == "":
+		e.add(f.Node, "eviction", LevelUnknown, "grant +info or +config|get to see it", "the server does not reveal it")
+	case limit == 0:
+		e.add(f.Node, "eviction", LevelOK, "", "no memory limit, so nothing is evicted")
+	case policy != "noeviction":
+		e.add(f.Node, "eviction", LevelFail, "set maxmemory-policy noeviction, or use a Redis that is no cache", "%s: Redis may throw the lock away when memory is short", policy)
+	case used > full*limit:
+		e.add(f.Node, "eviction", LevelWarn, "give it more memory: a full Redis refuses renewals", "%.0f %% of the memory is used", 100*used/limit)
+	default:
+		e.add(f.Node, "eviction", LevelOK, "", "noeviction, %.0f %% of the memory is used", 100*used/limit)
+	}
+}
+
+// clock compares with this host's. Only tokens after a loss of data depend on it.
+func (e *examination) clock(f *quorum.Facts) {
+	switch {
+	case f.SkewErr != nil:
+		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", words(f.SkewErr))
+	case f.Skew.Abs() > time.Second:
+		e.add(f.Node, "clock", LevelWarn, "run NTP here and there: after a loss of data tokens rely on the clocks", "it differs from this host's by %v", short(f.Skew))
+	default:
+		e.add(f.Node, "clock", LevelOK, "", "it differs from this host's by %v", short(f.Skew))
+	}
+}
+
+func short(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
