@@ -36,7 +36,7 @@ func child() {
 	fmt.Println("Run returned", err)
 }
 
-func TestScenario23PanicReleasesAndEndsTheProcess(t *testing.T) {
+func TestPanicReleasesAndEndsTheProcess(t *testing.T) {
 	m := miniredis.RunT(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"=redis://"+m.Addr())

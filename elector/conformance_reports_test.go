@@ -75,7 +75,7 @@ func conformObserve(t *testing.T, w *world) {
 		}
 		want(t, ch, w.lease, elector.EventElected, "b", two.Token())
 	}
-	time.Sleep(w.lease / 10) // see TestFoundReleaseReportedAsVacant
+	time.Sleep(w.lease / 10) // see TestReleasesAreObservedWithTheirReason
 	b.shutdown()
 	want(t, own, w.lease, elector.EventStopping, "b", two.Token())
 	for _, ch := range []<-chan elector.Event{events, late, own} {

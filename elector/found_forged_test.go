@@ -23,7 +23,7 @@ func (c *cluster) flood(channel string, every, d time.Duration, message func(i i
 
 // Whoever repeats a release in favour of a ghost, more often than the seat is kept
 // for it, put off the front row's next claim again and again, for ever.
-func TestFoundForgedReleasesPutOffTheClaimForEver(t *testing.T) {
+func TestForgedReleasesPutOffNoClaim(t *testing.T) {
 	for name, message := range map[string]func(token uint64) func(i int) string{
 		"same term": func(token uint64) func(int) string {
 			return func(int) string { return fmt.Sprint("released ", token, " !ghost") }
@@ -48,7 +48,7 @@ func TestFoundForgedReleasesPutOffTheClaimForEver(t *testing.T) {
 }
 
 // A forged release that names a follower made it claim with every message.
-func TestFoundForgedReleaseForAnHeirDrivesClaims(t *testing.T) {
+func TestForgedReleaseForAnHeirCostsFewClaims(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -69,7 +69,7 @@ func TestFoundForgedReleaseForAnHeirDrivesClaims(t *testing.T) {
 }
 
 // Whoever says "paused" and "resumed" filled the log, and made followers claim.
-func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
+func TestForgedPausesAreNotBelieved(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		a.elected(3 * shortLease)
@@ -113,7 +113,7 @@ func TestFoundForgedPausesAreNotBelieved(t *testing.T) {
 
 // Whoever calls the roll without end made every candidate start a goroutine for
 // each call; where a node hangs, each lived for long.
-func TestFoundForgedRollCallsPileUp(t *testing.T) {
+func TestForgedRollCallsDoNotPileUp(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -134,7 +134,7 @@ func TestFoundForgedRollCallsPileUp(t *testing.T) {
 }
 
 // Forged cards cost memory without bound.
-func TestFoundForgedCardsAreBounded(t *testing.T) {
+func TestForgedCandidatesAreBounded(t *testing.T) {
 	for _, s := range []elector.Succession{elector.SuccessionRace, elector.SuccessionSeniority} {
 		t.Run(string(s), func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
@@ -164,7 +164,7 @@ func TestFoundForgedCardsAreBounded(t *testing.T) {
 
 // Messages that come faster than an observer settles kept it from ever asking; and
 // it must not ask for each.
-func TestFoundObserverStarvedByMessages(t *testing.T) {
+func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventVacant, "", 0)
@@ -200,7 +200,7 @@ func TestFoundObserverStarvedByMessages(t *testing.T) {
 }
 
 // Keys that block an election for much longer than anything of ours does.
-func TestFoundSeatsAndMarkersOfStrangersLapse(t *testing.T) {
+func TestForeignReservationsAndMarkersLapse(t *testing.T) {
 	for _, key := range []string{"next", "new"} {
 		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
 			t.Run(key+"/"+name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestFoundSeatsAndMarkersOfStrangersLapse(t *testing.T) {
 }
 
 // A stranger's key on one node of three kept everybody from leading.
-func TestFoundForeignLockOnAMinority(t *testing.T) {
+func TestForeignLockOnAMinority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.seed()
 		if err := c.nodes[0].server().Set(lockKey, "maintenance by joe"); err != nil {
@@ -249,7 +249,7 @@ func TestFoundForeignLockOnAMinority(t *testing.T) {
 
 // The lock of a leader that died stayed for as long as the clock of its node had
 // been wrong.
-func TestFoundLockOutlivesItsLease(t *testing.T) {
+func TestLockThatOutlivesItsLeaseIsTaken(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
 			t.Run(fmt.Sprintf("n=%d/%s", n, name), func(t *testing.T) {

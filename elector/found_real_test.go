@@ -11,7 +11,7 @@ import (
 )
 
 // "No channel rights: the election works by PTTL, and says so."
-func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
+func TestRealNoRightToSubscribeIsLogged(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	q, err := elector.Open("redis://worker:pw@" + s.Addr())
@@ -29,7 +29,7 @@ func TestFoundScenario16bRealNoRightToSubscribeIsSaid(t *testing.T) {
 
 // Who may not hear the answers is told so before anybody is asked for anything: a
 // leader would step down, and nobody would know.
-func TestFoundRealNoRightToHearTheAnswersIsSaid(t *testing.T) {
+func TestRealOperatorWhoCannotSubscribeIsRefused(t *testing.T) {
 	s := servertest.Redis(t)
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	a.elected(5 * realLease)
@@ -52,7 +52,7 @@ func TestFoundRealNoRightToHearTheAnswersIsSaid(t *testing.T) {
 }
 
 // A refused SET of the hint (next) must not hide who holds the lock.
-func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
+func TestRealOutOfMemoryFollowersSeeTheLeader(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	a.elected(5 * realLease)
@@ -65,7 +65,7 @@ func TestFoundScenario16bRealOutOfMemoryFollowersWaitWell(t *testing.T) {
 }
 
 // Close waits for a dial to a hung node: go-redis' PubSub holds its mutex meanwhile.
-func TestFoundRealCloseBesideAHungNode(t *testing.T) {
+func TestRealCloseBesideAHungNode(t *testing.T) {
 	servers := servertest.RedisN(t, 3)
 	servers[2].Hang(t)
 	defer servers[2].Wake(t)
@@ -85,7 +85,7 @@ func TestFoundRealCloseBesideAHungNode(t *testing.T) {
 
 // Redis refuses requests of more than ten parts from the unauthenticated with a
 // protocol error, not with NOAUTH: nothing says what to mend, and Run waits for ever.
-func TestFoundScenario08RealNoPassword(t *testing.T) {
+func TestRealNoPasswordEndsRun(t *testing.T) {
 	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	err := a.endedOrElected(5 * realLease)

@@ -10,7 +10,7 @@ import (
 
 // An operator who asks the holder of a term of Campaign to step down took the
 // lock away under its running work: only Term.Resign says that it has stopped.
-func TestFoundHandOverReleasesUnderTheWorkOfCampaign(t *testing.T) {
+func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 	for _, ask := range []string{"operator", "elector"} {
 		t.Run(ask, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {

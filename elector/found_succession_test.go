@@ -12,7 +12,7 @@ import (
 
 // A candidate of the highest priority that had died without a word made every
 // leader step down for it, one after another.
-func TestFoundLeadersYieldToTheDead(t *testing.T) {
+func TestLeadersDoNotYieldToTheDead(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all := ranked(t, c, elector.SuccessionPriority, nil) // all of one priority: the first leads
 		high := c.start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
@@ -29,7 +29,7 @@ func TestFoundLeadersYieldToTheDead(t *testing.T) {
 }
 
 // A candidate whose probe has much to say was not heard at all.
-func TestFoundLongWordsOfAProbeHideACandidate(t *testing.T) {
+func TestLongErrorOfAProbeHidesNoCandidate(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		a.elected(3 * shortLease)
@@ -44,7 +44,7 @@ func TestFoundLongWordsOfAProbeHideACandidate(t *testing.T) {
 }
 
 // Two candidates of one process share a connection, and count as one listener.
-func TestFoundRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
+func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		q := c.quorum("one process")
 		makeCandidate(t, q, "a").run(nil).elected(3 * shortLease)

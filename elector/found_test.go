@@ -15,7 +15,7 @@ import (
 // These tests fail because of bugs outside of the tests, as of their writing.
 
 // A leader that won with its first claim ever counts as one that never worked.
-func TestFoundScenario16PasswordRotatedUnderARunningElection(t *testing.T) {
+func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a, b := c.start("a"), c.start("b")
 		_, term := first(t, 3*shortLease, a, b)
@@ -54,7 +54,7 @@ func TestFoundScenario16PasswordRotatedUnderARunningElection(t *testing.T) {
 
 // The round ends with the majority's yes: the answer of the node that shows the
 // other candidate is not awaited, and two terms are valid at once.
-func TestFoundScenario16bAnotherSetOfNodes(t *testing.T) {
+func TestRefusesToLeadUnderAnotherNumberOfNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		one := c.client("old", 0)
 		defer one.Close()
@@ -83,7 +83,7 @@ func TestFoundScenario16bAnotherSetOfNodes(t *testing.T) {
 	})
 }
 
-func TestFoundScenario15SameServerUnderTwoNames(t *testing.T) {
+func TestSameServerUnderTwoNames(t *testing.T) {
 	t.Run("all three", func(t *testing.T) { bubble(t, 1, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 0, 0) }) })
 	t.Run("two of three", func(t *testing.T) { bubble(t, 2, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 0, 1) }) })
 	t.Run("two of five", func(t *testing.T) { bubble(t, 4, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 1, 2, 2, 3) }) })
@@ -91,7 +91,7 @@ func TestFoundScenario15SameServerUnderTwoNames(t *testing.T) {
 
 // The elections of a fresh set of nodes: all must be seen to be new, but the
 // round ends before the last has answered.
-func TestFoundFirstElectionTakesAWholeLease(t *testing.T) {
+func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -104,7 +104,7 @@ func TestFoundFirstElectionTakesAWholeLease(t *testing.T) {
 	}
 }
 
-func TestFoundIsLeaderRightAfterCampaign(t *testing.T) {
+func TestIsLeaderRightAfterCampaign(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.quorum("a"), "a")
 		for range 20 {
@@ -125,7 +125,7 @@ func TestFoundIsLeaderRightAfterCampaign(t *testing.T) {
 
 // On events the winner's "elected" overtakes the "released" before it: whoever
 // hears that claims, although a leader is known.
-func TestFoundScenario29ReleaseWakesTheWholeCrowd(t *testing.T) {
+func TestReleaseCostsFewClaims(t *testing.T) {
 	for n, crowd := range map[int]int{1: 100, 3: 40} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -150,7 +150,7 @@ func TestFoundScenario29ReleaseWakesTheWholeCrowd(t *testing.T) {
 
 // After such a needless claim releases are not believed for a sixteenth of a
 // lease: a second hand-over soon after the first takes until the lease's end.
-func TestFoundTwoHandOversInQuickSuccession(t *testing.T) {
+func TestTwoHandoversInQuickSuccession(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -182,7 +182,7 @@ func TestFoundTwoHandOversInQuickSuccession(t *testing.T) {
 
 // A forged "released" on a minority, or shortly before a true one, makes the
 // followers deaf to the true one.
-func TestFoundForgedReleaseDeafens(t *testing.T) {
+func TestForgedReleaseDelaysNoTrueOne(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -206,7 +206,7 @@ func TestFoundForgedReleaseDeafens(t *testing.T) {
 
 // An observer that asks in the moment of a release reports Vacant, and then drops
 // the release with its reason.
-func TestFoundReleaseReportedAsVacant(t *testing.T) {
+func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		bystander := makeCandidate(t, c.quorum("bystander"), "bystander")
 		outside := watch(t, bystander)
@@ -243,7 +243,7 @@ func TestFoundReleaseReportedAsVacant(t *testing.T) {
 }
 
 // A part of a password with a # or / is parsed as the port, and repeated.
-func TestFoundPasswordInURLError(t *testing.T) {
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
 	for _, url := range []string{
 		"redis://user:hunter2#x@h:6379", "redis://:hunter2/x@h:6379", "redis://user:hunter2?x@h:6379", "rediss://:hunter2%zz@h:6379",
 		"redis+sentinel://user:hunter2/x@h:6379", "redis://user:%hunter2@h",
@@ -262,7 +262,7 @@ func TestFoundPasswordInURLError(t *testing.T) {
 }
 
 // go-redis says "i/o timeout", with ports of the moment, not context.DeadlineExceeded.
-func TestFoundHungNodeSaysNoAnswerInTime(t *testing.T) {
+func TestHungNodeIsNoAnswerInTime(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		q := c.quorum("a")
 		if _, err := electionOf(q, "orders").Status(t.Context()); err != nil {
@@ -277,7 +277,7 @@ func TestFoundHungNodeSaysNoAnswerInTime(t *testing.T) {
 
 // Candidates that start at once split the votes; each partial grant is given back
 // at once, but the losers wait for the end of its lease.
-func TestFoundSplitVoteWaitsALease(t *testing.T) {
+func TestSplitVoteCostsNoLease(t *testing.T) {
 	for _, hung := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d of 3 hung", hung), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -315,7 +315,7 @@ func TestFoundSplitVoteWaitsALease(t *testing.T) {
 // A node slower than the others' patience still has the claim in flight when a
 // short term is released: its release waits for its turn, and must not be dropped
 // because the majority's is done.
-func TestFoundScenario14ReleaseOnASlowNodeIsDropped(t *testing.T) {
+func TestReleaseOnASlowNodeIsNotDropped(t *testing.T) {
 	for _, delay := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {

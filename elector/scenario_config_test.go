@@ -11,7 +11,7 @@ import (
 )
 
 // The application holds every connection of its own client.
-func TestScenario16ExhaustedApplicationPool(t *testing.T) {
+func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		app := c.client("app", 0)
 		defer app.Close()
@@ -40,7 +40,7 @@ func TestScenario16ExhaustedApplicationPool(t *testing.T) {
 	})
 }
 
-func TestScenario16bAnotherLease(t *testing.T) {
+func TestRefusesToLeadUnderAnotherLease(t *testing.T) {
 	for name, other := range map[string]time.Duration{"shorter": shortLease / 2, "longer": 2 * shortLease} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {

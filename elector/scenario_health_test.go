@@ -44,7 +44,7 @@ func probed(p health.Probe) func(*elector.Config) {
 	return func(cfg *elector.Config) { cfg.Probe = p }
 }
 
-func TestScenario17FailingProbeStepsDown(t *testing.T) {
+func TestFailingProbeStepsDown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		const stops = 700 * time.Millisecond
@@ -97,7 +97,7 @@ func TestScenario17FailingProbeStepsDown(t *testing.T) {
 	})
 }
 
-func TestScenario17CooldownDoublesPerTrip(t *testing.T) {
+func TestCooldownDoublesPerTrip(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		a := c.start("a", probed(w), func(cfg *elector.Config) { cfg.Cooldown = 2 * time.Second })
@@ -124,7 +124,7 @@ func TestScenario17CooldownDoublesPerTrip(t *testing.T) {
 	})
 }
 
-func TestScenario18ProbeHangsForEver(t *testing.T) {
+func TestProbeHangsForEver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w, free := &ward{}, make(chan struct{})
 		defer close(free)
@@ -155,7 +155,7 @@ func TestScenario18ProbeHangsForEver(t *testing.T) {
 	})
 }
 
-func TestScenario18ProbePanics(t *testing.T) {
+func TestProbePanics(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		a := c.start("a", probed(w))
@@ -169,7 +169,7 @@ func TestScenario18ProbePanics(t *testing.T) {
 	})
 }
 
-func TestScenario20SlowAndFlakyProbesCostNothing(t *testing.T) {
+func TestSlowAndFlakyProbesCostNothing(t *testing.T) {
 	for name, check := range map[string]func(*int) func(context.Context) error{
 		"slow but passing": func(*int) func(context.Context) error {
 			return func(context.Context) error { time.Sleep(900 * time.Millisecond); return nil }
@@ -198,7 +198,7 @@ func TestScenario20SlowAndFlakyProbesCostNothing(t *testing.T) {
 	}
 }
 
-func TestScenario20AllUnhealthyNobodyLeads(t *testing.T) {
+func TestAllUnhealthyNobodyLeads(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.seed() // a first start after so long would wait for a lease
 		wards := map[string]*ward{"a": {}, "b": {}}

@@ -15,7 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-func TestScenario12KeyDeletedOnAMajority(t *testing.T) {
+func TestKeyDeletedOnAMajority(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -34,7 +34,7 @@ func TestScenario12KeyDeletedOnAMajority(t *testing.T) {
 	}
 }
 
-func TestScenario12KeyOverwritten(t *testing.T) {
+func TestKeyOverwritten(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -67,7 +67,7 @@ func TestScenario12KeyOverwritten(t *testing.T) {
 	}
 }
 
-func TestScenario12FlushAll(t *testing.T) {
+func TestFlushAllUnderALeader(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -93,7 +93,7 @@ func TestScenario12FlushAll(t *testing.T) {
 }
 
 // While nobody looks: everything is gone, counters too.
-func TestScenario12FlushAllWithoutALeader(t *testing.T) {
+func TestFlushAllWithoutALeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		last := c.seed().Token()
 		for range 3 {
@@ -111,7 +111,7 @@ func TestScenario12FlushAllWithoutALeader(t *testing.T) {
 	})
 }
 
-func TestScenario15OwnClaimWhoseReplyWasLost(t *testing.T) {
+func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

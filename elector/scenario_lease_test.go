@@ -15,7 +15,7 @@ import (
 // from the moment before its newest renewal was sent.
 const deadlineAfter = shortLease - shortLease/100 - 2*time.Millisecond - shortLease/4
 
-func TestScenario03OneLostRenewReplyCostsNothing(t *testing.T) {
+func TestOneLostRenewReplyCostsNothing(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -42,7 +42,7 @@ func TestScenario03OneLostRenewReplyCostsNothing(t *testing.T) {
 	}
 }
 
-func TestScenario03LostRenewRepliesAreNeverBelieved(t *testing.T) {
+func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -73,7 +73,7 @@ func TestScenario03LostRenewRepliesAreNeverBelieved(t *testing.T) {
 	})
 }
 
-func TestScenario05ClockStepOnOneNodeOfThree(t *testing.T) {
+func TestClockStepOnOneNodeOfThree(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -92,7 +92,7 @@ func TestScenario05ClockStepOnOneNodeOfThree(t *testing.T) {
 	})
 }
 
-func TestScenario06ShortAndFractionalLeases(t *testing.T) {
+func TestShortAndFractionalLeases(t *testing.T) {
 	for _, l := range []time.Duration{50 * time.Millisecond, 333 * time.Millisecond, 1500 * time.Millisecond} {
 		t.Run(l.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -112,7 +112,7 @@ func TestScenario06ShortAndFractionalLeases(t *testing.T) {
 	}
 }
 
-func TestScenario06LeaseShorterThanTheRoundTrip(t *testing.T) {
+func TestLeaseShorterThanTheRoundTrip(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.each(fault{delay: 40 * time.Millisecond})
 		a := c.start("a", func(cfg *elector.Config) { cfg.Lease = 50 * time.Millisecond })

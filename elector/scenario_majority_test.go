@@ -33,7 +33,7 @@ func never2(t *testing.T, cs ...*candidate) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-func TestScenario09MajorityDown(t *testing.T) {
+func TestMajorityDown(t *testing.T) {
 	for name, f := range map[string]fault{"refused": down, "frozen": frozen, "cut": cut} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -80,7 +80,7 @@ func TestScenario09MajorityDown(t *testing.T) {
 	}
 }
 
-func TestScenario10LeaderOnTheMinoritySide(t *testing.T) {
+func TestLeaderOnTheMinoritySide(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -118,7 +118,7 @@ func TestScenario10LeaderOnTheMinoritySide(t *testing.T) {
 	})
 }
 
-func TestScenario11OneNodeRestartsEmpty(t *testing.T) {
+func TestOneNodeRestartsEmpty(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -137,7 +137,7 @@ func TestScenario11OneNodeRestartsEmpty(t *testing.T) {
 	})
 }
 
-func TestScenario11ANodeThatForgotGrantsNothingForALease(t *testing.T) {
+func TestNodeThatForgotGrantsNothingForALease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -162,7 +162,7 @@ func TestScenario11ANodeThatForgotGrantsNothingForALease(t *testing.T) {
 	})
 }
 
-func TestScenario11APlantIsNoVote(t *testing.T) {
+func TestPlantIsNoVote(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.start("a")
 		term := a.elected(3 * shortLease)
@@ -193,7 +193,7 @@ func TestScenario11APlantIsNoVote(t *testing.T) {
 
 // A majority that forgot at once costs the term, unless one of them was planted
 // before the other was asked. Never two terms, and never an older token.
-func TestScenario11MajorityRestartsEmpty(t *testing.T) {
+func TestMajorityRestartsEmpty(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all := []*candidate{c.start("a"), c.start("b")}
 		_, term := first(t, 3*shortLease, all...)

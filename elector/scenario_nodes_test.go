@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-func TestScenario07HungMinorityNodeCostsNothing(t *testing.T) {
+func TestHungMinorityNodeCostsNothing(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -59,7 +59,7 @@ func TestScenario07HungMinorityNodeCostsNothing(t *testing.T) {
 	}
 }
 
-func TestScenario07HungFromTheStart(t *testing.T) {
+func TestHungNodeFromTheStart(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.nodes[1].set(frozen)
 		a := c.start("a")
@@ -94,7 +94,7 @@ var brokenNodes = map[string]struct {
 	},
 }
 
-func TestScenario08OneNodeBroken(t *testing.T) {
+func TestOneNodeBroken(t *testing.T) {
 	for name, tc := range brokenNodes {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -128,7 +128,7 @@ func TestScenario08OneNodeBroken(t *testing.T) {
 
 // A node that answers with an error is up: whoever is called looks at its answer, and not
 // at the network.
-func TestScenario08BrokenIsNotDown(t *testing.T) {
+func TestBrokenNodeIsNotDown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.seed()
 		brokenNodes["foreign counter"].hurt(c.nodes[0])
@@ -152,7 +152,7 @@ func TestScenario08BrokenIsNotDown(t *testing.T) {
 	})
 }
 
-func TestScenario08DownAtTheStart(t *testing.T) {
+func TestNodeDownAtTheStart(t *testing.T) {
 	for name, tc := range brokenNodes {
 		for _, n := range []int{1, 3} {
 			if name == "NOAUTH" || name == "foreign counter" {
@@ -193,7 +193,7 @@ func TestScenario08DownAtTheStart(t *testing.T) {
 	}
 }
 
-func TestScenario08WrongPasswordEverywhere(t *testing.T) {
+func TestWrongPasswordEverywhere(t *testing.T) {
 	for name, tc := range map[string]struct{ password, want string }{
 		"none":  {"", "give the password"},
 		"wrong": {"hunter2", "check user and password"},

@@ -17,7 +17,7 @@ func leaseOf(d time.Duration) func(*elector.Config) {
 	return func(cfg *elector.Config) { cfg.Lease = d }
 }
 
-func TestScenario07RealHungMinorityNode(t *testing.T) {
+func TestRealHungMinorityNode(t *testing.T) {
 	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	one := a.elected(5 * realLease)
@@ -53,7 +53,7 @@ func TestScenario07RealHungMinorityNode(t *testing.T) {
 	}
 }
 
-func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
+func TestRealNodeRestartsEmpty(t *testing.T) {
 	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)
@@ -69,7 +69,7 @@ func TestScenario11RealNodeRestartsEmpty(t *testing.T) {
 	}
 }
 
-func TestScenario16RealPasswordRotated(t *testing.T) {
+func TestRealPasswordRotated(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	// The first candidate has seen the election work from outside, the second has led.
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
@@ -103,7 +103,7 @@ func TestScenario16RealPasswordRotated(t *testing.T) {
 	}
 }
 
-func TestScenario08RealWrongPassword(t *testing.T) {
+func TestRealWrongPassword(t *testing.T) {
 	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	for url, want := range map[string]string{
 		"redis://:hunter2@" + s.Addr():       "check user and password",
@@ -128,7 +128,7 @@ func TestScenario08RealWrongPassword(t *testing.T) {
 }
 
 // A user that has all rights but the channels.
-func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
+func TestRealNoRightToSubscribe(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	start := func(id string) *candidate {
@@ -156,7 +156,7 @@ func TestScenario16bRealNoRightToSubscribe(t *testing.T) {
 }
 
 // Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
-func TestScenario16bRealOutOfMemory(t *testing.T) {
+func TestRealOutOfMemory(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
 	term := a.elected(5 * realLease)

@@ -92,7 +92,7 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 
 // A probe fails while Redis is away: the lock is given back as soon as Redis is back, not
 // when it lapses.
-func TestScenario42StepDownWhileRedisIsAway(t *testing.T) {
+func TestStepDownWhileRedisIsAway(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		a := c.start("a", flaky(w)...)

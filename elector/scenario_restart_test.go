@@ -18,7 +18,7 @@ func (c *cluster) crash(x *candidate) {
 	x.stop()
 }
 
-func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
+func TestSameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -52,7 +52,7 @@ func TestScenario25SameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 }
 
 // A renewal of the old term that arrives in the new one must not count for it.
-func TestScenario26LateRenewalOfAnEarlierTerm(t *testing.T) {
+func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -86,7 +86,7 @@ func TestScenario26LateRenewalOfAnEarlierTerm(t *testing.T) {
 	}
 }
 
-func TestScenario26LostAndWonAgainInQuickSuccession(t *testing.T) {
+func TestLostAndWonAgainInQuickSuccession(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		var mu sync.Mutex
 		running := 0
@@ -118,7 +118,7 @@ func TestScenario26LostAndWonAgainInQuickSuccession(t *testing.T) {
 	})
 }
 
-func TestScenario27ShutdownTwiceAtOnce(t *testing.T) {
+func TestShutdownTwiceAtOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range 10 {
 			a := c.start(fmt.Sprintf("a%d", i))
@@ -148,7 +148,7 @@ func TestScenario27ShutdownTwiceAtOnce(t *testing.T) {
 	})
 }
 
-func TestScenario27ShutdownWhileNothingAnswers(t *testing.T) {
+func TestShutdownWhileNothingAnswers(t *testing.T) {
 	for name, f := range map[string]fault{"frozen": frozen, "refused": down, "cut": cut} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -174,7 +174,7 @@ func TestScenario27ShutdownWhileNothingAnswers(t *testing.T) {
 }
 
 // A context that ends in the middle of a claim leaves no orphan behind.
-func TestScenario14CancelledInTheMiddleOfAClaim(t *testing.T) {
+func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -200,7 +200,7 @@ func TestScenario14CancelledInTheMiddleOfAClaim(t *testing.T) {
 	}
 }
 
-func TestScenario14LateClaimOnAFrozenNode(t *testing.T) {
+func TestLateClaimOnAFrozenNode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.seed()
 		a := c.start("a")
@@ -232,7 +232,7 @@ func TestScenario14LateClaimOnAFrozenNode(t *testing.T) {
 
 // A claim that was long on its way to a single Redis (a master that hangs, and has
 // been replaced when it wakes up) gets a token of the time of its grant.
-func TestScenario13ALateClaimHasNoOldToken(t *testing.T) {
+func TestLateClaimHasNoOldToken(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		const way = 300 * time.Millisecond
 		c.nodes[0].set(fault{delay: way})

@@ -30,7 +30,7 @@ func (c *cluster) beating(t *testing.T, id string, alive *atomic.Bool, bound tim
 	})
 }
 
-func TestScenario21StalledWorkLosesTheLeadership(t *testing.T) {
+func TestStalledWorkLosesTheLeadership(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var aliveA, aliveB atomic.Bool
 		aliveA.Store(true)
@@ -52,7 +52,7 @@ func TestScenario21StalledWorkLosesTheLeadership(t *testing.T) {
 	})
 }
 
-func TestScenario16cAfterAStallCandidatesAreNotShutOut(t *testing.T) {
+func TestCandidatesAreNotShutOutAfterAStall(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		var never atomic.Bool // nobody's work makes progress
 		a, b := c.beating(t, "a", &never, time.Second), c.beating(t, "b", &never, time.Second)
@@ -75,7 +75,7 @@ func TestScenario16cAfterAStallCandidatesAreNotShutOut(t *testing.T) {
 }
 
 // A port that only the leader opens: the start grace bridges the time until then.
-func TestScenario16cStartGrace(t *testing.T) {
+func TestStartGraceOfTheWork(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		var open atomic.Bool
 		p := health.Func(func(context.Context) error {

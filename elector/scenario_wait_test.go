@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestScenario28ReleaseMessageLost(t *testing.T) {
+func TestLostReleaseMessageCostsALeaseAtMost(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -25,7 +25,7 @@ func TestScenario28ReleaseMessageLost(t *testing.T) {
 	}
 }
 
-func TestScenario28ReleaseMessageSeen(t *testing.T) {
+func TestReleaseMessageWakesFollowers(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -70,7 +70,7 @@ func (n *node) claims(since time.Time) (all, burst int) {
 	return len(at), burst
 }
 
-func TestScenario29ManyFollowers(t *testing.T) {
+func TestManyFollowersAreNoHerd(t *testing.T) {
 	for n, crowd := range map[int]int{1: 200, 3: 60} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -168,7 +168,7 @@ func TestIdleFollowersAskLittle(t *testing.T) {
 	}
 }
 
-func TestScenario32RollingDeployTakesMillisecondsPerMove(t *testing.T) {
+func TestRollingDeployTakesMillisecondsPerMove(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-func TestScenario22WorkIgnoresItsContext(t *testing.T) {
+func TestWorkIgnoresItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w, free := &ward{}, make(chan struct{})
 		var overruns atomic.Int32
@@ -77,7 +77,7 @@ func TestScenario22WorkIgnoresItsContext(t *testing.T) {
 }
 
 // After a voluntary end the lease is kept while the work drains, up to DrainTimeout.
-func TestScenario22DrainTimeout(t *testing.T) {
+func TestDrainTimeout(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		free := make(chan struct{})
 		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
@@ -102,7 +102,7 @@ func TestScenario22DrainTimeout(t *testing.T) {
 	})
 }
 
-func TestScenario23WorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
+func TestWorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.quorum("a"), "a")
 		a.run(func(context.Context, *elector.Term) error { return nil })
@@ -114,7 +114,7 @@ func TestScenario23WorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
 	})
 }
 
-func TestScenario23GoexitEndsRun(t *testing.T) {
+func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.quorum("a"), "a")
 		a.run(func(context.Context, *elector.Term) error { runtime.Goexit(); return nil })
@@ -129,7 +129,7 @@ func TestScenario23GoexitEndsRun(t *testing.T) {
 	})
 }
 
-func TestScenario24SlowObserversDelayNothing(t *testing.T) {
+func TestSlowObserversDelayNothing(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.quorum("a"), "a")
 		ctx, cancel := context.WithCancel(context.Background())

@@ -140,7 +140,7 @@ func TestNobodyToResignOrToTakeOver(t *testing.T) {
 	})
 }
 
-func TestScenario30TransferToX(t *testing.T) {
+func TestTransferToX(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -163,7 +163,7 @@ func TestScenario30TransferToX(t *testing.T) {
 	}
 }
 
-func TestScenario30TransferRefused(t *testing.T) {
+func TestTransferRefused(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		sick := make(chan struct{})
 		_, term, op := trio(t, c, func(cfg *elector.Config) {
@@ -194,7 +194,7 @@ func TestScenario30TransferRefused(t *testing.T) {
 
 // The heir dies between the promise and the seat: the others wait a quarter of
 // the lease and no longer.
-func TestScenario30TransferToTheDying(t *testing.T) {
+func TestTransferToTheDying(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all, term, op := trio(t, c)
 		go func() {
@@ -212,7 +212,7 @@ func TestScenario30TransferToTheDying(t *testing.T) {
 	})
 }
 
-func TestScenario31Pause(t *testing.T) {
+func TestPauseKeepsTheLeader(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -257,7 +257,7 @@ func TestScenario31Pause(t *testing.T) {
 	}
 }
 
-func TestScenario31PauseEndsByItself(t *testing.T) {
+func TestPauseEndsAutomatically(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.quorum("operator")
 		if err := electionOf(op, "orders").Pause(t.Context(), 3*shortLease, ""); err != nil {
