@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"strings"
@@ -45,12 +46,12 @@ func (f *accessFlags) add(flags *pflag.FlagSet) {
 }
 
 // urls are the Redis URLs, from a flag or else from the environment, with the files
-// that stand beside them.
+// that the other flags name.
 func (a *app) urls() []string {
 	urls := a.listedURLs()
 	values := url.Values{}
 	for _, s := range a.access.settings() {
-		if v := or(*s.value, os.Getenv(s.env)); v != "" {
+		if v := cmp.Or(*s.value, os.Getenv(s.env)); v != "" {
 			values.Set(s.param, v)
 		}
 	}
@@ -64,8 +65,8 @@ func (a *app) urls() []string {
 	return all
 }
 
-// withFiles adds the files to a URL that names none of its own. What is no URL
-// stays, and is complained of by whoever opens it.
+// withFiles adds the files to a URL that names none of its own. What is no URL stays as it
+// is; opening it reports that.
 func withFiles(raw string, values url.Values) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme == "" {
@@ -114,9 +115,9 @@ func (a *app) listedURLs() []string {
 // readURLs reads a file of URLs: one a line, or separated by commas; # begins a
 // comment line. The file may hold passwords: it is never quoted.
 func (a *app) readURLs(from, name string) []string {
-	const longest = 1 << 20
+	const maxSize = 1 << 20
 	info, err := os.Stat(name)
-	if err == nil && info.Size() > longest {
+	if err == nil && info.Size() > maxSize {
 		a.problem("%s: %s is larger than 1 MiB", from, name)
 		return []string{defaultRedis}
 	}

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -34,7 +32,7 @@ Exit codes
   mandate candidates poller --json | jq -r '.[] | select(.healthy | not) | .id'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.observer,
+		PreRunE:           a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			all, err := el.Candidates(ctx)
 			if err != nil {
@@ -65,51 +63,55 @@ Exit codes
 
 func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.stdout, append([]elector.CandidateStatus{}, all...)) // never null
+		return output.JSON(a.stdout, append([]elector.CandidateStatus{}, all...)) // never null
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	var b strings.Builder
-	p := newPaper(a.stdout)
-	ids := p.column(29, each(all, func(c elector.CandidateStatus) string { return c.ID }))
-	line := func(id, role, health, priority, running, version string) string {
-		return strings.TrimRight(fmt.Sprintf("%s %-10s %-9s %8s %10s  %s",
-			ids(id), role, health, priority, running, cut(version, 9)), " ")
+	p := output.New(a.stdout)
+	lines := p.Table(candidateTable(all, true))
+	if !sameNodes(all) {
+		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", 0)...)
 	}
-	fmt.Fprintln(&b, p.dim(line("CANDIDATE", "ROLE", "HEALTH", "PRIORITY", "RUNNING", "VERSION")))
+	return p.Lines(lines)
+}
+
+// candidateTable has a row for each candidate; with hosts also where each is.
+func candidateTable(all []elector.CandidateStatus, hosts bool) *output.Table {
+	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
+		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true})
 	oneList := sameNodes(all)
+	priorities := slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
-		health, colour := "ok", ""
-		if !c.Healthy {
-			health, colour = "UNHEALTHY", "33"
-		} else if c.Role == elector.RoleLeading {
-			colour = "32"
+		priority := "" // means nothing to an election that does not go by it
+		if priorities {
+			priority = fmt.Sprint(c.Priority)
 		}
-		row := line(c.ID, printable(string(c.Role)), health, fmt.Sprint(c.Priority),
-			c.RunningFor.Truncate(time.Second).String(), c.Version)
-		if colour != "" {
-			row = p.paint(colour, row)
-		}
-		fmt.Fprintln(&b, row)
-		if where := strings.TrimSpace(c.Host + " " + c.Advertise); where != "" {
-			b.WriteString(wrap(where, "    "))
+		color, health := candidateHealth(c)
+		t.Row(color, c.ID, string(c.Role), health, priority, output.Age(c.RunningFor), c.Version)
+		if hosts {
+			t.Note(color, strings.TrimSpace(c.Host+" "+c.Advertise))
 		}
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
-			b.WriteString(wrap("another candidate has the same id: give each its own id", "    "))
+			t.Note(output.Red, "another candidate has the same id: give each its own id")
 		}
 		if !oneList {
-			b.WriteString(wrap("votes with: "+nodeNames(c), "    "))
+			t.Note(output.Red, "votes with: "+nodeNames(c))
 		}
-		if c.Detail != "" {
-			b.WriteString(wrap(c.Detail, "    "))
-		}
+		t.Note(color, c.Detail)
 	}
-	if !oneList {
-		b.WriteString(wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", ""))
+	return t
+}
+
+func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
+	switch {
+	case !c.Healthy:
+		return output.Yellow, "UNHEALTHY"
+	case c.Role == elector.RoleLeading:
+		return output.Green, "ok"
+	default:
+		return output.Plain, "ok"
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
 }
 
 // sameNodes tells whether all candidates have one list of nodes.
@@ -125,16 +127,9 @@ func sameNodes(all []elector.CandidateStatus) bool {
 }
 
 func nodeNames(c elector.CandidateStatus) string {
-	return strings.Join(each(c.Nodes, func(n elector.VotingNode) string { return cmp.Or(n.Name, "?") }), " ")
-}
-
-// printable keeps what others say from moving the cursor: whoever may write to
-// Redis may have said it.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
+	var names []string
+	for _, n := range c.Nodes {
+		names = append(names, cmp.Or(n.Name, "?"))
+	}
+	return strings.Join(names, " ")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -46,8 +47,8 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 	})
 }
 
-// offer asks Redis for words and offers those that fit.
-func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
+// offer reads words from Redis and offers those that fit.
+func (a *app) offer(cmd *cobra.Command, begin string, read func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
 	logging.Disable() // prepare does not run for completions
 	a.choosePrefix()
 	q, err := elector.Open(a.urls()...)
@@ -58,8 +59,8 @@ func (a *app) offer(cmd *cobra.Command, begin string, ask func(context.Context, 
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
 	var fit []string
-	for _, word := range ask(ctx, q.Namespace(a.prefix)) {
-		if strings.HasPrefix(word, begin) && word == printable(word) {
+	for _, word := range read(ctx, q.Namespace(a.prefix)) {
+		if strings.HasPrefix(word, begin) && word == output.Printable(word) {
 			fit = append(fit, word)
 		}
 	}

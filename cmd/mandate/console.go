@@ -64,7 +64,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		a.checkAddress(cmd.Context(), "--http", o.http)
 		a.checkNames("--host", o.hosts)
 		token = a.consoleToken(&o)
-		if err = a.observerOfAll(cmd, args); err == nil {
+		if err = a.openQuorum(cmd, args); err == nil {
 			c, err = a.console(&o, token, args)
 		}
 		return err

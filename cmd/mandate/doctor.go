@@ -1,14 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
@@ -38,7 +39,10 @@ Exit codes
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return a.observer(cmd, append(args, anyElection)[:1])
+			if len(args) == 0 {
+				return a.openQuorum(cmd, nil)
+			}
+			return a.openElection(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: append(args, "")[0], Lease: lease})
@@ -70,39 +74,46 @@ func verdict(findings []doctor.Finding) error {
 
 func (a *app) printFindings(findings []doctor.Finding, asJSON bool) error {
 	if asJSON {
-		return printJSON(a.stdout, findings)
+		return output.JSON(a.stdout, findings)
 	}
-	p := newPaper(a.stdout)
-	marks := map[doctor.Level]string{
-		doctor.LevelOK: p.paint("32", "ok  "), doctor.LevelUnknown: p.dim("-   "),
-		doctor.LevelWarn: p.paint("33", "warn"), doctor.LevelFail: p.paint("31", "FAIL"),
-	}
-	var b strings.Builder
+	p := output.New(a.stdout)
+	var lines []string
 	node := "none yet"
 	count := map[doctor.Level]int{}
 	for _, f := range findings {
 		count[f.Level]++
 		if f.Node != node {
 			node = f.Node
-			heading := node
-			if node == "" {
-				heading = "all together"
-			}
-			b.WriteString(p.bold(printable(heading)) + "\n")
+			lines = append(lines, p.Paint(output.Bold, output.Printable(cmp.Or(node, "all together"))))
 		}
-		found := f.Found
-		if f.Level == doctor.LevelUnknown {
-			found = "not known: " + found
-		}
-		const indent = "                    "
-		text := strings.TrimPrefix(wrap(found, indent), indent)
-		fmt.Fprintf(&b, "  %s  %-12s%s", marks[f.Level], f.Check, text)
-		if f.Advice != "" {
-			b.WriteString(wrap("-> "+f.Advice, indent))
-		}
+		lines = append(lines, findingLines(p, f)...)
 	}
-	fmt.Fprintf(&b, "\nfailures %d, warnings %d, fine %d, not known %d\n",
-		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
+	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d",
+		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
+}
+
+func findingLines(p *output.Printer, f doctor.Finding) []string {
+	const indent = 20
+	mark, found := p.Paint(output.Green, "ok  "), f.Found
+	switch f.Level {
+	case doctor.LevelWarn:
+		mark = p.Paint(output.Yellow, "warn")
+	case doctor.LevelFail:
+		mark = p.Paint(output.Red, "FAIL")
+	case doctor.LevelUnknown:
+		mark, found = p.Paint(output.Dim, "-   "), "not known: "+found
+	case doctor.LevelOK:
+	}
+	lines := p.Wrap(found, indent)
+	if len(lines) == 0 {
+		lines = []string{""}
+	}
+	lines[0] = fmt.Sprintf("  %s  %-12s%s", mark, f.Check, lines[0])
+	for i, advice := range p.Wrap(f.Advice, indent+3) {
+		if i == 0 {
+			advice = strings.Repeat(" ", indent) + "-> " + advice
+		}
+		lines = append(lines, advice)
+	}
+	return lines
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/electortest"
@@ -157,7 +158,7 @@ func inOrder(t *testing.T, r reading) {
 	t.Helper()
 	f := r.cmd.Flags()
 	f.Visit(func(f *pflag.Flag) {
-		if v, ok := f.Value.(durationFlag); ok && *v.d < v.least {
+		if v, ok := f.Value.(durationFlag); ok && *v.d < v.min {
 			t.Errorf("--%s is %v", f.Name, *v.d)
 		}
 	})
@@ -286,19 +287,19 @@ func FuzzTerminal(f *testing.F) {
 		all := []elector.CandidateStatus{
 			{ID: word, Role: elector.Role(words), Advertise: word, Host: words, Version: word, Detail: words, RunningFor: d}, {ID: words, Role: elector.Role(word), Healthy: true},
 		}
-		v := &liveView{paper: newPaper(&out), election: "e", roll: rollCall{all: all}}
+		v := &liveView{election: "e", roll: all}
 		var shown []string
 		for _, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased, elector.EventVacant, elector.EventSkipped, elector.EventStopping, elector.EventKind(word)} {
 			ev := elector.Event{Kind: kind, Election: word, Candidate: word, Advertise: words, Reason: elector.Reason(word), Detail: words, Token: token, Count: int(n)}
-			v.heard(ev)
+			v.addEvent(ev)
 			shown = append(shown, eventLine(ev, true))
 		}
 		records := []elector.TermRecord{{Token: token, Candidate: word, Reason: elector.Reason(words), Detail: words, Lasted: d, Gap: d}, {Current: true, Candidate: words}}
-		v.recall(records)
-		v.asked(answer{st: st}, time.Now())
-		shown = append(shown, v.render(time.Now(), 80, 40)...)
+		v.addHistory(records)
+		v.setStatus(st, nil, time.Now())
+		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
 		for _, err := range []error{
-			printStatus(&out, st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
+			a.printStatus(st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
 			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false),
 		} {

@@ -1,16 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -42,7 +42,7 @@ Exit codes
 			if count < 1 || count > 500 {
 				a.problem("--count is %d: give 1 to 500, Redis keeps no more", count)
 			}
-			return a.observer(cmd, args)
+			return a.openElection(cmd, args)
 		},
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			terms, err := el.History(ctx, count)
@@ -50,7 +50,7 @@ Exit codes
 				return perr
 			}
 			if err == nil && len(terms) == 0 {
-				return &exitError{code: exitTrouble, quiet: !asJSON, err: errors.New("no history")}
+				return &exitError{code: exitFailed, quiet: !asJSON, err: errors.New("no history")}
 			}
 			return err
 		}),
@@ -61,95 +61,71 @@ Exit codes
 }
 
 func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, complete bool) error {
-	if asJSON {
-		return printJSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
-	}
-	var b strings.Builder
+	p := output.New(a.stdout)
 	switch {
+	case asJSON:
+		return output.JSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
 	case len(terms) > 0:
-		historyTable(newPaper(a.stdout), &b, terms)
+		return p.Lines(p.Table(historyTable(terms)))
 	case complete:
-		fmt.Fprintf(&b, "no history of %s: is the name right? (mandate ls shows all names)\n", election)
+		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (mandate ls shows all names)", output.Printable(election))})
+	default:
+		return nil
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
 }
 
-// planned ends are nothing to look into.
+// planned ends need no investigation.
 var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
 
-func historyTable(p *paper, b *strings.Builder, terms []elector.TermRecord) {
-	const format = "%-15s %s %-14s %-7s %-9s %-s"
-	leaders := p.column(19, each(terms, func(t elector.TermRecord) string { return t.Candidate }))
-	line := func(token, leader, from, lasted, end, gap string) string {
-		return strings.TrimRight(fmt.Sprintf(format, token, leaders(leader), from, lasted, end, gap), " ")
-	}
-	fmt.Fprintln(b, p.dim(line("TOKEN", "LEADER", "FROM", "FOR", "END", "NEXT AFTER")))
-	for _, t := range terms {
-		end, lasted, gap := cut(string(t.Reason), 20), "-", ""
-		if t.Lasted != 0 {
-			lasted = brief(t.Lasted)
-		}
-		if t.Gap != 0 {
-			gap = brief(t.Gap)
-		}
-		from := "-"
-		if !t.From.IsZero() {
-			from = t.From.Local().Format("01-02 15:04:05")
-		}
+func historyTable(terms []elector.TermRecord) *output.Table {
+	t := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: "FROM"},
+		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"})
+	for _, term := range terms {
+		color := output.Plain
 		switch {
-		case t.Current:
-			end = "leads"
-		case end == "":
-			end = "?"
+		case len(term.Overlaps) > 0:
+			color = output.Red
+		case term.Current:
+			color = output.Green
+		case !slices.Contains(planned, term.Reason):
+			color = output.Yellow
 		}
-		l := line(fmt.Sprint(t.Token), t.Candidate, from, lasted, end, gap)
-		switch {
-		case len(t.Overlaps) > 0:
-			l = p.paint("31", l)
-		case t.Current:
-			l = p.paint("32", l)
-		case !slices.Contains(planned, t.Reason):
-			l = p.paint("33", l)
+		from, lasted, gap := "-", "-", ""
+		if !term.From.IsZero() {
+			from = term.From.Local().Format("01-02 15:04:05")
 		}
-		fmt.Fprintln(b, l)
-		if len(t.Overlaps) > 0 {
-			b.WriteString(p.paint("31", strings.TrimRight(wrap("OVERLAP: led at the same time as token "+overlapping(t.Overlaps), "    "), "\n")) + "\n")
+		if term.Lasted != 0 {
+			lasted = output.Brief(term.Lasted)
 		}
-		if t.Detail != "" {
-			b.WriteString(p.dim(strings.TrimRight(wrap(t.Detail, "    "), "\n")) + "\n")
+		if term.Gap != 0 {
+			gap = output.Brief(term.Gap)
 		}
+		t.Row(color, fmt.Sprint(term.Token), term.Candidate, from, lasted, termEnd(term), gap)
+		if len(term.Overlaps) > 0 {
+			t.Note(output.Red, "OVERLAP: led at the same time as token "+overlapping(term.Overlaps))
+		}
+		t.Note(output.Dim, term.Detail)
 	}
+	return t
 }
 
-// overlapping names some of the tokens: a reader of forged entries has a screen, too.
+func termEnd(term elector.TermRecord) string {
+	if term.Current {
+		return "leads"
+	}
+	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
+}
+
+// overlapping names the first tokens: forged entries could name any number of them.
 func overlapping(tokens []uint64) string {
-	const most = 5
-	words := each(tokens[:min(most, len(tokens))], func(t uint64) string { return fmt.Sprint(t) })
-	if more := len(tokens) - most; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
+	const maxNamed = 5
+	var names []string
+	for i, token := range tokens {
+		if i == maxNamed {
+			names = append(names, fmt.Sprintf("and %d more", len(tokens)-maxNamed))
+			break
+		}
+		names = append(names, fmt.Sprint(token))
 	}
-	return strings.Join(words, ", ")
-}
-
-// brief is a duration in at most seven characters.
-func brief(d time.Duration) string {
-	sign := ""
-	if d < 0 {
-		d, sign = -d, "-"
-	}
-	switch {
-	case d < time.Millisecond:
-		return sign + "<1ms"
-	case d < time.Second:
-		return sign + d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return fmt.Sprintf("%s%.1fs", sign, d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%s%dm%02ds", sign, int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%s%dh%02dm", sign, int(d.Hours()), int(d.Minutes())%60)
-	default:
-		return fmt.Sprintf("%s%dd%02dh", sign, int(d.Hours())/24, int(d.Hours())%24)
-	}
+	return strings.Join(names, ", ")
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -32,43 +33,33 @@ Exit codes
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
 		Args:              noNames(": it lists all elections; mandate status NAME shows one"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           a.observerOfAll,
+		PreRunE:           a.openQuorum,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			names, err := a.quorum.Elections(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
-				return unreachable(err)
+				return err
 			}
 			all, serr := statuses(cmd.Context(), a.quorum, names)
-			if perr := a.printElections(all, asJSON); perr != nil {
-				return perr
-			}
-			switch {
-			case errors.Is(serr, elector.ErrUnreachable):
-				return unreachable(serr)
-			case serr != nil:
-				return serr
-			default:
-				return aboutNodes(err)
-			}
+			return cmp.Or(a.printElections(all, asJSON), serr, err)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of what status prints")
 	return cmd
 }
 
-// asked is how many elections are asked for at once: enough to hide the round
+// parallelReads is how many elections are read at once: enough to hide the round
 // trips, little enough for the Redis that others work with.
-const asked = 16
+const parallelReads = 16
 
-// statuses asks for all elections. The error is that of the first one that no
-// majority told of.
+// statuses reads all elections. The error is that of the first one for which no
+// majority answered.
 func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector.Status, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	all := make([]elector.Status, len(names))
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range min(asked, len(names)) {
+	for range min(parallelReads, len(names)) {
 		wg.Go(func() {
 			for i := range next {
 				el, err := q.Election(names[i])
@@ -92,50 +83,37 @@ func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector
 
 func (a *app) printElections(all []elector.Status, asJSON bool) error {
 	if asJSON {
-		if all == nil {
-			all = []elector.Status{}
-		}
-		return printJSON(a.stdout, all)
+		return output.JSON(a.stdout, append([]elector.Status{}, all...)) // never null
 	}
-	var b strings.Builder
-	p := newPaper(a.stdout)
-	elections := p.column(22, each(all, func(st elector.Status) string { return st.Election }))
-	leaders := p.column(28, each(all, leads))
-	line := func(election, leader, since, left, note string) string {
-		return strings.TrimRight(fmt.Sprintf("%s %s %-11s %-7s %s", elections(election), leaders(leader), since, left, note), " ")
-	}
+	p := output.New(a.stdout)
 	if len(all) == 0 {
-		fmt.Fprintf(&b, "no elections under the prefix %s\n", a.prefix)
-	} else {
-		fmt.Fprintln(&b, p.dim(line("ELECTION", "LEADER", "LEADS FOR", "LEASE", "")))
+		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
+	return p.Lines(p.Table(electionTable(all)))
+}
+
+func electionTable(all []elector.Status) *output.Table {
+	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
+		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE"}, output.Column{Title: "CONDITION"})
 	for _, st := range all {
-		note := ""
+		var conditions []string
 		if st.Paused {
-			note = "paused"
+			conditions = append(conditions, "paused")
 		}
 		if st.Blocked != "" {
-			note = strings.TrimSpace(note + " BLOCKED: mandate status " + st.Election)
+			conditions = append(conditions, "BLOCKED: mandate status "+st.Election)
 		}
+		condition := strings.Join(conditions, " ")
 		if st.Leader == nil {
-			fmt.Fprintln(&b, p.paint("33", line(st.Election, leads(st), "-", "-", note)))
+			word, _, _ := strings.Cut(noLeader(st), ";")
+			t.Row(output.Yellow, st.Election, word, "-", "-", condition)
 			continue
 		}
 		since := "?"
 		if !st.Leader.Since.IsZero() {
-			since = strings.TrimSuffix(ago(st.Leader.Since), " ago")
+			since = output.Age(time.Since(st.Leader.Since))
 		}
-		fmt.Fprintln(&b, line(st.Election, leads(st), cut(since, 11), brief(st.Leader.LeaseLeft), note))
+		t.Row(output.Plain, st.Election, st.Leader.Candidate, since, output.Brief(st.Leader.LeaseLeft), condition)
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
-}
-
-// leads is one word about who leads.
-func leads(st elector.Status) string {
-	if st.Leader != nil {
-		return st.Leader.Candidate
-	}
-	word, _, _ := strings.Cut(nobody(st), ";")
-	return word
+	return t
 }

@@ -1,14 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -34,7 +35,7 @@ Exit codes
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkReason(reason)
-			return a.observer(cmd, args)
+			return a.openElection(cmd, args)
 		},
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
@@ -46,7 +47,7 @@ Exit codes
 				done.leader = st.Leader.Candidate
 			}
 		}
-		return a.told(err, done, asJSON)
+		return a.printPause(err, done, asJSON)
 	})
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
@@ -60,9 +61,9 @@ type pauseJSON struct {
 	Paused   bool          `json:"paused"`
 	For      time.Duration `json:"for_ns,omitempty"` // 0: until it is resumed
 	Reason   string        `json:"reason,omitempty"`
-	Error    string        `json:"error,omitempty"` // where it could not be told
+	Error    string        `json:"error,omitempty"` // of the nodes that did not take it
 
-	leader string // who leads on in spite of the pause
+	leader string // that remains leader in spite of the pause
 	idle   bool   // there was no pause to end
 }
 
@@ -78,61 +79,30 @@ func (p pauseJSON) String() string {
 		until = "for " + p.For.String()
 	}
 	if p.leader != "" {
-		on = "; " + printable(p.leader) + " remains leader"
+		on = "; " + output.Printable(p.leader) + " remains leader"
 	}
 	return p.Election + " is paused: no new leader will be elected " + until + on
 }
 
-func (a *app) resumeCommand() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "resume NAME",
-		Short: "End a pause",
-		Long: `End the pause of the election NAME. If there is none, that is not an error.
-
-The exit codes are those of pause.`,
-		Example:           `  mandate resume poller`,
-		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.observer,
-	}
-	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		done := pauseJSON{Election: el.Name()}
-		if st, serr := el.Status(ctx); serr == nil {
-			a.hintTrace(cmd, st)
-			done.idle = !st.Paused && heardAll(st)
-		}
-		return a.told(el.Resume(ctx), done, asJSON)
-	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
-
-// hintTrace says that nothing was ever heard of this election. It is no failure:
-// somebody may want a pause before the first start.
+// hintTrace prints that Redis knows nothing of this election. It is no failure: an operator
+// may want a pause before the first start.
 func (a *app) hintTrace(cmd *cobra.Command, st elector.Status) {
 	if traceless(st) {
 		fmt.Fprintf(a.stderr, "%s: %s: %s\n", cmd.CommandPath(), st.Election, noTrace)
 	}
 }
 
-// heardAll tells whether no node is left that may know more.
-func heardAll(st elector.Status) bool {
-	return !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
-}
-
-// told prints what has been done, unless no majority took part.
-func (a *app) told(err error, done pauseJSON, asJSON bool) error {
+// printPause prints what has been done, unless no majority of the nodes did it.
+func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 	if errors.Is(err, elector.ErrUnreachable) {
 		return err
 	}
 	if err != nil {
-		err = aboutNodes(err)
-		done.Error = err.Error()
+		done.Error = withoutPackage(err)
 	}
 	if !asJSON {
 		_, perr := fmt.Fprintln(a.stdout, done)
-		return errors.Join(perr, err)
+		return cmp.Or(perr, err)
 	}
-	return errors.Join(printJSON(a.stdout, done), err)
+	return cmp.Or(output.JSON(a.stdout, done), err)
 }

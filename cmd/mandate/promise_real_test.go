@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -144,13 +145,13 @@ func (r *replica) work(ctx context.Context, seed uint64) {
 			token, until = seen.Token, asked+valid
 			r.j.write(entry{r.id, token, now, until + r.beyond})
 			// It asks again soon, in good time, or only when its time is over.
-			pauseFor(ctx, time.Duration(rnd.Float64()*1.2*float64(until-now)))
+			sleep(ctx, time.Duration(rnd.Float64()*1.2*float64(until-now)))
 		case r.reports && now < until+promiseLease && token != 0 && r.beyond == 0:
 			r.j.write(entry{Who: r.id, Token: token, From: now}) // first it stops
 			r.request(http.MethodPost, fmt.Sprintf("/stopped%s&token=%d", query, token), promiseLease/2)
 			token = 0
 		default:
-			pauseFor(ctx, 10*time.Millisecond)
+			sleep(ctx, 10*time.Millisecond)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all 
 		return least + time.Duration(rnd.Int64N(int64(most-least)))
 	}
 	for ctx.Err() == nil {
-		pauseFor(ctx, between(promiseLease/10, promiseLease/2))
+		sleep(ctx, between(promiseLease/10, promiseLease/2))
 		r := all[rnd.IntN(len(all))]
 		for _, leader := range all {
 			if rnd.IntN(4) > 0 {
@@ -185,12 +186,12 @@ func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all 
 		case what < 70:
 			acts["unhealthy"]++
 			r.sick.Store(true)
-			pauseFor(ctx, between(promiseLease/5, promiseLease))
+			sleep(ctx, between(promiseLease/5, promiseLease))
 			r.sick.Store(false)
 		case what < 82:
 			acts["stopped and continued"]++
 			r.signal(syscall.SIGSTOP)
-			pauseFor(ctx, between(promiseLease/10, 2*promiseLease))
+			sleep(ctx, between(promiseLease/10, 2*promiseLease))
 			r.signal(syscall.SIGCONT)
 		case what < 92:
 			acts["killed"]++
@@ -200,7 +201,7 @@ func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all 
 		default:
 			acts["redis hung"]++
 			redis.Hang(r.t)
-			pauseFor(ctx, between(promiseLease/10, 3*promiseLease/2))
+			sleep(ctx, between(promiseLease/10, 3*promiseLease/2))
 			redis.Wake(r.t)
 		}
 	}
@@ -244,11 +245,11 @@ func play(t *testing.T, lasts time.Duration, seed uint64, beyond time.Duration) 
 // TestPromisesInTheSimulation.
 func TestServePromisesReal(t *testing.T) {
 	servertest.NeedRedis(t)
-	lasts, err := time.ParseDuration(or(os.Getenv("MANDATE_SERVE_TIME"), "12s"))
+	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("MANDATE_SERVE_TIME"), "12s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, err := strconv.ParseUint(or(os.Getenv("MANDATE_SERVE_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("MANDATE_SERVE_SEED"), strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 	"github.com/mandate-dev/mandate/elector"
@@ -32,12 +30,12 @@ type app struct {
 	log      *slog.Logger
 	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
 	problems []string        // found while flags were read
-	unhelped error           // help was asked for on what doesn't exist
+	helpErr  error           // help was requested for what doesn't exist
 
-	// What the command line asks to work on; reading it makes them.
+	// What the command line works on; reading it makes them.
 	quorum   *elector.Quorum
-	election *elector.Election // of a command that only looks, or that an operator gives
-	elector  *elector.Elector
+	election *elector.Election // of a command about one election
+	elector  *elector.Elector  // of a candidate
 }
 
 const (
@@ -51,7 +49,7 @@ var (
 )
 
 // command is the whole command line. The PreRunE of a subcommand reads and checks
-// its arguments, and only its RunE does anything: so what is wrong is said before
+// its arguments, and only its RunE does anything: so what is wrong is reported before
 // anything has happened, and tests can read any command line at no risk.
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
@@ -97,25 +95,6 @@ election leads, and it keeps its lease only while its probes pass.`,
 	return root
 }
 
-func complete(cmd *cobra.Command, flag string, values []string) {
-	// The only error is a flag of another name, which any test would show.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// coded gives each error of a command an exit code, so that those without one
-// are cobra's own: usage errors.
-func coded(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := run(cmd, args)
-		var exit *exitError
-		var usage *usageError
-		if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
-			return err
-		}
-		return &exitError{code: exitTrouble, err: err}
-	}
-}
-
 // prepare reads the global flags, then those of the command. It only collects what
 // is wrong: the command adds its own and reports everything at once.
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
@@ -130,8 +109,8 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
 			a.problem("--log-format is %q: use one of %s", a.logFormat, strings.Join(logFormats, ", "))
 		}
-		// go-redis prints connection trouble to stderr by a logger of its own; the
-		// elector reports the same once, in words that help.
+		// go-redis prints connection errors to stderr by a logger of its own; the
+		// elector logs the same once, with advice.
 		redis.SetLogger(redisLog{a.log})
 		a.choosePrefix()
 		return next(cmd, args)
@@ -141,7 +120,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 // choosePrefix takes the prefix from the flag, or else from the environment.
 func (a *app) choosePrefix() {
 	if a.prefix == "" {
-		a.prefix = or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
+		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
 	}
 }
 
@@ -162,49 +141,4 @@ func (a *app) usage() error {
 		return nil
 	}
 	return &usageError{a.problems}
-}
-
-// durationFlag keeps what is wrong with it for later, so that one run reports
-// all flags that need mending, not the first.
-type durationFlag struct {
-	app   *app
-	name  string
-	d     *time.Duration
-	least time.Duration
-}
-
-// duration adds a flag for a time of at least so much; 0 as its value means
-// that the usage tells the default.
-func (a *app) duration(f *pflag.FlagSet, d *time.Duration, name string, value, least time.Duration, usage string) {
-	*d = value
-	f.Var(durationFlag{a, name, d, least}, name, usage)
-}
-
-func (v durationFlag) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		v.app.problem("--%s is %q: give a number with its unit, such as 500ms, 10s or 2m", v.name, s)
-	case d < v.least:
-		v.app.problem("--%s is %q: it must be at least %v", v.name, s, v.least)
-	default:
-		*v.d = d
-	}
-	return nil
-}
-
-func (v durationFlag) String() string {
-	if v.d == nil || *v.d == 0 {
-		return ""
-	}
-	return v.d.String()
-}
-
-func (v durationFlag) Type() string { return "duration" }
-
-func or(s, otherwise string) string {
-	if s != "" {
-		return s
-	}
-	return otherwise
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
@@ -138,7 +138,7 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
-// runJob takes part until a signal, or the command with --once, ends it.
+// runJob campaigns until a signal, or the command with --once, ends it.
 func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elector.Work) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -151,7 +151,7 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	var working sync.Mutex
 	ended := make(chan error, 1)
 	go func() {
-		ended <- takePart(ctx, e, func(ctx context.Context, term *elector.Term) error {
+		ended <- e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 			working.Lock()
 			defer working.Unlock()
 			return work(ctx, term)
@@ -162,23 +162,10 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 		return err
 	case <-j.hurry:
 	}
-	// Whoever hurries us does not wait for a Redis that is away, but for the command.
+	// A second signal does not wait for a Redis that is away, but for the command.
 	working.Lock()
 	defer working.Unlock()
 	return hurried(ended)
-}
-
-// takePart is Run, with the exit code of what waiting can't mend.
-func takePart(ctx context.Context, e *elector.Elector, work elector.Work) error {
-	err := e.Run(ctx, work)
-	switch {
-	case errors.Is(err, elector.ErrPermanent):
-		return &exitError{code: exitPermanent, err: aboutNodes(err)}
-	case errors.Is(err, elector.ErrNotReleased):
-		return &exitError{code: exitNotReleased, err: aboutNodes(err)}
-	default:
-		return err
-	}
 }
 
 // job reads the flags into an elector and the job to do. It reports everything
@@ -194,11 +181,11 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	f := cmd.Flags()
 	grace, kill := a.stopTimes(o, f.Changed("grace"))
 	cfg := elector.Config{
-		Election: or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
+		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
 		Lease: o.lease, StopMargin: grace + kill,
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
-	a.succeed(&o.succession, &cfg)
+	a.succession(&o.succession, &cfg)
 	a.probes(f, o, &cfg)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg, flagNames); err != nil {
@@ -214,8 +201,8 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	}, nil
 }
 
-// longestLease is what the library takes.
-const longestLease = 24 * time.Hour
+// maxLease is what the library takes.
+const maxLease = 24 * time.Hour
 
 // stopTimes divides the time that is left of the lease when the work is told to
 // stop: the grace, and then the time that SIGKILL needs on a busy machine.
@@ -229,17 +216,17 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 	room := func(lease time.Duration) time.Duration {
 		return lease/2 - lease/100 - 2*time.Millisecond - killTime(lease)
 	}
-	if most := room(o.lease); o.grace > most {
+	if maxGrace := room(o.lease); o.grace > maxGrace {
 		enough := o.lease
-		for room(enough) < o.grace && enough < longestLease {
-			enough = min(longestLease, enough+max(time.Second, enough/20).Truncate(time.Second))
+		for room(enough) < o.grace && enough < maxLease {
+			enough = min(maxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
 		}
 		longer := ""
 		if room(enough) >= o.grace {
 			longer = fmt.Sprintf(", or --lease %v", enough)
 		}
 		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v%s",
-			o.grace, o.lease, max(0, most.Truncate(time.Millisecond)), longer)
+			o.grace, o.lease, max(0, maxGrace.Truncate(time.Millisecond)), longer)
 		return o.lease / 5, kill
 	}
 	return o.grace, kill

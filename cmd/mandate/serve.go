@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -90,15 +91,15 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// runSidecar takes part until a signal. A second one does not wait for what was
-// promised to lapse: it leaves the lock to lapse, which is later.
+// runSidecar campaigns until a signal. A second one does not wait until the promises have
+// lapsed: it leaves the lock to lapse, which is later.
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	hurry, end := a.onSignals(stop, "the release of the lock is not waited for")
 	defer end()
 	ended := make(chan error, 1)
-	go func() { ended <- takePart(ctx, a.elector, s.work) }()
+	go func() { ended <- a.elector.Run(ctx, s.work) }()
 	select {
 	case err := <-ended:
 		return err
@@ -122,11 +123,11 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	f := cmd.Flags()
 	grace, kill := a.stopTimes(&o.runFlags, f.Changed("grace"))
 	cfg := elector.Config{
-		Election: or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
+		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
 		ProbeSettings: health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures},
 	}
-	a.succeed(&o.succession, &cfg)
+	a.succession(&o.succession, &cfg)
 	var probes []health.Probe
 	for _, url := range o.healthURL {
 		p, err := health.HTTP(url)
@@ -139,7 +140,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	if len(probes) > 0 {
 		cfg.Probe = health.All(probes...)
 	} else if len(o.healthURL) == 0 {
-		a.problem("--health-url is missing: a program that hangs would lead for ever; give a URL that answers 2xx while it is well")
+		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg, flagNames); err != nil {

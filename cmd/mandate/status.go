@@ -1,16 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -34,19 +35,19 @@ Exit codes
   mandate status poller --json | jq -r .leader.candidate`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
-		PreRunE:           a.observer,
+		PreRunE:           a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
 			st, err := el.Status(ctx)
-			if perr := printStatus(a.stdout, st, asJSON); perr != nil {
+			if perr := a.printStatus(st, asJSON); perr != nil {
 				return perr
 			}
 			switch {
 			case errors.Is(err, elector.ErrDenied):
 				return &exitError{code: exitUnreachable, err: errors.New(
 					"the Redis user lacks the right to read, so the leader is unknown (docs/redis.md: mandate-reader)")}
-			case errors.Is(err, elector.ErrUnreachable):
+			case errors.Is(err, elector.ErrUnreachable): // the table has what each node answered
 				return &exitError{code: exitUnreachable, err: fmt.Errorf(
 					"no majority of the Redis nodes answered, so the leader is unknown (%d needed)", len(st.Nodes)/2+1)}
 			case err != nil:
@@ -61,60 +62,64 @@ Exit codes
 	return cmd
 }
 
-func printStatus(w io.Writer, st elector.Status, asJSON bool) error {
+func (a *app) printStatus(st elector.Status, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, st)
+		return output.JSON(a.stdout, st)
 	}
-	var b strings.Builder
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s%s\n", name, printable(fmt.Sprintf(format, args...)))
-	}
-	row("election", "%s", st.Election)
+	p := output.New(a.stdout)
+	fields := append([]output.Field{{Name: "election", Text: st.Election}}, statusFields(st)...)
 	if l := st.Leader; l != nil {
-		row("leader", "%s", l.Candidate)
-		if l.Advertise != "" {
-			row("address", "%s", l.Advertise)
-		}
-		row("token", "%d", l.Token)
-		if !l.Since.IsZero() {
-			row("since", "%s (%s)", l.Since.Local().Format(time.DateTime), ago(l.Since))
-		}
-		row("lease left", "%s", rough(l.LeaseLeft))
-	} else {
-		row("leader", "%s", nobody(st))
+		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
+	}
+	lines := append(p.Fields(append(fields, conditionFields(st, 0)...)), "")
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes))...))
+}
+
+// statusFields are the leader and its term.
+func statusFields(st elector.Status) []output.Field {
+	l := st.Leader
+	if l == nil {
+		return []output.Field{{Name: "leader", Text: noLeader(st), Color: output.Red}}
+	}
+	fields := []output.Field{{Name: "leader", Text: l.Candidate, Color: output.Green}}
+	if l.Advertise != "" {
+		fields = append(fields, output.Field{Name: "address", Text: l.Advertise})
+	}
+	fields = append(fields, output.Field{Name: "token", Text: fmt.Sprint(l.Token)})
+	if !l.Since.IsZero() {
+		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(time.DateTime), output.Ago(l.Since))})
+	}
+	return fields
+}
+
+// conditionFields are what keeps a leader from being elected, now or later.
+// The status is as old as age.
+func conditionFields(st elector.Status, age time.Duration) (fields []output.Field) {
+	add := func(name, format string, args ...any) {
+		fields = append(fields, output.Field{Name: name, Text: fmt.Sprintf(format, args...), Color: output.Red})
 	}
 	if st.Paused {
-		row("paused", "%s: no new leader will be elected (%s)", pausedFor(st.PauseLeft, 0, rough), st.Pause)
+		until := "until it is resumed"
+		if st.PauseLeft > 0 {
+			until = "for another " + output.Rounded(max(0, st.PauseLeft-age))
+		}
+		add("paused", "%s: no new leader will be elected (%s)", until, st.Pause)
 	}
 	if st.Blocked != "" {
-		const indent = "            "
-		text := wrap(fmt.Sprintf("%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s",
-			st.Blocked, st.Election), indent)
-		b.WriteString("BLOCKED     " + strings.TrimPrefix(text, indent))
+		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s", st.Blocked, st.Election)
 	}
 	if st.Conflict != "" {
-		row("CONFLICT", "%s (mandate doctor %s)", st.Conflict, st.Election)
+		add("CONFLICT", "%s (mandate doctor %s)", st.Conflict, st.Election)
 	}
-	b.WriteByte('\n')
-	nodeTable(&b, st.Nodes)
-	_, err := io.WriteString(w, b.String())
-	return err
+	return fields
 }
 
 const noTrace = "no trace of it on these nodes: is the name right?"
 
-// pausedFor is how long a pause still lasts, some time after that much was left.
-func pausedFor(left, after time.Duration, words func(time.Duration) string) string {
-	if left <= 0 {
-		return "until it is resumed"
-	}
-	return "for another " + words(max(0, left-after))
-}
-
-// nobody says as much as is known about an election without a leader.
-func nobody(st elector.Status) string {
+// noLeader says as much as is known about an election without a leader.
+func noLeader(st elector.Status) string {
 	switch {
-	case !answered(st):
+	case !majorityAnswered(st):
 		return "unknown"
 	case traceless(st):
 		return "none; " + noTrace
@@ -123,8 +128,7 @@ func nobody(st elector.Status) string {
 	}
 }
 
-// answered tells whether a majority of the nodes did.
-func answered(st elector.Status) bool {
+func majorityAnswered(st elector.Status) bool {
 	reachable := 0
 	for _, n := range st.Nodes {
 		if n.Reachable {
@@ -137,50 +141,43 @@ func answered(st elector.Status) bool {
 // traceless tells that a majority answered, and none knows of any leader, now or
 // before: it is likely that the name is wrong.
 func traceless(st elector.Status) bool {
-	return answered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" || n.Foreign != "" })
+	return majorityAnswered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" || n.Foreign != "" })
 }
 
-// Widths of the columns; 80 with the spaces between them.
-const (
-	nodeWidth   = 24
-	stateWidth  = 9
-	holderWidth = 20
-)
-
-func nodeTable(b *strings.Builder, nodes []elector.NodeStatus) {
-	line := func(node, state, holder, fence, rtt string) {
-		s := fmt.Sprintf("%-*s %-*s %-*s %-16s %s", nodeWidth, cut(node, nodeWidth), stateWidth, state,
-			holderWidth, cut(holder, holderWidth), fence, rtt)
-		b.WriteString(strings.TrimRight(s, " ") + "\n")
-	}
-	line("NODE", "STATE", "HOLDER", "FENCE", "RTT")
+func nodeTable(nodes []elector.NodeStatus) *output.Table {
+	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
+		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "FENCE"}, output.Column{Title: "RTT"})
 	for _, n := range nodes {
+		color, why := output.Plain, ""
+		state := "ok"
 		switch {
 		case !n.Reachable:
-			line(n.Node, nodeState(n), "", "", "")
-			b.WriteString(wrap(strings.TrimPrefix(n.Error, n.Node+": "), "    "))
+			color, state, why = output.Red, nodeState(n), strings.TrimPrefix(n.Error, n.Node+": ")
 		case n.Foreign != "":
-			line(n.Node, "blocked", "-", fmt.Sprint(n.Fence), rough(n.RTT))
-			b.WriteString(wrap(foreignLock(n), "    "))
+			color, state, why = output.Red, "blocked", foreignLock(n)
 		case n.Abstains > 0:
-			line(n.Node, "abstains", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
-			b.WriteString(wrap("it is new, or lost its data: no vote for another "+rough(n.Abstains), "    "))
-		default:
-			line(n.Node, "ok", or(n.Holder, "-"), fmt.Sprint(n.Fence), rough(n.RTT))
+			color, state, why = output.Yellow, "abstains", "it is new, or lost its data: no vote for another "+output.Rounded(n.Abstains)
 		}
+		if n.Reachable {
+			t.Row(color, n.Node, state, cmp.Or(n.Holder, "-"), fmt.Sprint(n.Fence), output.Rounded(n.RTT))
+		} else {
+			t.Row(color, n.Node, state)
+		}
+		t.Note(color, why)
 	}
+	return t
 }
 
-// foreignLock describes a node that can't vote because of somebody else's lock.
+// foreignLock describes a node that can't vote because of a lock that no candidate wrote.
 func foreignLock(n elector.NodeStatus) string {
 	end := "it has no end"
 	if n.LeaseLeft > 0 {
-		end = "it lasts for another " + rough(n.LeaseLeft)
+		end = "it lasts for another " + output.Rounded(n.LeaseLeft)
 	}
 	return fmt.Sprintf("can't vote: its lock key holds %s, which no candidate wrote; %s", n.Foreign, end)
 }
 
-// nodeState is one word about a node that did not tell anything.
+// nodeState is one word about a node that could not be read.
 func nodeState(n elector.NodeStatus) string {
 	switch {
 	case n.Denied:
@@ -189,65 +186,5 @@ func nodeState(n elector.NodeStatus) string {
 		return "error"
 	default:
 		return "down"
-	}
-}
-
-// cut shortens in the middle: both ends of an address or a host name matter.
-func cut(s string, width int) string {
-	r := []rune(printable(s))
-	if len(r) <= width {
-		return string(r)
-	}
-	tail := (width - 2) / 2
-	return string(r[:width-2-tail]) + ".." + string(r[len(r)-tail:])
-}
-
-// wrap breaks words into lines of 80 columns, indented.
-func wrap(s, indent string) string {
-	var b strings.Builder
-	col := 0
-	for word := range strings.FieldsSeq(printable(s)) {
-		switch {
-		case col == 0:
-			b.WriteString(indent)
-			col = len(indent)
-		case col+1+len(word) > 80:
-			b.WriteString("\n" + indent)
-			col = len(indent)
-		default:
-			b.WriteByte(' ')
-			col++
-		}
-		b.WriteString(word)
-		col += len(word)
-	}
-	if col == 0 {
-		return ""
-	}
-	return b.String() + "\n"
-}
-
-// ago tells an age as the person on call would.
-func ago(t time.Time) string {
-	d := time.Since(t).Truncate(time.Second)
-	switch {
-	case d < 0:
-		return "by a clock ahead of ours"
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days ago", int(d.Hours())/24)
-	default:
-		return d.String() + " ago"
-	}
-}
-
-// rough rounds a duration to what a person reads.
-func rough(d time.Duration) string {
-	switch {
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	default:
-		return d.Round(10 * time.Microsecond).String()
 	}
 }

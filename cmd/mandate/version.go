@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -21,9 +23,9 @@ func (a *app) versionCommand() *cobra.Command {
 				_, err := fmt.Fprintln(a.stdout, versionLine())
 				return err
 			}
-			return writeJSON(a.stdout, map[string]string{
+			return output.JSONLine(a.stdout, map[string]string{
 				"version": buildVersion(), "go": runtime.Version(), "platform": platform(),
-			}, "")
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -9,17 +9,19 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// lookEvery is how often watch looks whether Redis still answers: the events
-// alone can't tell silence from a cut.
-const lookEvery = 5 * time.Second
+// conditionEvery is how often watch checks whether Redis still answers: an observer gets no
+// event both when nothing happens and when it is cut off.
+const conditionEvery = 5 * time.Second
 
 func (a *app) watchCommand() *cobra.Command {
 	var asJSON, lines bool
@@ -41,38 +43,19 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 			if screen = a.screen(); asJSON || lines {
 				screen = nil
 			}
-			if screen != nil && terminal(a.stderr) {
+			if screen != nil && output.Terminal(a.stderr) != nil {
 				a.log = slog.New(slog.DiscardHandler) // lines would run through the view
 			}
-			return a.observer(cmd, args)
+			return a.openElection(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends us at once
 			if screen != nil {
-				return a.live(ctx, screen, a.election)
+				return watchLive(ctx, screen, a.election)
 			}
-			looked := make(chan struct{})
-			go func() {
-				defer close(looked)
-				a.lookAt(ctx, a.election)
-			}()
-			defer func() { <-looked }()
-			defer stop()
-			shown := make(chan error, 1)
-			go func() { shown <- a.show(a.election.Observe(ctx), asJSON) }()
-			select {
-			case err := <-shown:
-				return err
-			case <-ctx.Done():
-			}
-			select {
-			case err := <-shown:
-				return err
-			case <-time.After(finalFlush): // nobody reads what we print
-				return nil
-			}
+			return a.watchLines(ctx, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per line")
@@ -80,92 +63,140 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 	return cmd
 }
 
-func (a *app) show(events iter.Seq[elector.Event], asJSON bool) error {
+// screen is the terminal that watch draws on; nil when stdout is none.
+func (a *app) screen() *os.File {
+	if os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return output.Terminal(a.stdout)
+}
+
+// watchLines prints each change until ctx ends.
+func (a *app) watchLines(ctx context.Context, asJSON bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.logConditions(ctx, a.election) })
+	defer wg.Wait()
+	defer stop()
+	printed := make(chan error, 1)
+	go func() { printed <- a.printEvents(a.election.Observe(ctx), asJSON) }()
+	select {
+	case err := <-printed:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-printed:
+		return err
+	case <-time.After(finalFlush): // the reader of our output hangs
+		return nil
+	}
+}
+
+// printEvents prints events until there are no more, or no reader of them.
+func (a *app) printEvents(events iter.Seq[elector.Event], asJSON bool) error {
 	first := true
 	for ev := range events {
 		var err error
 		if asJSON {
-			err = writeJSON(a.stdout, ev, "")
+			err = output.JSONLine(a.stdout, ev)
 		} else {
 			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
 		}
 		first = false
 		if err != nil {
-			return err // nobody reads any more
+			return err
 		}
 	}
 	return nil
 }
 
-// lookAt says on stderr when no majority of the nodes answers, and when it does
-// again; nothing repeats while nothing changes.
-func (a *app) lookAt(ctx context.Context, el *elector.Election) {
+// logConditions logs what keeps events from arriving, or a leader from being elected, and
+// its end; nothing repeats while nothing changes.
+func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 	was := ""
-	for ctx.Err() == nil {
+	for ; ctx.Err() == nil; sleep(ctx, conditionEvery) {
 		st, err := el.Status(ctx)
-		if ctx.Err() != nil {
+		is := ""
+		switch {
+		case ctx.Err() != nil:
 			return
+		case errors.Is(err, elector.ErrDenied):
+			is = "denied"
+		case errors.Is(err, elector.ErrUnreachable):
+			is = "unreachable"
+		case err == nil && st.Blocked != "":
+			is = "blocked"
+		}
+		if is == was {
+			continue
 		}
 		switch {
-		case errors.Is(err, elector.ErrDenied) && was == "":
+		case is == "denied":
 			a.log.Warn("cannot observe changes, the redis user lacks the right to read", "error", err)
-			was = "denied"
-		case errors.Is(err, elector.ErrUnreachable) && was == "":
+		case is == "unreachable":
 			a.log.Warn("cannot observe changes, no majority of the redis nodes answers", "error", err)
-			was = "unreachable"
-		case err == nil && st.Blocked != "":
-			if was != "blocked" {
-				a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+el.Name())
-			}
-			was = "blocked"
-		case err == nil && was == "blocked":
+		case is == "blocked":
+			a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+el.Name())
+		case was == "blocked":
 			a.log.Info("lock key is free again")
-			was = ""
-		case err == nil && was != "":
+		default:
 			a.log.Info("redis nodes respond again")
-			was = ""
 		}
-		pauseFor(ctx, lookEvery)
+		was = is
 	}
 }
 
-// eventLine is an event for people.
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// eventLine is an event for people. The first one is how things stand.
 func eventLine(ev elector.Event, first bool) string {
-	at := ev.Time.Local().Format("15:04:05.000")
+	at := ev.Time
 	if first {
-		at = time.Now().Format("15:04:05.000")
+		at = time.Now()
 	}
-	who := ev.Candidate
-	if ev.Advertise != "" {
-		who += " (" + ev.Advertise + ")"
+	who, what := eventText(ev)
+	if ev.Kind != elector.EventVacant && ev.Kind != elector.EventSkipped {
+		if ev.Advertise != "" {
+			who += " (" + ev.Advertise + ")"
+		}
+		what = strings.TrimSpace(who + " " + what)
 	}
-	var words string
+	switch {
+	case first && ev.Kind == elector.EventElected:
+		what += ", since " + ev.Time.Local().Format(time.DateTime)
+	case first && ev.Kind == elector.EventVacant:
+		what = "no leader"
+	}
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("15:04:05.000"), ev.Kind, what))
+}
+
+// eventText is whom an event is about, and what happened.
+func eventText(ev elector.Event) (who, what string) {
 	switch ev.Kind {
 	case elector.EventElected:
-		words = fmt.Sprintf("%s leads, token %d", who, ev.Token)
-		if first {
-			words += ", since " + ev.Time.Local().Format(time.DateTime)
-		}
+		return ev.Candidate, fmt.Sprintf("leads, token %d", ev.Token)
 	case elector.EventReleased:
-		words = fmt.Sprintf("%s stepped down (%s), token %d", who, why(ev), ev.Token)
-	case elector.EventVacant:
-		words = "no leader"
-		if !first {
-			words = "no leader: the leader vanished"
+		why := string(ev.Reason)
+		if ev.Detail != "" {
+			why += ": " + ev.Detail
 		}
+		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
+	case elector.EventVacant:
+		return "", "no leader: the leader vanished"
 	case elector.EventSkipped:
-		words = fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
+		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
 	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
-		words = strings.TrimSpace(who + " " + ev.Detail)
+		return ev.Candidate, ev.Detail
 	default: // of a later version
-		words = strings.TrimSpace(who + " " + ev.Detail)
+		return ev.Candidate, ev.Detail
 	}
-	return printable(fmt.Sprintf("%s  %-9s %s", at, ev.Kind, words))
-}
-
-func why(ev elector.Event) string {
-	if ev.Detail == "" {
-		return string(ev.Reason)
-	}
-	return string(ev.Reason) + ": " + ev.Detail
 }

@@ -18,7 +18,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	var st elector.Status
 	st.Leader = &elector.Leader{Candidate: hostile}
 	out := map[string]func(a *app) error{
-		"status":     func(a *app) error { return printStatus(a.stdout, st, true) },
+		"status":     func(a *app) error { return a.printStatus(st, true) },
 		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, true) },
 		"history": func(a *app) error {
 			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, true, true)
@@ -26,10 +26,10 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 		"ls":     func(a *app) error { return a.printElections([]elector.Status{st}, true) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true) },
 		"watch": func(a *app) error {
-			return a.show(slices.Values([]elector.Event{{Candidate: hostile}}), true)
+			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},
 		"transfer": func(a *app) error { return a.printHandover(elector.Handover{From: *st.Leader}, nil, true) },
-		"pause":    func(a *app) error { return a.told(nil, pauseJSON{Reason: hostile}, true) },
+		"pause":    func(a *app) error { return a.printPause(nil, pauseJSON{Reason: hostile}, true) },
 	}
 	for name, print := range out {
 		var b bytes.Buffer

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"bytes"
@@ -10,11 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// printJSON prints a value over several lines.
-func printJSON(w io.Writer, v any) error { return writeJSON(w, v, "  ") }
+// JSON prints a value over several lines.
+func JSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
-// writeJSON prints a value and a line break.
-func writeJSON(w io.Writer, v any, indent string) error {
+// JSONLine prints a value on a line.
+func JSONLine(w io.Writer, v any) error { return encode(w, v, "") }
+
+// encode prints a value and a line break.
+func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", indent)
@@ -28,7 +31,7 @@ func writeJSON(w io.Writer, v any, indent string) error {
 
 // forTerminals escapes what JSON allows in a string and a terminal obeys: U+009B
 // begins a command as ESC [ does, and controls of the writing direction make a name
-// look like another one. Whoever may write to Redis may have put them there. The
+// look like another one. Anyone who may write to Redis may have put them there. The
 // value is the same: outside of strings JSON is plain ASCII.
 func forTerminals(text []byte) []byte {
 	safe := make([]byte, 0, len(text))

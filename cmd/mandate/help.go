@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// helpWidth is the terminal that nobody has less of.
+// helpWidth is that of the narrowest usual terminal.
 const helpWidth = 80
 
 // help makes help fit the screen, and fail for a command that doesn't exist: a
-// script that asks whether there is one goes by the exit code.
+// script that checks whether there is one goes by the exit code.
 func (a *app) help(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)))
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd == root && root.Flags().NArg() > 0 { // --help is answered before any argument is looked at
-			a.unhelped = unknownCommand(root, root.Flags().Args())
+		if cmd == root && root.Flags().NArg() > 0 { // --help is answered before any argument is read
+			a.helpErr = unknownCommand(root, root.Flags().Args())
 			return
 		}
 		show(cmd, args)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -24,13 +23,13 @@ func (a *app) connect() error {
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
 		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
-		urls = []string{defaultRedis} // so that the rest is looked at all the same
+		urls = []string{defaultRedis} // so that the rest is checked, too
 	}
 	a.warnExposed(urls)
 	q, err := elector.Open(urls...)
 	if err != nil {
 		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
-		// Another quorum, so that the configuration is looked at all the same.
+		// Another quorum, so that the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
 			return err
 		}
@@ -54,7 +53,7 @@ func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
 	return a.usage()
 }
 
-// close ends what candidate has made, and then the log.
+// close ends what reading the command line has made, and then the log.
 func (a *app) close() {
 	defer a.flushLogs()
 	if a.quorum != nil {
@@ -62,15 +61,25 @@ func (a *app) close() {
 	}
 }
 
-// observer is the PreRunE of a command that only looks at an election, or steers
-// it: its only argument names it.
-func (a *app) observer(_ *cobra.Command, args []string) error {
-	name := anyElection // so that the rest is looked at all the same
+// anyElection stands for the name where no single election is meant: it shows what is wrong
+// with the prefix, and with everything else that is to be reported at once.
+const anyElection = "any"
+
+// openElection is the PreRunE of a command about one election: its only argument names it.
+func (a *app) openElection(_ *cobra.Command, args []string) error {
+	name := anyElection
 	if len(args) == 1 {
 		name = args[0]
 	} else {
 		a.problem("%d arguments given: give the name of one election", len(args))
 	}
+	return a.open(name)
+}
+
+// openQuorum is openElection for a command about no single election.
+func (a *app) openQuorum(*cobra.Command, []string) error { return a.open(anyElection) }
+
+func (a *app) open(name string) error {
 	err := a.connect()
 	if err != nil {
 		return err
@@ -81,27 +90,10 @@ func (a *app) observer(_ *cobra.Command, args []string) error {
 	return a.usage()
 }
 
-// anyElection stands for the name where no single election is looked at.
-const anyElection = "any"
-
-// observerOfAll is observer for the commands that look at no single election.
-func (a *app) observerOfAll(cmd *cobra.Command, _ []string) error {
-	return a.observer(cmd, []string{anyElection})
-}
-
-// onElection makes the RunE of a command about one election, after observer.
+// onElection makes the RunE of a command about one election, after openElection.
 func (a *app) onElection(do func(context.Context, *elector.Election) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		err := do(cmd.Context(), a.election)
-		if errors.Is(err, elector.ErrUnreachable) {
-			return unreachable(err)
-		}
-		return err
-	}
+	return func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), a.election) }
 }
-
-// unreachable says what every node said.
-func unreachable(err error) error { return &exitError{code: exitUnreachable, err: aboutNodes(err)} }
 
 // addProblems takes the lines of an error of the library, and calls things by
 // the names of our flags.

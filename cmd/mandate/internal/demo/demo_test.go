@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
 // The demo happens, in order, and leaves nothing behind.
@@ -18,11 +20,11 @@ func TestDemo(t *testing.T) {
 	logging.Disable() // as the root command keeps go-redis quiet in the real program
 	var out bytes.Buffer
 	began := time.Now()
-	err := playDemo(t.Context(), newPaper(&out), slog.New(slog.DiscardHandler))
+	err := Play(t.Context(), output.New(&out), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if took := time.Since(began); took > demoLimit {
+	if took := time.Since(began); took > Limit {
 		t.Errorf("it took %v", took)
 	}
 	if strings.Contains(out.String(), "\x1b") {
@@ -42,7 +44,7 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer
-	if err := playDemo(ctx, newPaper(&out), slog.New(slog.DiscardHandler)); err == nil {
+	if err := Play(ctx, output.New(&out), slog.New(slog.DiscardHandler)); err == nil {
 		t.Errorf("it said that all steps happened:\n%s", &out)
 	}
 	if !strings.Contains(out.String(), "FAILED") {

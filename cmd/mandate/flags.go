@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+)
+
+func complete(cmd *cobra.Command, flag string, values []string) {
+	// The only error is a flag of another name, which any test would show.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// durationFlag keeps what is wrong with it for later, so that one run reports
+// all flags that are wrong, not the first.
+type durationFlag struct {
+	app  *app
+	name string
+	d    *time.Duration
+	min  time.Duration
+}
+
+// duration adds a flag for a time of at least so much; 0 as its value means
+// that the usage names the default.
+func (a *app) duration(f *pflag.FlagSet, d *time.Duration, name string, value, atLeast time.Duration, usage string) {
+	*d = value
+	f.Var(durationFlag{a, name, d, atLeast}, name, usage)
+}
+
+func (v durationFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		v.app.problem("--%s is %q: give a number with its unit, such as 500ms, 10s or 2m", v.name, s)
+	case d < v.min:
+		v.app.problem("--%s is %q: it must be at least %v", v.name, s, v.min)
+	default:
+		*v.d = d
+	}
+	return nil
+}
+
+func (v durationFlag) String() string {
+	if v.d == nil || *v.d == 0 {
+		return ""
+	}
+	return v.d.String()
+}
+
+func (v durationFlag) Type() string { return "duration" }
+
+// successionFlags are how the next leader is chosen.
+type successionFlags struct {
+	kind     string
+	priority int
+	maxTerm  time.Duration
+}
+
+const race = "race"
+
+func successions() []string {
+	return []string{race, string(elector.SuccessionPriority), string(elector.SuccessionSeniority), string(elector.SuccessionRotation)}
+}
+
+func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "succession", race, "how the next leader is chosen: "+strings.Join(successions(), ", ")+"; the same for all candidates")
+	complete(cmd, "succession", successions())
+	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
+	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
+}
+
+func (a *app) succession(o *successionFlags, cfg *elector.Config) {
+	cfg.Priority, cfg.MaxTerm = o.priority, o.maxTerm
+	switch {
+	case !slices.Contains(successions(), o.kind):
+		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))
+	case o.priority != 0 && o.kind != string(elector.SuccessionPriority):
+		a.problem("--priority %d does nothing with --succession %s: use --succession priority for all candidates, or leave --priority out", o.priority, o.kind)
+	case o.kind != race:
+		cfg.Succession = elector.Succession(o.kind)
+	}
+}
+
+// httpFlags are those of the commands that report over HTTP who leads.
+type httpFlags struct {
+	addr, tokenFile string
+	hosts           []string
+}
+
+func (a *app) httpFlags(f *pflag.FlagSet, o *httpFlags, addr, usage string) {
+	f.StringVar(&o.addr, "http", addr, usage)
+	f.StringArrayVar(&o.hosts, "http-host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
+	f.StringVar(&o.tokenFile, "http-token-file", "", "enables POST /resign and /transfer, with the token that this `FILE` holds")
+}
+
+// checkNames refuses host names that no request can have.
+func (a *app) checkNames(flag string, names []string) {
+	for _, name := range names {
+		if err := webguard.CheckName(name); err != nil {
+			a.problem("%s: %q is %v", flag, name, err)
+		}
+	}
+}
+
+// checkAddress refuses what no machine can listen on; whether this one can is
+// known when it does.
+func (a *app) checkAddress(ctx context.Context, flag, addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		a.problem("%s is %q, which is no address: give host:port, such as 127.0.0.1:8080", flag, addr)
+	} else if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
+		a.problem("%s is %q: the port must be a number from 0 to 65535", flag, addr)
+	}
+}
+
+// secret reads a token from a file. A flag with the token itself would show in
+// every list of processes.
+func (a *app) secret(flag, file string) string {
+	b, err := os.ReadFile(file)
+	token := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		a.problem("%s: %v", flag, err)
+	case len(token) < 16:
+		a.problem("%s: %s holds %d bytes: put at least 16 random ones there (openssl rand -hex 16)", flag, file, len(token))
+	case strings.ContainsFunc(token, unicode.IsControl):
+		a.problem("%s: %s holds several lines, or control characters, which no client can send: put one line there (openssl rand -hex 16)", flag, file)
+	}
+	return token
+}

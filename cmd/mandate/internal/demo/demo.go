@@ -1,0 +1,80 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+)
+
+// Limit ends a demo that is stuck. It takes about ten seconds.
+const Limit = 28 * time.Second
+
+// readingPause lets a person follow.
+const readingPause = 400 * time.Millisecond
+
+// step is one scene of the demo. It returns what the summary shows: what happened, and the
+// time it measured.
+type step struct {
+	title, short string
+	play         func(context.Context, *cluster) (what, measured string, err error)
+}
+
+func steps() []step {
+	return []step{
+		{"Three candidates campaign: one is elected", "election", elect},
+		{"The leader resigns: a planned handover", "handover", handOver},
+		{"The leader's work hangs, but its process is alive", "work hangs", hangWork},
+		{"One of the three Redis nodes hangs: no effect", "Redis hangs", hangNode},
+		{"The leader is cut off without releasing the lock", "leader cut off", cutOff},
+		{"The former leader returns and writes with its old token", "stale write", staleWrite},
+	}
+}
+
+// Play plays all steps, up to the first one that does not happen.
+func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	c, err := newCluster(p, log)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	p.Println("%s", p.Paint(output.Bold, "mandate demo"))
+	p.Println("Three Redis nodes and three candidates in this process. The lease is %v: the", demoLease)
+	p.Println("longest time that a dead leader can keep the others waiting.")
+	began := time.Now()
+	all := steps()
+	results := make([]result, len(all))
+	for i, st := range all {
+		results[i] = result{step: st.short, what: "not reached"}
+	}
+	for i, st := range all {
+		p.Println("\n%s", p.Paint(output.Bold, fmt.Sprintf("%d  %s", i+1, st.title)))
+		what, measured, stepErr := st.play(ctx, c)
+		if ctx.Err() != nil && stepErr == nil {
+			stepErr = context.Cause(ctx)
+		}
+		if stepErr != nil {
+			results[i].what = "DID NOT HAPPEN: " + stepErr.Error()
+			err = fmt.Errorf("step %d did not happen: %w", i+1, stepErr)
+			break
+		}
+		results[i] = result{step: st.short, what: what, measured: measured, ok: true}
+		pause(ctx, readingPause)
+	}
+	summarize(p, results, time.Since(began))
+	return err
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

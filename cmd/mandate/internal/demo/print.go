@@ -1,0 +1,48 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+)
+
+// result is a step in the summary.
+type result struct {
+	step, what, measured string
+	ok                   bool
+}
+
+func summarize(p *output.Printer, results []result, took time.Duration) {
+	t := output.NewTable(output.Column{Title: "STEP"}, output.Column{}, output.Column{Title: "WHAT HAPPENED"}, output.Column{Title: "MEASURED"})
+	for i, r := range results {
+		state, color := "ok", output.Plain
+		if !r.ok {
+			state, color = "FAILED", output.Red
+		}
+		t.Row(color, fmt.Sprintf("%d  %s", i+1, r.step), state, r.what, r.measured)
+	}
+	p.Println("\n%s", p.Paint(output.Bold, "Summary"))
+	for _, line := range p.Table(t) {
+		p.Println("  %s", line)
+	}
+	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
+}
+
+// report prints a line about a candidate, note one about something else.
+func (c *cluster) report(a *candidate, what string) {
+	gap := " "
+	if strings.HasPrefix(what, "'") {
+		gap = ""
+	}
+	c.out.Println("%s  %s%s%s", c.clock(), c.out.Paint(a.color, a.name), gap, what)
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.out.Println("%s  %s", c.clock(), c.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
+}
+
+func (c *cluster) clock() string {
+	return c.out.Paint(output.Dim, fmt.Sprintf("%9.3f s", time.Since(c.began).Seconds()))
+}

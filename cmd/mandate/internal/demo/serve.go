@@ -1,0 +1,121 @@
+package demo
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// stepPause lets a viewer of the page see what a step has changed.
+const stepPause = 6 * time.Second
+
+// Serve repeats the story on the console's page, whose buttons need the token, until ctx
+// ends. A viewer may use the buttons; a step that does not happen then is skipped.
+func Serve(ctx context.Context, p *output.Printer, l net.Listener, token string, log *slog.Logger) error {
+	c, err := newCluster(p, log)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	if err := c.moreElections(log); err != nil {
+		return err
+	}
+	q, err := c.connect(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }()
+	page, err := console.New(console.Config{Quorum: q, Token: token, Logger: log})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- page.Serve(ctx, l)
+	}()
+	c.repeat(ctx)
+	cancel()
+	return <-served
+}
+
+// repeat plays the steps until ctx ends.
+func (c *cluster) repeat(ctx context.Context) {
+	all := steps()
+	for round := 0; ctx.Err() == nil; round++ {
+		for i, st := range all {
+			if round > 0 && i == 0 {
+				continue // they have been elected
+			}
+			if i > 0 && !c.catchUp(ctx) || i == len(all)-1 && c.before.who == nil {
+				break // there is no leader, or no former one that could write late
+			}
+			c.out.Println("\n%s", c.out.Paint(output.Bold, st.title))
+			if _, _, err := st.play(ctx, c); err != nil && ctx.Err() == nil {
+				c.note("this time it did not happen: %v", err)
+			}
+			if !c.repair(ctx, i) {
+				return
+			}
+		}
+		c.forget()
+	}
+}
+
+// repair undoes what a step that broke off has left, and pauses.
+func (c *cluster) repair(ctx context.Context, step int) bool {
+	if step != len(steps())-2 { // the candidate that is cut off is connected in the last step
+		for _, a := range c.candidates {
+			a.link.restore()
+			a.hung.Store(false)
+		}
+	}
+	pause(ctx, stepPause)
+	return ctx.Err() == nil
+}
+
+// catchUp waits for the present leader, which need not be that of the last step. False:
+// there is none, or ctx ended.
+func (c *cluster) catchUp(ctx context.Context) bool {
+	_, err := c.await(ctx, func(o observation) bool {
+		if t := o.who.elector.Term(); o.kind != workStarted || t == nil || t.Token() != o.token {
+			return false
+		}
+		if o.token != c.leader.token {
+			c.before, c.leader = c.leader, o
+		}
+		return true
+	})
+	return err == nil
+}
+
+// moreElections are two more of the same candidates, so that the page has something to
+// compare.
+func (c *cluster) moreElections(log *slog.Logger) error {
+	for _, a := range c.candidates {
+		for _, cfg := range []elector.Config{
+			{Election: "mailer", Lease: 4 * time.Second},
+			{Election: "reports", Lease: 3 * time.Second, Succession: elector.SuccessionRotation, MaxTerm: 20 * time.Second},
+		} {
+			cfg.ID, cfg.Advertise, cfg.Logger, cfg.Cooldown = a.name, a.name+".example:8080", log, time.Second
+			e, err := elector.New(a.quorum, cfg)
+			if err != nil {
+				return err
+			}
+			c.wg.Go(func() {
+				_ = e.Run(c.ctx, func(ctx context.Context, _ *elector.Term) error { // it ends with the cluster
+					<-ctx.Done()
+					return nil
+				})
+			})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+)
+
+// elect starts the candidates and waits for the first leader.
+func elect(ctx context.Context, c *cluster) (string, string, error) {
+	began := time.Now()
+	c.start()
+	first, err := c.await(ctx, func(o observation) bool { return o.kind == workStarted })
+	if err != nil {
+		return "", "", err
+	}
+	c.leader = first
+	return first.who.name + " leads, the others wait", "after " + output.Millis(first.at.Sub(began)), nil
+}
+
+// handOver measures the time between the end of the old leader's work and the
+// start of the next one's.
+func handOver(ctx context.Context, c *cluster) (string, string, error) {
+	old := c.leader
+	c.report(old.who, "resigns: its work stops, then it releases the lock")
+	if err := old.who.elector.Resign(ctx); err != nil {
+		return "", "", err
+	}
+	stopped, next, err := c.succession(ctx, old)
+	if err != nil {
+		return "", "", err
+	}
+	gap := output.Millis(next.at.Sub(stopped.at))
+	c.note("no candidate worked for %s, and never two at the same time", gap)
+	return old.who.name + " -> " + next.who.name, "gap " + gap, nil
+}
+
+// hangWork lets the leader's work stop beating.
+func hangWork(ctx context.Context, c *cluster) (string, string, error) {
+	old := c.leader
+	old.who.hung.Store(true)
+	at := time.Now()
+	c.report(old.who, "'s work hangs. Its process is alive and could renew forever")
+	detected, err := c.await(ctx, func(o observation) bool { return o.kind == workCanceled && o.token == old.token })
+	if err != nil {
+		return "", "", err
+	}
+	_, next, err := c.succession(ctx, old)
+	if err != nil {
+		return "", "", err
+	}
+	c.note("detected after %s (bound: %v); no lease had to expire", output.Millis(detected.at.Sub(at)), beatBound)
+	return old.who.name + " stepped down -> " + next.who.name, "after " + output.Millis(next.at.Sub(at)), nil
+}
+
+// hangNode lets one Redis accept and never answer, for a few renewals.
+func hangNode(ctx context.Context, c *cluster) (string, string, error) {
+	const during = 1800 * time.Millisecond
+	lead := c.leader
+	term := lead.who.elector.Term()
+	if term == nil {
+		return "", "", errors.New("there is no leader")
+	}
+	unhang := c.hang(2)
+	defer unhang()
+	c.note("node 3 accepts connections but does not answer, for %v", during)
+	before, renewals := lead.who.elector.Stats().Renewals.Confirmed, uint64(0)
+	for end := time.Now().Add(during); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 5*time.Millisecond) {
+		if !term.Valid() {
+			<-term.Done() // the reason comes by a timer
+			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
+		}
+		renewals = lead.who.elector.Stats().Renewals.Confirmed - before
+	}
+	if renewals < 2 {
+		return "", "", fmt.Errorf("only %d renewals in %v", renewals, during)
+	}
+	c.report(lead.who, fmt.Sprintf("remained leader: %d renewals on the other two nodes", renewals))
+	unhang()
+	return lead.who.name + " remains leader", fmt.Sprintf("%d renewals", renewals), nil
+}
+
+// cutOff closes all connections of the leader and allows no new ones: to the others it is
+// dead. It must stop by its own clock before its lease ends.
+func cutOff(ctx context.Context, c *cluster) (string, string, error) {
+	old := c.leader
+	old.who.link.cut()
+	c.report(old.who, "loses all its connections and cannot release the lock")
+	st, err := c.other(old.who).elector.Election().Status(ctx)
+	if err != nil || st.Leader == nil {
+		return "", "", errors.Join(errors.New("the lock was gone too early"), err)
+	}
+	end := time.Now().Add(st.Leader.LeaseLeft)
+	c.note("its lease has %s left in Redis: the others must wait", output.Millis(st.Leader.LeaseLeft))
+	stopped, next, err := c.succession(ctx, old)
+	if err != nil {
+		return "", "", err
+	}
+	early, late := end.Sub(stopped.at), next.at.Sub(end)
+	c.note("it stopped on its own clock, %s before its lease ended,", output.Millis(early))
+	c.note("the next leader followed %s after that", output.Millis(max(0, late)))
+	if early <= 0 {
+		return "", "", errors.New("the old leader worked beyond its lease")
+	}
+	return old.who.name + " -> " + next.who.name, "lease + " + output.Millis(max(0, late)), nil
+}
+
+// staleWrite shows what the token is for: a write that was under way when its
+// leader was replaced.
+func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
+	old, now := c.before, c.leader
+	old.who.link.restore()
+	ok, err := c.write(ctx, now)
+	if err != nil || !ok {
+		return "", "", errors.Join(errors.New("the leader's write was refused"), err)
+	}
+	c.report(now.who, fmt.Sprintf("writes with token %d: accepted", now.token))
+	ok, err = c.write(ctx, old)
+	if err != nil || ok {
+		return "", "", errors.Join(errors.New("the old leader's write was accepted"), err)
+	}
+	c.report(old.who, fmt.Sprintf("writes with token %d: refused, a smaller one", old.token))
+	value, err := c.register(ctx)
+	if err != nil || value != now.who.name {
+		return "", "", errors.Join(fmt.Errorf("the register holds %q", value), err)
+	}
+	c.note("the register still holds what %s wrote", now.who.name)
+	return "of " + old.who.name + ", refused", "token check", nil
+}

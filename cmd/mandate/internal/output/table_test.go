@@ -1,0 +1,122 @@
+package output
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A script needs names that exist; a person, a table that fits the screen.
+func TestNamesAreShortenedOnATerminalOnly(t *testing.T) {
+	long := strings.Repeat("x", 90)
+	table := NewTable(Column{Title: "NAME", Name: true}, Column{Title: "STATE"})
+	table.Row(Plain, long, "ok")
+	table.Row(Plain, "a", "down")
+	if lines := (&Printer{}).Table(table); lines[1] != long+"  ok" || lines[2] != "a"+strings.Repeat(" ", 91)+"down" {
+		t.Errorf("in a pipe:\n%s", strings.Join(lines, "\n"))
+	}
+	for width, want := range map[int]int{80: 80, 200: 97, 20: minWidth} {
+		lines := (&Printer{Width: width}).Table(table)
+		if got := Cells(lines[1]); got != want-3 { // the title of the last column is three longer than "ok"
+			t.Errorf("%d columns of %d:\n%s", got, width, strings.Join(lines, "\n"))
+		}
+	}
+	if lines := (&Printer{Width: 20, Clip: true}).Table(table); Cells(lines[1]) > 20 {
+		t.Errorf("not clipped: %q", lines[1])
+	}
+}
+
+func TestColumnsWithoutCellsAreLeftOut(t *testing.T) {
+	table := NewTable(Column{Title: "NAME"}, Column{Title: "PRIORITY"}, Column{Title: "AGE", Right: true})
+	table.Row(Plain, "a", "", "5s")
+	table.Row(Plain, "漢字", "", "17s")
+	table.Note(Plain, "a\nnote")
+	table.Note(Plain, "")
+	want := []string{"NAME  AGE", "a      5s", "漢字  17s", "    a note"}
+	if got := (&Printer{}).Table(table); !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestShortenCutsWhatIsCommon(t *testing.T) {
+	const domain = ".mandate-redis.production.svc.cluster.local:6379"
+	for name, c := range map[string]struct {
+		names []string
+		cells int
+		want  []string
+	}{
+		"fits":           {[]string{"a", "b"}, 5, []string{"a", "b"}},
+		"one":            {[]string{"worker-with-a-long-name"}, 10, []string{"work..name"}},
+		"ends differ":    {[]string{"orders-7f6bd9c5d4-x2k9z", "orders-7f6bd9c5d4-abcde"}, 12, []string{"order..x2k9z", "order..abcde"}},
+		"services":       {[]string{"mandate-redis-0" + domain, "mandate-redis-1" + domain, "mandate-redis-2" + domain}, 24, []string{"mandate-redis-0..al:6379", "mandate-redis-1..al:6379", "mandate-redis-2..al:6379"}},
+		"the middle":     {[]string{strings.Repeat("a", 30) + "1" + strings.Repeat("b", 30), strings.Repeat("a", 30) + "2" + strings.Repeat("b", 30)}, 12, []string{"..aaaaaaa1..", "..aaaaaaa2.."}},
+		"no single part": {[]string{"1" + strings.Repeat("a", 20) + "1", "1" + strings.Repeat("a", 20) + "2", "2" + strings.Repeat("a", 20) + "2"}, 8, []string{"1aa..aa1", "1aa..aa2", "2aa..aa2"}},
+		"impossible":     {[]string{"aaaa1", "aaaa2"}, 1, []string{"aaaa1", "aaaa2"}},
+		"wide":           {[]string{"漢字漢字漢字"}, 8, []string{"漢..字"}},
+	} {
+		got := Shorten(c.names, c.cells)
+		if name == "impossible" {
+			if distinct(got) != 2 {
+				t.Errorf("%s: %q", name, got)
+			}
+			continue
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		for _, short := range got {
+			if Cells(short) > c.cells {
+				t.Errorf("%s: %q has %d cells", name, short, Cells(short))
+			}
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "ab": 2, "é": 1, "e\u0301": 1, "漢字": 4, "한": 2, "🙂": 2, "░": 1, "ｆ": 2} {
+		if got := Cells(s); got != want {
+			t.Errorf("%q: %d cells, want %d", s, got, want)
+		}
+	}
+}
+
+func TestFieldsAreWrappedOnATerminalOnly(t *testing.T) {
+	fields := []Field{{Name: "paused", Text: strings.Repeat("word ", 20)}}
+	if lines := (&Printer{}).Fields(fields); len(lines) != 1 {
+		t.Errorf("in a pipe: %q", lines)
+	}
+	lines := (&Printer{Width: 60}).Fields(fields)
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "paused      word") || !strings.HasPrefix(lines[1], "            word") {
+		t.Errorf("%q", lines)
+	}
+}
+
+func TestColors(t *testing.T) {
+	if got := (&Printer{}).Paint(Red, "x"); got != "x" {
+		t.Errorf("%q", got)
+	}
+	if got := (&Printer{Colors: true}).Paint(Red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDurations(t *testing.T) {
+	for d, want := range map[time.Duration][3]string{
+		500 * time.Microsecond:              {"<1ms", "500µs", "0.5 ms"},
+		-1500 * time.Millisecond:            {"-1.5s", "-1.5s", "-1500.0 ms"},
+		90 * time.Second:                    {"1m30s", "1m30s", "90000 ms"},
+		50*time.Hour + 30*time.Minute:       {"2d02h", "50h30m0s", "181800000 ms"},
+		12*time.Millisecond + 345*1000*1000: {"357ms", "357ms", "357 ms"},
+	} {
+		if got := [3]string{Brief(d), Rounded(d), Millis(d)}; got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+	if got := Ago(time.Now().Add(time.Minute)); got != "by a clock ahead of ours" {
+		t.Errorf("%q", got)
+	}
+	if got := Age(72 * time.Hour); got != "3 days" {
+		t.Errorf("%q", got)
+	}
+}
