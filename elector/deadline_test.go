@@ -2,20 +2,17 @@ package elector_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/health"
 )
 
-// What an elector must not trust: a flag instead of the clock, a verdict from
-// before a pause, a message, its luck after a loss of data. Each of these tests is
-// the one that fails when the code does (see internal/mutants).
+// A term is believed by the clock alone, read at every call: not by a flag, and not by what
+// was right before a suspend. Each of these tests is the one that fails when the code does
+// believe that (see internal/mutants).
 
 // lying is a candidate whose clocks the test bends.
 func lying(t *testing.T, c *cluster, w *lease.Warp, id string, work elector.Work, change ...func(*elector.Config)) *candidate {
@@ -153,156 +150,6 @@ func TestEndedTermNeverRevives(t *testing.T) {
 		}
 		b.elected(shortLease)
 	})
-}
-
-// A process that is stopped between its last look at the probe and the request
-// must not renew on that old verdict.
-func TestHealthIsAskedLast(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		sick, stopped := &ward{}, make(chan struct{})
-		close(stopped)
-		w := &lease.Warp{}
-		gate := make(chan (<-chan struct{}), 1)
-		gate <- stopped
-		w.Gate = func() {
-			g := <-gate
-			gate <- g
-			<-g
-		}
-		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
-			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
-		})
-		term := a.elected(3 * shortLease)
-		time.Sleep(shortLease/4 - 100*time.Millisecond) // shortly before its renewal
-		g := make(chan struct{})
-		<-gate
-		gate <- g // SIGSTOP, as far as the clock shows it
-		time.Sleep(200 * time.Millisecond)
-		sick.set(errors.New("sick"))
-		time.Sleep(time.Second)
-		for _, nd := range c.nodes {
-			nd.took()
-		}
-		close(g)
-		time.Sleep(shortLease / 8)
-		for i, nd := range c.nodes {
-			for _, cl := range nd.took() {
-				if cl.script == "renew" {
-					t.Errorf("node %d: renewed on a verdict from before the pause", i)
-				}
-			}
-		}
-		wantReason(t, term, 0, elector.ReasonUnhealthy)
-	})
-}
-
-// Also while the work of a resigned leader drains the probe is asked before every
-// renewal.
-func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		sick := &ward{}
-		a := makeCandidate(t, c.quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
-		a.run(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(4 * shortLease)
-			return nil
-		})
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
-		go a.Resign(context.Background())
-		wantReason(t, term, time.Second, elector.ReasonResigned)
-		b.quiet(shortLease + time.Second)
-		sick.set(errors.New("sick"))
-		time.Sleep(shortLease) // beyond every threshold
-		c.nodes[0].took()
-		b.elected(shortLease)
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "renew" && cl.from("a") {
-				t.Fatal("an unhealthy candidate renewed while it drained")
-			}
-		}
-	})
-}
-
-// Anybody can write to the channel; a request that was under way for long, or is
-// replayed, must not end a term that it does not mean.
-func TestHandOverMeansOneTerm(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		ask := func(nonce string, token uint64) {
-			c.nodes[0].server().Publish("mandate:{orders}:ask",
-				fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"%s","token":%d}`, nonce, token))
-		}
-		ask("n1", term.Token()-1)
-		ask("n2", term.Token()+1)
-		ask("n3", 0)
-		time.Sleep(shortLease)
-		if !term.Valid() {
-			t.Fatalf("ended by a question about another term: %v", term.Err())
-		}
-		ask("n4", term.Token())
-		wantReason(t, term, time.Second, elector.ReasonResigned)
-	})
-}
-
-// "Somebody leads" on the channel, again and again, while nobody does.
-func TestForgedElectionsDelayNobody(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				rest := []*candidate{c.start("b"), c.start("d")}
-				time.Sleep(shortLease)
-				c.crash(a)
-				quit := make(chan struct{})
-				defer close(quit)
-				go func() {
-					for i := term.Token() + 1; ; i++ {
-						for _, nd := range c.nodes {
-							nd.server().Publish("mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d}`, i))
-							nd.server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", i))
-						}
-						select {
-						case <-quit:
-							return
-						case <-time.After(shortLease / 50):
-						}
-					}
-				}()
-				first(t, shortLease+shortLease/10, rest...)
-			})
-		})
-	}
-}
-
-// All nodes lose everything while a leader sits. Whoever has seen it must not take
-// their ignorance for a first start, whatever wakes it.
-func TestWhoHasSeenALeaderDoesNotBootstrap(t *testing.T) {
-	const renewed = shortLease / 20 // after a renewal
-	for _, age := range []time.Duration{shortLease / 2, shortLease} {
-		t.Run(age.String(), func(t *testing.T) {
-			onAll(t, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(age + renewed)
-				defer never2(t, a, b)()
-				c.forget()
-				for _, nd := range c.nodes {
-					nd.server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", term.Token()))
-				}
-				synctest.Wait()
-				began := time.Now()
-				_, next := first(t, 3*shortLease, a, b)
-				if gap := next.Since().Sub(began); gap < shortLease-time.Second || next.Token() <= term.Token() {
-					t.Errorf("elected %v after the loss, token %d after %d", gap, next.Token(), term.Token())
-				}
-			})
-		})
-	}
 }
 
 // A renewal waits for its turn behind a request to a hung node, and the machine sleeps:

@@ -88,3 +88,81 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 	}
 	a.elected(2 * shortLease)
 }
+
+// Reservations and markers that no candidate wrote, and that would block an election for
+// much longer than ours do.
+func TestForeignReservationsAndMarkersLapse(t *testing.T) {
+	for _, key := range []string{"next", "new"} {
+		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
+			t.Run(key+"/"+name, func(t *testing.T) {
+				bubble(t, 3, func(t *testing.T, c *cluster) {
+					term := c.seed()
+					for _, nd := range c.nodes[:2] { // of a majority, but not of all
+						k := "mandate:{orders}:" + key
+						if err := nd.server().Set(k, "!ghost"); err != nil {
+							t.Fatal(err)
+						}
+						if ttl > 0 {
+							nd.server().SetTTL(k, ttl)
+						}
+					}
+					next := c.start("a").elected(2*shortLease + time.Second)
+					if next.Token() <= term.Token() {
+						t.Errorf("token %d after %d", next.Token(), term.Token())
+					}
+				})
+			})
+		}
+	}
+}
+
+// Regression: a foreign lock on one node of three kept every candidate from leading.
+func TestForeignLockOnAMinority(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.seed()
+		if err := c.nodes[0].server().Set(lockKey, "maintenance by joe"); err != nil {
+			t.Fatal(err)
+		}
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		time.Sleep(3 * shortLease)
+		if !term.Valid() {
+			t.Error(term.Err())
+		}
+		if err := a.Check(); err != nil {
+			t.Error(err)
+		}
+		if lines := a.log.lines("maintenance by joe"); len(lines) != 1 {
+			t.Errorf("said %d times", len(lines))
+		}
+	})
+}
+
+// Regression: the lock of a leader that died stayed for as long as the clock of its node had
+// been wrong.
+func TestLockThatOutlivesItsLeaseIsTaken(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
+			t.Run(fmt.Sprintf("n=%d/%s", n, name), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					a := c.start("a")
+					term := a.elected(3 * shortLease)
+					c.each(cut, "a")
+					for _, nd := range c.nodes {
+						value, _ := nd.server().Get(lockKey)
+						if err := nd.server().Set(lockKey, value); err != nil {
+							t.Fatal(err)
+						}
+						if ttl > 0 {
+							nd.server().SetTTL(lockKey, ttl)
+						}
+					}
+					next := c.start("b").elected(shortLease + 100*time.Millisecond)
+					if next.Token() <= term.Token() || term.Valid() {
+						t.Errorf("token %d after %d, %v", next.Token(), term.Token(), term.Err())
+					}
+				})
+			})
+		}
+	}
+}

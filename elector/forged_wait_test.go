@@ -181,3 +181,58 @@ func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
 		})
 	}
 }
+
+// "Somebody leads" on the channel, again and again, while nobody does.
+func TestForgedElectionsDelayNobody(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				rest := []*candidate{c.start("b"), c.start("d")}
+				time.Sleep(shortLease)
+				c.crash(a)
+				quit := make(chan struct{})
+				defer close(quit)
+				go func() {
+					for i := term.Token() + 1; ; i++ {
+						for _, nd := range c.nodes {
+							nd.server().Publish("mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d}`, i))
+							nd.server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", i))
+						}
+						select {
+						case <-quit:
+							return
+						case <-time.After(shortLease / 50):
+						}
+					}
+				}()
+				first(t, shortLease+shortLease/10, rest...)
+			})
+		})
+	}
+}
+
+// Regression: a forged "released" on a minority, or shortly before a true one, made the
+// followers ignore the true one until the lease ended.
+func TestForgedReleaseDelaysNoTrueOne(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				a.elected(3 * shortLease)
+				b := c.start("b")
+				b.quiet(shortLease + time.Second)
+				c.nodes[0].server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`)
+				c.nodes[0].server().Publish("mandate:{orders}:wake", "released 9007199254740991 evil")
+				b.quiet(100 * time.Millisecond)
+				a.stop()
+				began := time.Now()
+				term := b.elected(2 * shortLease)
+				if gap := term.Since().Sub(began); gap > shortLease/16+100*time.Millisecond {
+					t.Errorf("%v without a leader", gap)
+				}
+			})
+		})
+	}
+}

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,4 +41,29 @@ func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Regression: the winner's "elected" overtakes the "released" before it on the channel of
+// events, and every follower that received the latter claimed, although a leader was known.
+func TestReleaseCostsFewClaims(t *testing.T) {
+	for n, crowd := range map[int]int{1: 100, 3: 40} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				leader := c.start("leader")
+				leader.elected(3 * shortLease)
+				var all []*candidate
+				for i := range crowd {
+					all = append(all, c.start(fmt.Sprintf("f%d", i)))
+				}
+				time.Sleep(3 * shortLease)
+				began := time.Now()
+				leader.shutdown()
+				first(t, time.Second, all...)
+				time.Sleep(50 * time.Millisecond)
+				if claims, _ := c.nodes[0].claims(began); claims > 20 {
+					t.Errorf("%d claims for one release", claims)
+				}
+			})
+		})
+	}
 }

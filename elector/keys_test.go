@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -127,32 +125,6 @@ func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// wantTwins makes a quorum of the numbered nodes, each under an address of its
-// own, and wants it to be refused.
-func wantTwins(t *testing.T, c *cluster, nodes ...int) {
-	t.Helper()
-	var clients []redis.UniversalClient
-	for i, nd := range nodes {
-		cl := c.client("a", nd)
-		cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
-		defer cl.Close()
-		clients = append(clients, cl)
-	}
-	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a").run(nil)
-	err = a.endedOrElected(3 * shortLease)
-	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") {
-		t.Fatalf("got %v", err)
-	}
-	if !strings.Contains(err.Error(), "10.0.0.") {
-		t.Errorf("error %q does not say which", err)
 	}
 }
 

@@ -193,41 +193,6 @@ func TestNodeDownAtTheStart(t *testing.T) {
 	}
 }
 
-func TestWrongPasswordEverywhere(t *testing.T) {
-	for name, tc := range map[string]struct{ password, want string }{
-		"none":  {"", "give the password"},
-		"wrong": {"hunter2", "check user and password"},
-	} {
-		for _, n := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
-				bubble(t, n, func(t *testing.T, c *cluster) {
-					var clients []redis.UniversalClient
-					for i, nd := range c.nodes {
-						nd.server().RequireAuth("secret")
-						cl := c.client("a", i)
-						o := cl.Options()
-						o.Password = tc.password
-						defer cl.Close()
-						clients = append(clients, cl)
-					}
-					q, err := elector.NewQuorum(clients...)
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { q.Close() })
-					err = makeCandidate(t, q, "a").run(nil).ended(time.Minute)
-					if !errors.Is(err, elector.ErrPermanent) {
-						t.Fatalf("Run returned %v", err)
-					}
-					if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
-						t.Errorf("error %q does not say what to mend, and where", err)
-					}
-				})
-			})
-		}
-	}
-}
-
 // The very first election with a node down takes a lease, and the log says why.
 func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -238,4 +203,67 @@ func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
 			t.Errorf("said %d times: %v", len(lines), lines)
 		}
 	})
+}
+
+// The application holds every connection of its own client: ours are not among them.
+func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		app := c.client("app", 0)
+		defer app.Close()
+		app.Options().PoolSize = 1
+		app = redis.NewClient(app.Options())
+		defer app.Close()
+		held := app.Conn()
+		defer held.Close()
+		if err := held.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		q, err := elector.NewQuorum(app)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		a := makeCandidate(t, q, "a").run(nil)
+		term := a.elected(time.Second)
+		time.Sleep(10 * shortLease)
+		if !term.Valid() {
+			t.Errorf("lost: %v", term.Err())
+		}
+		if lines := a.log.lines("WARN"); len(lines) > 0 {
+			t.Errorf("%q", lines)
+		}
+	})
+}
+
+// Two votes of one server would make a majority that is none.
+func TestSameServerUnderTwoNames(t *testing.T) {
+	t.Run("all three", func(t *testing.T) { bubble(t, 1, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 0, 0) }) })
+	t.Run("two of three", func(t *testing.T) { bubble(t, 2, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 0, 1) }) })
+	t.Run("two of five", func(t *testing.T) { bubble(t, 4, func(t *testing.T, c *cluster) { wantTwins(t, c, 0, 1, 2, 2, 3) }) })
+}
+
+// wantTwins makes a quorum of the numbered nodes, each under an address of its
+// own, and wants it to be refused.
+func wantTwins(t *testing.T, c *cluster, nodes ...int) {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for i, nd := range nodes {
+		cl := c.client("a", nd)
+		cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
+		defer cl.Close()
+		clients = append(clients, cl)
+	}
+	q, err := elector.NewQuorum(clients...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	a := makeCandidate(t, q, "a").run(nil)
+	err = a.endedOrElected(3 * shortLease)
+	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(err.Error(), "10.0.0.") {
+		t.Errorf("error %q does not say which", err)
+	}
 }

@@ -1,6 +1,9 @@
 package elector_test
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,4 +140,70 @@ func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 			want(t, events, 100*time.Millisecond, elector.EventVacant, "", term.Token())
 		})
 	}
+}
+
+// Regression: an observer that asked Redis in the moment of a release reported EventVacant,
+// and then dropped the release with its reason.
+func TestReleasesAreObservedWithTheirReason(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		bystander := makeCandidate(t, c.quorum("bystander"), "bystander")
+		outside := watch(t, bystander)
+		next(t, outside, time.Second)
+		bad := map[string]int{}
+		const rounds = 100
+		for i := range rounds {
+			a := makeCandidate(t, c.quorum(fmt.Sprint("a", i)), "a")
+			own := watch(t, a)
+			a.run(nil)
+			a.elected(3 * shortLease)
+			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+			a.shutdown()
+			for name, ch := range map[string]<-chan elector.Event{"outside": outside, "own": own} {
+				for {
+					ev := next(t, ch, 3*shortLease)
+					if ev.Kind == elector.EventVacant && ev.Token != 0 {
+						bad[name]++
+						break
+					}
+					if ev.Kind == elector.EventReleased {
+						break
+					}
+				}
+			}
+			for len(outside) > 0 {
+				<-outside
+			}
+		}
+		if len(bad) > 0 {
+			t.Errorf("of %d releases reported as Vacant, without a reason: %v", rounds, bad)
+		}
+	})
+}
+
+// A node that hangs while an observer asks who leads must not hold back what this
+// candidate does itself.
+func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		term := a.elected(3 * shortLease)
+		events := observe(t.Context(), a.Election())
+		if ev := <-events; ev.Kind != elector.EventElected {
+			t.Fatalf("%+v", ev)
+		}
+		elected, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventElected, Election: "orders", Candidate: "x", Token: term.Token()})
+		c.nodes[0].server().Publish("mandate:{orders}:events", string(elected)) // makes it ask
+		time.Sleep(time.Millisecond)
+		c.nodes[0].set(frozen, "a")
+		time.Sleep(10 * time.Millisecond) // the question is open
+		go func() { _ = a.Resign(context.Background()) }()
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case ev := <-events:
+			if ev.Kind != elector.EventStopping {
+				t.Errorf("%+v", ev)
+			}
+		default:
+			t.Error("the end of the term is held back")
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -223,6 +224,76 @@ func TestAllUnhealthyNobodyLeads(t *testing.T) {
 		for _, x := range all {
 			if x.ID() == "b" {
 				x.elected(3 * time.Second)
+			}
+		}
+	})
+}
+
+// A process that is stopped between its last look at the probe and the request
+// must not renew on that old verdict.
+func TestHealthIsAskedLast(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		sick, stopped := &ward{}, make(chan struct{})
+		close(stopped)
+		w := &lease.Warp{}
+		gate := make(chan (<-chan struct{}), 1)
+		gate <- stopped
+		w.Gate = func() {
+			g := <-gate
+			gate <- g
+			<-g
+		}
+		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
+			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
+		})
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease/4 - 100*time.Millisecond) // shortly before its renewal
+		g := make(chan struct{})
+		<-gate
+		gate <- g // SIGSTOP, as far as the clock shows it
+		time.Sleep(200 * time.Millisecond)
+		sick.set(errors.New("sick"))
+		time.Sleep(time.Second)
+		for _, nd := range c.nodes {
+			nd.took()
+		}
+		close(g)
+		time.Sleep(shortLease / 8)
+		for i, nd := range c.nodes {
+			for _, cl := range nd.took() {
+				if cl.script == "renew" {
+					t.Errorf("node %d: renewed on a verdict from before the pause", i)
+				}
+			}
+		}
+		wantReason(t, term, 0, elector.ReasonUnhealthy)
+	})
+}
+
+// Also while the work of a resigned leader drains the probe is asked before every
+// renewal.
+func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		sick := &ward{}
+		a := makeCandidate(t, c.quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
+		a.run(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			time.Sleep(4 * shortLease)
+			return nil
+		})
+		term := a.elected(3 * shortLease)
+		b := c.start("b")
+		b.quiet(shortLease)
+		go a.Resign(context.Background())
+		wantReason(t, term, time.Second, elector.ReasonResigned)
+		b.quiet(shortLease + time.Second)
+		sick.set(errors.New("sick"))
+		time.Sleep(shortLease) // beyond every threshold
+		c.nodes[0].took()
+		b.elected(shortLease)
+		for _, cl := range c.nodes[0].took() {
+			if cl.script == "renew" && cl.from("a") {
+				t.Fatal("an unhealthy candidate renewed while it drained")
 			}
 		}
 	})

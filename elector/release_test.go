@@ -262,3 +262,28 @@ func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
 		})
 	}
 }
+
+// A node slower than the others by a multiple still has the claim in flight when a
+// short term is released: its release waits for its turn, and must not be dropped
+// because the majority's is done.
+func TestReleaseOnASlowNodeIsNotDropped(t *testing.T) {
+	for _, delay := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				c.seed()
+				c.nodes[2].set(fault{delay: delay})
+				a := makeCandidate(t, c.quorum("a"), "a")
+				boom := errors.New("boom")
+				a.run(func(context.Context, *elector.Term) error { return boom })
+				if err := a.ended(shortLease); !errors.Is(err, boom) {
+					t.Fatal(err)
+				}
+				electionOf(a.q, "orders").Status(t.Context()) // the quorum lives on
+				time.Sleep(10 * delay)
+				if n := c.locks(); n != 0 {
+					t.Errorf("%d locks were left behind", n)
+				}
+			})
+		})
+	}
+}

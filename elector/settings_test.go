@@ -5,40 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector"
 )
-
-// The application holds every connection of its own client.
-func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		app := c.client("app", 0)
-		defer app.Close()
-		app.Options().PoolSize = 1
-		app = redis.NewClient(app.Options())
-		defer app.Close()
-		held := app.Conn()
-		defer held.Close()
-		if err := held.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		q, err := elector.NewQuorum(app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { q.Close() })
-		a := makeCandidate(t, q, "a").run(nil)
-		term := a.elected(time.Second)
-		time.Sleep(10 * shortLease)
-		if !term.Valid() {
-			t.Errorf("lost: %v", term.Err())
-		}
-		if lines := a.log.lines("WARN"); len(lines) > 0 {
-			t.Errorf("%q", lines)
-		}
-	})
-}
 
 func TestRefusesToLeadUnderAnotherLease(t *testing.T) {
 	for name, other := range map[string]time.Duration{"shorter": shortLease / 2, "longer": 2 * shortLease} {
@@ -61,4 +29,35 @@ func TestRefusesToLeadUnderAnotherLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Regression: the round ended with the majority's yes, without the answer of the node that
+// shows the other candidate, and two terms were valid at once.
+func TestRefusesToLeadUnderAnotherNumberOfNodes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		one := c.client("old", 0)
+		defer one.Close()
+		q, err := elector.NewQuorum(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		a := makeCandidate(t, q, "a").run(nil)
+		term := a.elected(3 * shortLease)
+		time.Sleep(shortLease)
+		// The new deploy counts three nodes; two of them are free, a majority.
+		b := c.start("b")
+		defer never2(t, a, b)()
+		b.quiet(10 * shortLease)
+		err = b.Check()
+		if err == nil || !strings.Contains(err.Error(), "a holds the lock and counts 1 Redis nodes, this candidate 3") {
+			t.Errorf("Check: %v", err)
+		}
+		if !term.Valid() {
+			t.Errorf("the leader suffered: %v", term.Err())
+		}
+		// When the old ones are gone, the new ones may.
+		a.shutdown()
+		b.elected(3 * shortLease)
+	})
 }

@@ -80,3 +80,18 @@ func TestStatusBounds(t *testing.T) {
 		}
 	})
 }
+
+// Regression: a node that hangs was reported in go-redis' words, an "i/o timeout" between
+// two ports, and not as context.DeadlineExceeded is.
+func TestHungNodeIsNoAnswerInTime(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.quorum("a")
+		if _, err := electionOf(q, "orders").Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes[0].set(frozen)
+		if _, err := electionOf(q, "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -168,3 +168,21 @@ func TestMaxTermNeedsNoSuccession(t *testing.T) {
 		wantReason(t, term, 0, elector.ReasonHandover)
 	})
 }
+
+// Regression: a candidate of the highest priority that had died without a word made every
+// leader step down for it, one after another.
+func TestLeadersDoNotYieldToTheDead(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		all := ranked(t, c, elector.SuccessionPriority, nil) // all of one priority: the first leads
+		high := c.start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
+		high.quiet(shortLease / 2) // it has to be healthy for longer before it may take over
+		c.each(cut, "high")
+		all[0].quiet(4 * shortLease)
+		if !all[0].IsLeader() {
+			t.Error("the leader yielded to a dead one")
+		}
+		for _, x := range all[1:] {
+			x.quiet(0)
+		}
+	})
+}

@@ -199,3 +199,72 @@ func TestRollingDeployTakesMillisecondsPerMove(t *testing.T) {
 		})
 	}
 }
+
+// Regression: after a needless claim a follower ignored releases for a sixteenth of a
+// lease, so that a second handover soon after the first took until the lease's end.
+func TestTwoHandoversInQuickSuccession(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				for round := range 10 {
+					var all []*candidate
+					for i := range 5 {
+						all = append(all, c.start(fmt.Sprintf("r%d-%d", round, i)))
+					}
+					leader, _ := first(t, 3*shortLease, all...)
+					time.Sleep(2 * shortLease)
+					for len(all) > 1 {
+						began := time.Now()
+						leader.stop()
+						all = others(all, leader)
+						next, term := first(t, 2*shortLease, all...)
+						if gap := term.Since().Sub(began); gap > 100*time.Millisecond {
+							t.Errorf("round %d, %d left: %v without a leader", round, len(all), gap)
+						}
+						leader.ended(time.Second)
+						leader = next
+						time.Sleep(50 * time.Millisecond)
+					}
+					leader.shutdown()
+				}
+			})
+		})
+	}
+}
+
+// Regression: candidates that start at once split the votes. Each partial grant is released
+// at once, but the losers waited for the end of its lease.
+func TestSplitVoteCostsNoLease(t *testing.T) {
+	for _, hung := range []int{0, 1} {
+		t.Run(fmt.Sprintf("%d of 3 hung", hung), func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				c.seed()
+				for _, nd := range c.nodes[:hung] {
+					nd.set(frozen)
+				}
+				slow := 0
+				for round := range 20 {
+					var all []*candidate
+					for i := range 4 {
+						all = append(all, c.start(fmt.Sprintf("r%d-%d", round, i)))
+					}
+					began := time.Now()
+					_, term := first(t, 3*shortLease, all...)
+					if term.Since().Sub(began) > time.Second {
+						slow++
+					}
+					for _, x := range all {
+						x.stop()
+					}
+					for _, x := range all {
+						x.ended(shortLease)
+					}
+					time.Sleep(2 * shortLease)
+				}
+				if slow > 0 {
+					t.Errorf("%d of 20 elections took a lease", slow)
+				}
+			})
+		})
+	}
+}

@@ -8,8 +8,28 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// An operator who asks the holder of a term of Campaign to step down took the
-// lock away under its running work: only Term.Resign says that it has stopped.
+// Regression: Campaign returned a term before IsLeader and Term knew of it.
+func TestIsLeaderRightAfterCampaign(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := makeCandidate(t, c.quorum("a"), "a")
+		for range 20 {
+			term, err := a.Campaign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leads, own := a.IsLeader(), a.Term()
+			if err := term.Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !leads || own != term {
+				t.Fatalf("Campaign returned, IsLeader is %v and Term is %v", leads, own)
+			}
+		}
+	})
+}
+
+// Regression: an operator who asked for a step-down took the lock away under the running
+// work of a campaigned term. Only Term.Resign reports that the work has stopped.
 func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 	for _, ask := range []string{"operator", "elector"} {
 		t.Run(ask, func(t *testing.T) {

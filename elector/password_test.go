@@ -1,0 +1,107 @@
+package elector_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A password that is rotated under a leader which won with its very first claim costs the
+// term, and not the process: the election had worked, so Run waits for the new password.
+func TestPasswordRotatedUnderARunningElection(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.start("a"), c.start("b")
+		_, term := first(t, 3*shortLease, a, b)
+		time.Sleep(shortLease)
+		for _, nd := range c.nodes {
+			nd.server().RequireAuth("new")
+			nd.reset("") // CLIENT KILL
+		}
+		wantReason(t, term, shortLease, elector.ReasonExpired)
+		time.Sleep(20 * shortLease)
+		for _, x := range []*candidate{a, b} {
+			select {
+			case <-x.done:
+				t.Fatalf("%s: Run ended: %v", x.ID(), x.result)
+			default:
+			}
+			if err := x.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+				t.Errorf("%s: Check: %v", x.ID(), err)
+			}
+			if n := len(x.log.lines("cannot campaign")); n != 1 {
+				t.Errorf("%s: said %d times", x.ID(), n)
+			}
+			if n := len(x.log.lines("")); n > 16 {
+				t.Errorf("%s: the log floods: %d lines", x.ID(), n)
+			}
+		}
+		for _, nd := range c.nodes {
+			nd.server().RequireAuth("")
+			nd.reset("")
+		}
+		if _, next := first(t, shortLease, a, b); next.Token() <= term.Token() {
+			t.Errorf("token %d after %d", next.Token(), term.Token())
+		}
+	})
+}
+
+// Regression: a password with a # or / in it was parsed as the port, and printed with the
+// error.
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	for _, url := range []string{
+		"redis://user:hunter2#x@h:6379", "redis://:hunter2/x@h:6379", "redis://user:hunter2?x@h:6379", "rediss://:hunter2%zz@h:6379",
+		"redis+sentinel://user:hunter2/x@h:6379", "redis://user:%hunter2@h",
+	} {
+		_, err := elector.Open(url)
+		if err == nil {
+			t.Errorf("%s was accepted", url)
+			continue
+		}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			if strings.Contains(e.Error(), "hunter") || strings.Contains(e.Error(), "%hu") || strings.Contains(e.Error(), "%zz") {
+				t.Errorf("error %q shows (a part of) the password", e)
+			}
+		}
+	}
+}
+
+func TestWrongPasswordEverywhere(t *testing.T) {
+	for name, tc := range map[string]struct{ password, want string }{
+		"none":  {"", "give the password"},
+		"wrong": {"hunter2", "check user and password"},
+	} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					var clients []redis.UniversalClient
+					for i, nd := range c.nodes {
+						nd.server().RequireAuth("secret")
+						cl := c.client("a", i)
+						o := cl.Options()
+						o.Password = tc.password
+						defer cl.Close()
+						clients = append(clients, cl)
+					}
+					q, err := elector.NewQuorum(clients...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { q.Close() })
+					err = makeCandidate(t, q, "a").run(nil).ended(time.Minute)
+					if !errors.Is(err, elector.ErrPermanent) {
+						t.Fatalf("Run returned %v", err)
+					}
+					if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
+						t.Errorf("error %q does not say what to mend, and where", err)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
+)
+
+func TestCandidatesAnswerTheRollCall(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) {
+				a := c.start("a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
+				term := a.elected(3 * shortLease)
+				c.start("b", func(cfg *elector.Config) {
+					cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
+				})
+				time.Sleep(shortLease)
+				began := time.Now()
+				all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
+				if err != nil || len(all) != 2 {
+					t.Fatalf("%+v, %v", all, err)
+				}
+				if took := time.Since(began); took > 100*time.Millisecond {
+					t.Errorf("took %v although all have answered", took)
+				}
+				if x := all[0]; x.ID != "a" || x.Role != "leading" || x.Token != term.Token() || !x.Healthy || x.Advertise != "10.0.0.1:80" ||
+					x.Version != "v7" || x.Priority != 3 || x.RunningFor < shortLease || x.HealthyFor <= 0 || x.Incarnation == "" {
+					t.Errorf("%+v", x)
+				}
+				if x := all[1]; x.ID != "b" || x.Role != "following" || x.Healthy || !strings.Contains(x.Detail, "disk full") || x.Token != 0 {
+					t.Errorf("%+v", x)
+				}
+				none, err := electionOf(c.quorum("other"), "unknown").Candidates(t.Context())
+				if err != nil || len(none) != 0 {
+					t.Errorf("of an unknown election: %+v, %v", none, err)
+				}
+			})
+		})
+	}
+}
+
+func TestRollCallGoesOnWithoutAHungCandidateOrNode(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, _, op := trio(t, c)
+		c.each(fault{deaf: true}, "b")
+		c.nodes[0].set(frozen, "")
+		c.nodes[0].set(frozen, "operator")
+		began := time.Now()
+		all, err := electionOf(op, "orders").Candidates(t.Context())
+		if err != nil || len(all) != 2 || all[0].ID != "a" || all[1].ID != "c" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// An operator whom a majority of the nodes can't pass on is told so: an empty roll call
+// would say that nobody is there.
+func TestRollCallNeedsAMajority(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		_, _, op := trio(t, c)
+		c.nodes[0].set(down, "operator")
+		if all, err := electionOf(op, "orders").Candidates(t.Context()); err != nil || len(all) != 3 {
+			t.Errorf("one node down: %+v, %v", all, err)
+		}
+		c.nodes[1].set(down, "operator")
+		if _, err := electionOf(op, "orders").Candidates(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("two nodes down: %v", err)
+		}
+	})
+}
+
+// Regression: a candidate whose probe fails with a long error was missing in the roll call.
+func TestLongErrorOfAProbeHidesNoCandidate(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.start("a")
+		a.elected(3 * shortLease)
+		c.start("b", func(cfg *elector.Config) {
+			cfg.Probe = health.Func(func(context.Context) error { return errors.New(strings.Repeat("ü", 10_000)) })
+		}).quiet(shortLease)
+		all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
+		if err != nil || len(all) != 2 || all[1].Healthy || !strings.Contains(all[1].Detail, "üü") || len(all[1].Detail) > 1000 {
+			t.Errorf("%d candidates, %v", len(all), err)
+		}
+	})
+}
+
+// Regression: two candidates of one process share a subscription, so the roll call ended
+// with the first answer of the two.
+func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.quorum("one process")
+		makeCandidate(t, q, "a").run(nil).elected(3 * shortLease)
+		makeCandidate(t, q, "b").run(nil).quiet(shortLease)
+		for range 20 {
+			if all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+		}
+	})
+}
