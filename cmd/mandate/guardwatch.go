@@ -9,8 +9,8 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
-// guardWatch replaces a guard that somebody else has killed: at once, and when the
-// new one dies too, after pauses that double up to the time between two orders.
+// guardWatch replaces a guard that another process has killed: at once, and when the new
+// one dies too, after pauses that double up to the time between two orders.
 type guardWatch struct {
 	p   guarded
 	log *slog.Logger
@@ -18,12 +18,12 @@ type guardWatch struct {
 	gone  <-chan struct{}  // the guard has ended; nil: that is known
 	again <-chan time.Time // another one is due
 
-	longest time.Duration // pause
-	without time.Duration // how long the command may run without a guard
+	maxPause time.Duration
+	without  time.Duration // how long the command may run without a guard
 
-	pause     time.Duration
-	since     time.Time // when the command was guarded last
-	complaint error     // the last one of a guard that could not be started
+	pause    time.Duration
+	since    time.Time // when the command was guarded last
+	startErr error     // of the last guard that could not be started
 }
 
 // guarded is what a guardWatch needs of a supervise.Process.
@@ -34,37 +34,37 @@ type guarded interface {
 }
 
 func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
-	return &guardWatch{p: p, log: log, gone: p.GuardGone(), longest: j.tell(), without: j.lease / 2, since: time.Now()}
+	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
 }
 
-// told: an order went out and the guard lives, so the next death is the first of its kind.
-func (w *guardWatch) told() {
+// extended: an order went out and the guard lives, so its next death is a new condition.
+func (w *guardWatch) extended() {
 	if w.again == nil {
 		w.pause, w.since = 0, time.Now()
 	}
 }
 
-// lost: the guard has ended, and not of its own doing.
+// lost: the guard was killed.
 func (w *guardWatch) lost() {
 	w.gone = nil
 	w.again = time.After(w.pause)
-	w.pause = min(max(2*w.pause, time.Millisecond), w.longest)
+	w.pause = min(max(2*w.pause, time.Millisecond), w.maxPause)
 }
 
-// replace starts another guard. Without one for half a lease the machine is not fit to
-// lead: the error ends the command while we can still end it ourselves.
+// replace starts another guard. A machine that keeps none for half a lease is not fit to
+// lead: the error ends the command while this process can still end it itself.
 func (w *guardWatch) replace() error {
 	err := w.p.ReplaceGuard()
 	if err == nil {
 		w.log.Warn("guard process was killed and replaced", "guard", w.p.GuardPID())
 		w.gone, w.again = w.p.GuardGone(), nil
 	} else {
-		if w.complaint == nil {
+		if w.startErr == nil {
 			w.log.Error("guard process was killed and cannot be replaced; the command continues if mandate is suspended", "error", err)
 		}
 		w.lost()
 	}
-	if w.complaint = err; time.Since(w.since) <= w.without {
+	if w.startErr = err; time.Since(w.since) <= w.without {
 		return nil
 	}
 	if err == nil {

@@ -43,7 +43,7 @@ func watched(g *fakeGuards, log *slog.Logger, lease time.Duration, step func(tim
 	g.gone = make(chan struct{})
 	close(g.gone)
 	w := j.watchGuard(g, log)
-	began, tick := time.Now(), time.NewTicker(j.tell())
+	began, tick := time.Now(), time.NewTicker(j.extendEvery())
 	defer tick.Stop()
 	for time.Since(began) < time.Hour {
 		step(time.Since(began))
@@ -55,7 +55,7 @@ func watched(g *fakeGuards, log *slog.Logger, lease time.Duration, step func(tim
 				return time.Since(began), err
 			}
 		case <-tick.C:
-			w.told()
+			w.extended()
 		}
 	}
 	return time.Since(began), nil

@@ -25,16 +25,16 @@ type job struct {
 	once         bool
 	election, id string
 	httpToken    string
-	http         string // where the command can ask; empty: nowhere
+	http         string // where the command can query the leader; empty: nowhere
 
-	// In this order before the lease ends: the work is told, grace passes, all that
-	// is left is killed, and kill is the time that this may take.
+	// In this order before the lease ends: the work's context ends, the grace passes, all
+	// that is left is killed, and kill is the time that this may take.
 	lease, grace, kill time.Duration
 
 	hurry <-chan struct{}    // closed by the second signal
-	stop  context.CancelFunc // ends the program well
+	stop  context.CancelFunc // ends the program in an orderly way
 	log   *slog.Logger
-	aside sync.WaitGroup // looks for what has escaped; nothing waits for it but the program's end
+	aside sync.WaitGroup // the searches for what has escaped; only the program's end waits for them
 
 	cgroupNoted sync.Once
 }
@@ -44,7 +44,7 @@ type job struct {
 func (j *job) work(ctx context.Context, term *elector.Term) error {
 	until, ok := j.until(term)
 	if !ok {
-		return nil // the lease is over already
+		return nil // the lease has ended already
 	}
 	mark := []string{"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + strconv.FormatUint(term.Token(), 10)}
 	env := append(os.Environ(), mark...)
@@ -54,7 +54,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	p, err := supervise.Start(supervise.Command{Path: j.path, Argv: j.argv, Env: env, Cgroup: true}, until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
-		return nil // stopped on the way, until the guard did what it is for
+		return nil // suspended meanwhile, until the guard killed it
 	case err != nil:
 		return notStarted(j.argv[0], err)
 	}
@@ -64,13 +64,13 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 	j.noteCgroup(p)
 	began := time.Now()
 
-	byItself, err := j.attend(ctx, term, p, log)
+	exited, err := j.attend(ctx, term, p, log)
 	j.end(p, log)
 	if p.KilledByGuard() {
 		log.Warn("guard killed the command; mandate was suspended or too slow for its lease")
 	}
 	j.aside.Go(func() { warnOfEscaped(log, mark) })
-	if !byItself {
+	if !exited {
 		log.Info("command stopped", "status", statusOf(p.Status()), "ran_for", time.Since(began).Round(time.Millisecond))
 		return err
 	}
@@ -104,10 +104,9 @@ func (j *job) noteCgroup(p *supervise.Process) {
 }
 
 // attend waits for the end of the command or of the term, and keeps the guard
-// informed meanwhile. It tells whether the command exited, within a
-// valid term.
-func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (byItself bool, err error) {
-	tick := time.NewTicker(j.tell())
+// informed meanwhile. exited: the command did so on its own, within a valid term.
+func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Process, log *slog.Logger) (exited bool, err error) {
+	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
 	w := j.watchGuard(p, log)
 	for {
@@ -128,35 +127,36 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 		case <-tick.C:
 			if until, ok := j.until(term); ok {
 				p.Tell(until)
-				w.told()
+				w.extended()
 			}
 		}
 	}
 }
 
-// until is when the guard kills the command if nothing more is heard from us: a
-// little later than we would, and before the lease ends. ok is false when the term is
-// over; then the guard knows best.
+// until is when the guard kills the command unless its order is extended: a little later
+// than we would, and before the lease ends. ok is false when the term has ended: then the
+// guard keeps to its last order.
 func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
-	// The clock is read first: were we stopped in between, what is left would else
-	// count from our return.
+	// The clock is read first: if this process is suspended in between, the time left must
+	// not count from its return.
 	now := supervise.Now()
 	left := term.Left()
-	return now.Add(left + j.patience()), left > 0
+	return now.Add(left + j.endTime()), left > 0
 }
 
-// tell is how often the guard is told: often enough for the least that until gives.
-func (j *job) tell() time.Duration { return min(j.lease/16, j.patience()/3) }
+// extendEvery is how often the guard's order is extended: often enough for the shortest
+// time that until gives.
+func (j *job) extendEvery() time.Duration { return min(j.lease/16, j.endTime()/3) }
 
-// patience is how long the guard waits for our own end of the tree.
-func (j *job) patience() time.Duration { return j.grace + j.kill/4 }
+// endTime is how long the guard gives us to end the tree ourselves.
+func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 
 // end stops what is left of the command and of all that it has started: SIGTERM, the
-// grace, SIGKILL. It returns when nothing is left. The term ends grace+kill before
-// its lease does, so all this is over in time; the grace is shorter when we come
-// late, because somebody stopped us (SIGSTOP) for a part of that time.
+// grace, SIGKILL. It returns when nothing is left. The term ends grace+kill before its lease
+// does, so all this ends in time; the grace is shorter when this process was suspended
+// (SIGSTOP) for a part of that time.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
-	left := min(j.patience(), supervise.Until(p.Until()))
+	left := min(j.endTime(), supervise.Until(p.Until()))
 	p.Tell(supervise.Now().Add(left))
 	grace := time.NewTimer(max(0, left-j.kill/4))
 	defer grace.Stop()
@@ -195,11 +195,11 @@ func warnOfEscaped(log *slog.Logger, mark []string) {
 
 // listed names processes, the first ten of them.
 func listed(all []supervise.Living) string {
-	const most = 10
+	const maxListed = 10
 	var names []string
 	for i, p := range all {
-		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(all)-most))
+		if i == maxListed {
+			names = append(names, fmt.Sprintf("and %d more", len(all)-maxListed))
 			break
 		}
 		names = append(names, fmt.Sprintf("%d (%s)", p.PID, p.Name))
@@ -207,7 +207,7 @@ func listed(all []supervise.Living) string {
 	return strings.Join(names, ", ")
 }
 
-// statusOf tells how a process has ended.
+// statusOf is how a process has ended.
 func statusOf(ws syscall.WaitStatus) string {
 	if ws.Signaled() {
 		return "signal: " + ws.Signal().String()
@@ -223,9 +223,9 @@ func exitCode(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// notStarted tells what a shell would tell about a command that can't be run.
+// notStarted is what a shell reports about a command that can't be run, with its code.
 func notStarted(name string, err error) error {
-	code, why := exitNotRunnable, trimWords(err)
+	code, why := exitNotRunnable, withoutFunction(err)
 	switch {
 	case errors.Is(err, supervise.ErrStart):
 		return err
@@ -244,8 +244,8 @@ func notStarted(name string, err error) error {
 	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
 }
 
-// trimWords takes the names of packages and functions from an error.
-func trimWords(err error) string {
+// withoutFunction is an error without the names of packages and functions.
+func withoutFunction(err error) string {
 	s := err.Error()
 	for _, prefix := range []string{"health: HTTP probe: ", "health: TCP probe: ", "fork/exec "} {
 		s = strings.TrimPrefix(s, prefix)

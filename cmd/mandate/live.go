@@ -186,7 +186,7 @@ func (v *liveView) render(p *output.Printer, now time.Time, height int) []string
 	lines = append(lines, v.candidates(p)...)
 	lines = append(lines, "")
 	if room := height - len(lines) - footerRows; room > 1 && len(v.events) > 0 {
-		t := output.NewTable(output.Column{Title: "TIME"}, output.Column{Title: "EVENT"}, output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "WHAT"})
+		t := output.NewTable(output.Column{Title: "TIME"}, output.Column{Title: "EVENT"}, output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "WHAT", Rest: true})
 		for _, ev := range v.events[max(0, len(v.events)-room+1):] {
 			who, what := eventText(ev)
 			t.Row(output.Plain, ev.Time.Local().Format(time.TimeOnly), string(ev.Kind), who, what)

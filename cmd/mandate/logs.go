@@ -14,8 +14,8 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 )
 
-// runsLong tells of the commands that lead, or serve, until a signal: what they do
-// must not wait for whoever reads their log, nor end with him.
+// runsLong is true of the commands that lead, or serve, until a signal: a reader of their
+// log that hangs or ends must not stop them.
 func runsLong(cmd *cobra.Command) bool {
 	return slices.Contains([]string{"run", "serve", "console"}, cmd.Name())
 }
@@ -51,7 +51,7 @@ func (a *app) outliveReaders(run func(*cobra.Command, []string) error) func(*cob
 		// Caught, and not ignored: what we start would inherit that. A write then
 		// fails, and doesn't kill us.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-		a.stderr = a.logs // for what is said at the end
+		a.stderr = a.logs // for what is printed at the end
 		return run(cmd, args)
 	}
 }

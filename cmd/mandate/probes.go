@@ -68,7 +68,7 @@ func (a *app) all(f *pflag.FlagSet, prefix string, p *probeFlags, lease time.Dur
 	var probes []health.Probe
 	add := func(flag string, probe health.Probe, err error) {
 		if err != nil {
-			a.problem("--%s%s: %s", prefix, flag, trimWords(err))
+			a.problem("--%s%s: %s", prefix, flag, withoutFunction(err))
 			return
 		}
 		probes = append(probes, health.Named(flag, probe))

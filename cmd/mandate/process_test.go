@@ -120,11 +120,11 @@ func TestGuardIsToldInTime(t *testing.T) {
 			j := &job{lease: lease, grace: grace, kill: killTime(lease)}
 			// It gives mandate the whole grace to end the command, and keeps within what
 			// the term ends before its lease does.
-			if j.patience() <= j.grace || j.patience() >= j.grace+j.kill {
-				t.Errorf("lease %v, grace %v: the guard waits for %v, of %v", lease, grace, j.patience(), j.grace+j.kill)
+			if j.endTime() <= j.grace || j.endTime() >= j.grace+j.kill {
+				t.Errorf("lease %v, grace %v: the guard waits for %v, of %v", lease, grace, j.endTime(), j.grace+j.kill)
 			}
-			if j.tell() > j.patience()/2 {
-				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.tell(), j.patience())
+			if j.extendEvery() > j.endTime()/2 {
+				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.extendEvery(), j.endTime())
 			}
 		}
 	}

@@ -204,7 +204,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 // maxLease is what the library takes.
 const maxLease = 24 * time.Hour
 
-// stopTimes divides the time that is left of the lease when the work is told to
+// stopTimes divides the time that is left of the lease when the work must
 // stop: the grace, and then the time that SIGKILL needs on a busy machine.
 func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
 	kill = killTime(o.lease)
@@ -233,7 +233,7 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 }
 
 // killTime is what the last processes of a group may take to die of SIGKILL, and
-// the guard to be heard, on a machine that has much else to do.
+// the guard's report to arrive, on a busy machine.
 func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
 
 // orNone makes a duration that was given as 0 mean none: in the library's

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// echo is how soon after the first signal another one is the same request: a
-// wrapper that signals us and our process group (timeout, npm) would else have
-// the command killed, with no grace.
+// echo is how soon after the first signal another one is the same request: a wrapper that
+// signals both this process and its group (timeout, npm) must not have the command killed
+// without its grace.
 const echo = 500 * time.Millisecond
 
-// onSignals makes the first signal stop the program well, and the second one close
-// hurry; effect says in the log what that does. The returned function ends that.
+// onSignals makes the first signal stop the program in an orderly way, and the second one
+// close hurry, whose effect is logged. The returned function ends that.
 func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)

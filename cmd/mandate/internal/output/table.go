@@ -17,6 +17,7 @@ type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
 	Right bool // its cells are numbers
+	Rest  bool // the last one: texts that names need not make room for, on a screen that clips
 }
 
 type row struct {
@@ -33,7 +34,8 @@ type note struct {
 const (
 	columnGap  = 2
 	noteIndent = 4
-	minName    = 8 // cells of a name, however narrow the terminal
+	minName    = 8  // cells of a name, however narrow the terminal
+	minRest    = 30 // cells of a Rest
 )
 
 // NewTable makes an empty table.
@@ -101,7 +103,12 @@ func (t *Table) widths(room int) []int {
 		}
 		if widths[i] > 0 {
 			widths[i] = max(widths[i], Cells(c.Title))
-			total += widths[i] + columnGap
+			total += columnGap
+			if c.Rest {
+				total += min(widths[i], minRest)
+			} else {
+				total += widths[i]
+			}
 		}
 	}
 	if room == 0 {

@@ -39,6 +39,16 @@ func TestColumnsWithoutCellsAreLeftOut(t *testing.T) {
 	}
 }
 
+// What happened may be long; whom it happened to must stay readable.
+func TestRestGivesWay(t *testing.T) {
+	table := NewTable(Column{Title: "NAME", Name: true}, Column{Title: "WHAT", Rest: true})
+	table.Row(Plain, strings.Repeat("n", 25), strings.Repeat("x", 100))
+	lines := (&Printer{Width: 60, Clip: true}).Table(table)
+	if want := strings.Repeat("n", 25) + "  " + strings.Repeat("x", 31) + ".."; lines[1] != want {
+		t.Errorf("got %q", lines[1])
+	}
+}
+
 func TestShortenCutsWhatIsCommon(t *testing.T) {
 	const domain = ".mandate-redis.production.svc.cluster.local:6379"
 	for name, c := range map[string]struct {
