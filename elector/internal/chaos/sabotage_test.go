@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,15 +45,24 @@ func TestChaosSeesSabotage(t *testing.T) {
 	}
 }
 
-// nextLeader waits for a leader other than the given one.
+// nextLeader waits for a leader other than the given one that works: the nodes may
+// name a candidate for a moment before it knows that it has won, and one that is
+// stopped then has nothing to write in an ended term.
 func (s *stage) nextLeader(old *candidate) *candidate {
 	s.t.Helper()
 	for limit := time.Now().Add(lease + 10*time.Second); ; time.Sleep(lease / 50) {
-		if c := s.leader(); c != nil && c != old {
+		if c := s.leader(); c != nil && c != old && s.works(c) {
 			return c
 		}
 		if time.Now().After(limit) {
 			s.t.Fatal("nobody else leads")
 		}
 	}
+}
+
+// works tells whether a candidate has written in a term.
+func (s *stage) works(c *candidate) bool {
+	return slices.ContainsFunc(s.readJournal(), func(r Record) bool {
+		return r.Kind == Reply && r.Who == c.id && r.Result == Applied
+	})
 }

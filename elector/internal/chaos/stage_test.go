@@ -235,6 +235,11 @@ func (s *stage) readRegister(ctx context.Context) {
 // add.
 func (s *stage) check() Report {
 	s.t.Helper()
+	return Check(s.readJournal(), Promise{Lease: lease, Vacancy: 2*lease + 3*time.Second, Nodes: len(s.nodes)})
+}
+
+func (s *stage) readJournal() []Record {
+	s.t.Helper()
 	f, err := os.Open(s.file)
 	if err != nil {
 		s.t.Fatal(err)
@@ -244,5 +249,5 @@ func (s *stage) check() Report {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return Check(journal, Promise{Lease: lease, Vacancy: 2*lease + 3*time.Second, Nodes: len(s.nodes)})
+	return journal
 }
