@@ -268,7 +268,9 @@ func (e *Elector) Check() error {
 	if st := e.health(); st != nil {
 		return fmt.Errorf("elector: unhealthy: %w", st)
 	}
-	if t := e.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() {
+	// A term is over a moment before the role says so: an elector that rests after its
+	// Resign has returned is not one whose work still runs.
+	if t := e.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return errors.New("elector: the work of an ended term has not returned")
 	}
 	return nil

@@ -2,8 +2,11 @@ package elector
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 // A doubled cool-down that overflows would be none at all.
@@ -59,5 +62,21 @@ func TestTripsInARow(t *testing.T) {
 		if got := e.tripped(c.trips, c.reason, c.led); got != c.want {
 			t.Errorf("%s after %v, %d before: %d, want %d", c.reason, c.led, c.trips, got, c.want)
 		}
+	}
+}
+
+// When Resign returns, the machine may not have left its role yet: a readiness check at
+// that moment must not report work that has returned long ago.
+func TestCheckBetweenATermAndItsRest(t *testing.T) {
+	clock := lease.NewClock(nil)
+	term := &Term{grant: lease.NewGrant(clock, lease.Timing{}, clock.Now()), over: make(chan struct{})} // has ended
+	e := &Elector{election: &Election{}, state: RoleStopping}
+	e.term.Store(term)
+	if err := e.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
+		t.Errorf("while the work runs on: %v", err)
+	}
+	close(term.over)
+	if err := e.Check(); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }

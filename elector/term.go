@@ -129,11 +129,18 @@ func (t *Term) awaitOver(ctx context.Context) error {
 		return t.unreleased
 	case <-ctx.Done():
 	}
+	if t.isOver() {
+		return t.unreleased
+	}
+	return ctx.Err()
+}
+
+func (t *Term) isOver() bool {
 	select {
 	case <-t.over:
-		return t.unreleased
+		return true
 	default:
-		return ctx.Err()
+		return false
 	}
 }
 

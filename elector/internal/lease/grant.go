@@ -7,8 +7,6 @@ import (
 
 // Grant is a lease that is held: it counts from the newest anchor. Holding,
 // renewing and asking are safe from any goroutine; asking is wait-free.
-//
-// The zero value is a lease that was never granted.
 type Grant struct {
 	clock  *Clock
 	timing Timing
