@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -218,14 +217,16 @@ func (e *Elector) assess(t quorum.Tally) error {
 		}
 	}
 	if (permanent >= majority || t.Count(quorum.Same) > 0) && !e.known.heard {
-		return fmt.Errorf("%w: %w", ErrPermanent, errors.Join(troubles...))
+		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(troubles), kinds: []error{ErrPermanent}}
 	}
 	e.setTrouble(unreachable(t))
 	return nil
 }
 
 func unreachable(t quorum.Tally) trouble {
-	return trouble{key: ErrUnreachable.Error(), err: fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(t.Troubles()...))}
+	return trouble{key: ErrUnreachable.Error(), err: &QuorumError{
+		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Troubles()), kinds: []error{ErrUnreachable},
+	}}
 }
 
 // unconfirmed is why a renewal did not count.
@@ -233,8 +234,10 @@ func unconfirmed(t quorum.Tally) trouble {
 	if !t.Heard() {
 		return unreachable(t)
 	}
-	err := fmt.Errorf("elector: only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers))
-	return trouble{key: "renewal", err: errors.Join(append([]error{err}, t.Troubles()...)...)}
+	return trouble{key: "renewal", err: &QuorumError{
+		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers)),
+		Nodes:   nodeErrors(t.Troubles()),
+	}}
 }
 
 // refusal is why this candidate must not lead even if it could: another
@@ -242,19 +245,19 @@ func unconfirmed(t quorum.Tally) trouble {
 // majorities could form. It also notices a process that uses our id.
 func (e *Elector) refusal(t quorum.Tally) trouble {
 	refuse := func(format string, args ...any) trouble {
-		err := fmt.Errorf(format, args...)
+		err := failed(nil, format, args...)
 		return trouble{key: err.Error(), err: err}
 	}
 	for _, a := range t.Answers {
 		if a.Status == quorum.Same {
-			return refuse("elector: %w", errors.Join(t.Troubles()...))
+			return refuse("%w", joinNodes(nodeErrors(t.Troubles())))
 		}
 		if a.Status != quorum.Held {
 			continue
 		}
 		b, err := quorum.ParseBallot(a.Holder)
 		if err != nil {
-			no := refuse("elector: %w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
+			no := refuse("%w: if nothing else uses the key %s, delete it", err, e.keys.Lock)
 			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
 				e.log.Warn("redis node cannot vote", "error", no.err)
 				continue
@@ -262,11 +265,11 @@ func (e *Elector) refusal(t quorum.Tally) trouble {
 			return no
 		}
 		if n := len(t.Answers); b.Nodes != n {
-			return refuse("elector: %s holds the lock and counts %d Redis nodes, this candidate %d: "+
+			return refuse("%s holds the lock and counts %d Redis nodes, this candidate %d: "+
 				"refusing to lead until all candidates agree", b.Candidate, b.Nodes, n)
 		}
 		if b.Lease != e.cfg.Lease {
-			return refuse("elector: %s holds the lock with a lease of %v, this candidate uses %v: "+
+			return refuse("%s holds the lock with a lease of %v, this candidate uses %v: "+
 				"refusing to lead until all candidates agree", b.Candidate, b.Lease, e.cfg.Lease)
 		}
 		if b.Candidate == e.cfg.ID && b.Incarnation != e.incarnation && !e.known.twin {

@@ -3,8 +3,6 @@ package elector
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -64,7 +62,7 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 		return Leader{}, err
 	}
 	if st.Leader == nil && st.Blocked != "" {
-		return Leader{}, fmt.Errorf("%w, and no candidate can lead: %s", ErrNoLeader, st.Blocked)
+		return Leader{}, failed(ErrNoLeader, "no leader, and no candidate can lead: %s", st.Blocked)
 	}
 	if st.Leader == nil {
 		return Leader{}, ErrNoLeader
@@ -106,7 +104,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 // the election is paused. reason is for whoever looks, at most 500 bytes.
 func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
-		return fmt.Errorf("elector: a pause of %v: give at least a millisecond, or 0 for no end", d)
+		return failed(nil, "a pause of %v: give at least a millisecond, or 0 for no end", d)
 	}
 	if err := checkReason(reason); err != nil {
 		return err
@@ -121,7 +119,7 @@ const maxReason = 500
 
 func checkReason(s string) error {
 	if len(s) > maxReason {
-		return fmt.Errorf("elector: a reason of %d bytes: at most %d", len(s), maxReason)
+		return failed(nil, "a reason of %d bytes: at most %d", len(s), maxReason)
 	}
 	return nil
 }
@@ -149,29 +147,6 @@ func enough(nodes *quorum.Nodes, errs []error) error {
 	case len(errs)-failed < nodes.Majority():
 		return noMajority(nodes, errs)
 	default:
-		return fmt.Errorf("elector: not on all nodes, but on a majority: %w", errors.Join(errs...))
-	}
-}
-
-// noMajority is the error of a request that no majority of the nodes has met: what
-// those that failed said. Nodes that refuse it for want of a right are not away, and
-// no restart helps.
-func noMajority(nodes *quorum.Nodes, errs []error) error {
-	denied, answered := 0, 0
-	for _, err := range errs {
-		if quorum.Denied(err) {
-			denied++
-		}
-		if quorum.Answered(err) {
-			answered++
-		}
-	}
-	switch {
-	case len(errs) == 0 || nodes.Len()-max(denied, answered) >= nodes.Majority():
-		return fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(errs...))
-	case nodes.Len()-denied >= nodes.Majority():
-		return &answeredError{errors.Join(errs...)}
-	default:
-		return &deniedError{errors.Join(errs...)}
+		return &QuorumError{Problem: "not on all nodes, but on a majority", Nodes: nodeErrors(errs)}
 	}
 }

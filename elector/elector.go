@@ -3,7 +3,6 @@ package elector
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -59,7 +58,7 @@ type Elector struct {
 	renewed RenewalStats
 }
 
-var errNotMade = errors.New("elector: this Elector was not made by New")
+var errNotMade = failed(nil, "this Elector was not made by New")
 
 // trouble is an error and the key under which it is the same one as before: its
 // text may change with every attempt.
@@ -76,7 +75,7 @@ func (t trouble) refuses() bool { return t.err != nil || t.quiet }
 // configuration.
 func New(q *Quorum, cfg Config) (*Elector, error) {
 	if q == nil {
-		return nil, errors.New("elector: New: the quorum is nil: make one with NewQuorum or Open")
+		return nil, failed(nil, "New: the quorum is nil: make one with NewQuorum or Open")
 	}
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -142,7 +141,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		return errNotMade
 	}
 	if work == nil {
-		return errors.New("elector: Run: the work is nil")
+		return failed(nil, "Run: the work is nil")
 	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -260,18 +259,18 @@ func (e *Elector) Check() error {
 	now, trouble := e.state, e.trouble
 	e.mu.Unlock()
 	if now == RoleIdle {
-		return errors.New("elector: not campaigning: Run is not running")
+		return failed(nil, "not campaigning: Run is not running")
 	}
 	if trouble.err != nil {
 		return trouble.err
 	}
 	if st := e.health(); st != nil {
-		return fmt.Errorf("elector: unhealthy: %w", st)
+		return failed(nil, "unhealthy: %w", st)
 	}
 	// A term is over a moment before the role says so: an elector that rests after its
 	// Resign has returned is not one whose work still runs.
 	if t := e.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
-		return errors.New("elector: the work of an ended term has not returned")
+		return failed(nil, "the work of an ended term has not returned")
 	}
 	return nil
 }

@@ -6,41 +6,29 @@ import (
 	"fmt"
 )
 
-// Errors that a caller may want to tell apart. They come wrapped.
+// Errors that a caller may want to tell apart. They come wrapped: compare with errors.Is.
+// Which nodes failed, and how, is in the QuorumError.
 var (
 	// ErrRunning: Run or Campaign was called while the Elector already takes
 	// part, or while a term of an earlier Campaign has not been resigned.
-	ErrRunning = errors.New("elector: already running")
+	ErrRunning = newError("already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice. The text says what to do.
-	ErrPermanent = errors.New("elector: permanent misconfiguration")
+	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader: nobody leads at the moment.
-	ErrNoLeader = errors.New("elector: no leader")
+	ErrNoLeader = newError("no leader")
 	// ErrNotLeader: this candidate does not lead, so Gate.Do did nothing.
-	ErrNotLeader = errors.New("elector: not the leader")
+	ErrNotLeader = newError("not the leader")
 	// ErrUnreachable: no majority of the Redis nodes answered.
-	ErrUnreachable = errors.New("elector: no majority of the Redis nodes answered")
+	ErrUnreachable = newError("no majority of the Redis nodes answered")
 	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
 	// No majority gave an answer that counts, so it is ErrUnreachable too.
-	ErrDenied = errors.New("elector: the Redis user lacks a right")
+	ErrDenied = newError("the Redis user lacks a right")
 	// ErrRefused: a request to hand over can't be met; the text says why.
-	ErrRefused = errors.New("elector: refused")
+	ErrRefused = newError("refused")
 	// ErrNotReleased is what errors.Is finds in a NotReleasedError.
-	ErrNotReleased = errors.New("elector: the lock was not released")
+	ErrNotReleased = newError("the lock was not released")
 )
-
-type deniedError struct{ err error }
-
-func (e *deniedError) Error() string   { return ErrDenied.Error() + ": " + e.err.Error() }
-func (e *deniedError) Unwrap() []error { return []error{ErrDenied, ErrUnreachable, e.err} }
-
-// answeredError is ErrUnreachable of nodes that are up: they answered, each with an error.
-type answeredError struct{ err error }
-
-func (e *answeredError) Error() string {
-	return "elector: a majority of the Redis nodes answered with an error: " + e.err.Error()
-}
-func (e *answeredError) Unwrap() []error { return []error{ErrUnreachable, e.err} }
 
 // Reason is why a term ended.
 type Reason string
@@ -106,11 +94,15 @@ func (e *Ended) detail() string {
 // that, and anybody can since.
 type NotReleasedError struct {
 	Token uint64 // of the term
-	Err   error  // what the nodes said last
+	Err   error  // each NodeError of the last attempt, joined
 }
 
 func (e *NotReleasedError) Error() string {
-	return fmt.Sprintf("elector: the lock of term %d was not released, it has lapsed: %v", e.Token, e.Err)
+	return "elector: " + e.problem()
+}
+
+func (e *NotReleasedError) problem() string {
+	return fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", e.Token, e.Err)
 }
 
 // Is tells that it is an ErrNotReleased.

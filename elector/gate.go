@@ -2,11 +2,10 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"sync"
 )
 
-var errGateBusy = errors.New("elector: this gate serves another term already: use a gate of its own for each Elector")
+var errGateBusy = failed(nil, "this gate serves another term already: use a gate of its own for each Elector")
 
 // Gate lets code that is called from elsewhere (a scheduler's job, an HTTP handler,
 // a rebalance callback) work under a term: Do runs a function only while this

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 		return Handover{}, err
 	}
 	if st.Paused {
-		return Handover{}, fmt.Errorf("%w: the election is paused (%s): resume it first", ErrRefused, st.Pause)
+		return Handover{}, refused("the election is paused (%s): resume it first", st.Pause)
 	}
 	all, err := el.Candidates(ctx)
 	if err != nil {
@@ -52,7 +51,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	}
 	h, err := el.handOver(ctx, heir.Incarnation, "transfer to "+to)
 	if err == nil && h.To.Candidate != to {
-		err = fmt.Errorf("%w: %s did not take over in time: %s leads", ErrRefused, to, h.To.Candidate)
+		err = refused("%s did not take over in time: %s leads", to, h.To.Candidate)
 	}
 	return h, err
 }
@@ -60,8 +59,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	same := slices.DeleteFunc(slices.Clone(all), func(c CandidateStatus) bool { return c.ID != to })
 	if len(same) > 1 {
-		return CandidateStatus{}, fmt.Errorf("%w: %d candidates have the id %s (on %s and %s): give each its own id",
-			ErrRefused, len(same), to, same[0].Host, same[1].Host)
+		return CandidateStatus{}, refused("%d candidates have the id %s (on %s and %s): give each its own id", len(same), to, same[0].Host, same[1].Host)
 	}
 	var ids []string
 	for _, c := range all {
@@ -69,19 +67,19 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		switch {
 		case c.ID != to:
 		case c.Role == RoleLeading:
-			return c, fmt.Errorf("%w: %s is already the leader", ErrRefused, to)
+			return c, refused("%s is already the leader", to)
 		case !c.Healthy:
-			return c, fmt.Errorf("%w: %s cannot lead: %s", ErrRefused, to, c.Detail)
+			return c, refused("%s cannot lead: %s", to, c.Detail)
 		case c.Role != RoleFollowing:
-			return c, fmt.Errorf("%w: %s is %s: try again later", ErrRefused, to, c.Role)
+			return c, refused("%s is %s: try again later", to, c.Role)
 		default:
 			return c, nil
 		}
 	}
 	if len(ids) == 0 {
-		return CandidateStatus{}, fmt.Errorf("%w: no candidate answers in this election", ErrRefused)
+		return CandidateStatus{}, refused("no candidate answers in this election")
 	}
-	return CandidateStatus{}, fmt.Errorf("%w: no candidate %s answers; there are: %s", ErrRefused, to, strings.Join(ids, ", "))
+	return CandidateStatus{}, refused("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
 }
 
 func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {
@@ -108,9 +106,9 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	case err != nil:
 		return h, err
 	case got == nil:
-		return h, fmt.Errorf("%w: the leader %s does not answer: it may hang, be cut off, or be an older version", ErrRefused, h.From.Candidate)
+		return h, refused("the leader %s does not answer: it may hang, be cut off, or be an older version", h.From.Candidate)
 	case got.Refused != "":
-		return h, fmt.Errorf("%w: %s", ErrRefused, got.Refused)
+		return h, refused("%s", got.Refused)
 	}
 	return el.follow(ctx, h, events)
 }
@@ -129,7 +127,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 			if enough != nil {
 				return h, nil
 			}
-			return h, fmt.Errorf("%w: %s received the request to step down, and no new leader has been elected yet", ErrNoLeader, h.From.Candidate)
+			return h, failed(ErrNoLeader, "no leader: %s received the request to step down, and no new leader has been elected yet", h.From.Candidate)
 		case <-enough:
 			return h, nil
 		case <-look.C:
@@ -140,7 +138,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 			st, err := el.look(ctx)
 			switch {
 			case err == nil && st.Leader == nil && st.Paused: // waiting for the next one is in vain
-				return h, fmt.Errorf("%w: %s has stepped down, and no leader will be elected until the pause ends (%s)", ErrNoLeader, h.From.Candidate, st.Pause)
+				return h, failed(ErrNoLeader, "no leader: %s has stepped down, and no leader will be elected until the pause ends (%s)", h.From.Candidate, st.Pause)
 			case err != nil || st.Leader == nil || st.Leader.attempt == h.From.attempt:
 				continue
 			}

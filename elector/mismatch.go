@@ -37,7 +37,7 @@ func (e *Elector) mismatch(t quorum.Tally) (no trouble) {
 		}
 		met = a.Holder
 		if e.known.outlives(e.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
-			err := fmt.Errorf("elector: %s holds the lock and votes with other Redis nodes than this candidate: "+
+			err := failed(nil, "%s holds the lock and votes with other Redis nodes than this candidate: "+
 				"refusing to lead until all candidates list the same", b.Candidate)
 			return trouble{key: err.Error(), err: err}
 		}
@@ -82,7 +82,7 @@ func (e *Elector) rival() error {
 		default:
 			continue
 		}
-		return fmt.Errorf("elector: another leader, %s, holds the lock of %s and %s", b.Candidate, r.Node, what)
+		return failed(nil, "another leader, %s, holds the lock of %s and %s", b.Candidate, r.Node, what)
 	}
 	return nil
 }

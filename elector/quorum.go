@@ -198,8 +198,7 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("elector: %w", err)
 	}
 	names, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
-	err := errors.Join(errs...)
-	if err == nil {
+	if errors.Join(errs...) == nil {
 		return names, nil
 	}
 	answers := 0
@@ -211,5 +210,5 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	if answers < q.nodes.Majority() && len(names) == 0 {
 		return nil, noMajority(q.nodes, errs)
 	}
-	return names, fmt.Errorf("elector: the list may be incomplete: %w", err)
+	return names, &QuorumError{Problem: "the list may be incomplete", Nodes: nodeErrors(errs)}
 }

@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -58,7 +57,7 @@ func (l *leadership) giveBack(r *quorum.Release, why Reason) error {
 		return nil // it was over before
 	}
 	e.log.Warn("lock not released, retrying until it lapses", "token", l.term.token,
-		"at_most", l.lapsesIn().Round(time.Millisecond), "error", errors.Join(tally.Troubles()...))
+		"at_most", l.lapsesIn().Round(time.Millisecond), "error", joinNodes(nodeErrors(tally.Troubles())))
 	if (why == ReasonExpired || why == ReasonLost) && l.term.stopped == nil && l.ctx.Err() == nil {
 		owed := make(chan error, 1)
 		e.owed = owed
@@ -86,7 +85,7 @@ func (l *leadership) repeat(ctx context.Context, r *quorum.Release, enough func(
 		case r.Definite():
 			return nil // what is left has lapsed
 		}
-		err := &NotReleasedError{Token: l.term.token, Err: errors.Join(tally.Troubles()...)}
+		err := &NotReleasedError{Token: l.term.token, Err: joinNodes(nodeErrors(tally.Troubles()))}
 		e.log.Warn("lock not released, it has lapsed", "token", l.term.token, "error", err.Err)
 		return err
 	}

@@ -51,9 +51,9 @@ type NodeStatus struct {
 	Reachable bool          `json:"reachable"`          // it told what it knows
 	Denied    bool          `json:"denied,omitempty"`   // it refused to, for want of a right
 	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is what it answered
-	Error     string        `json:"error,omitempty"`
-	Holder    string        `json:"holder,omitempty"`  // the candidate that holds this node's lock
-	Foreign   string        `json:"foreign,omitempty"` // what the lock key holds, where no candidate wrote it; the node can't vote
+	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
+	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
+	Foreign   string        `json:"foreign,omitempty"`  // what the lock key holds, where no candidate wrote it; the node can't vote
 	LeaseLeft time.Duration `json:"lease_left_ns,omitempty"`
 	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
 	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
@@ -71,7 +71,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
-			n.Error, n.Denied, n.Answered = v.Err.Error(), quorum.Denied(v.Err), quorum.Answered(v.Err)
+			n.Error, n.Denied, n.Answered = nodeErrors([]error{v.Err})[0].Problem, quorum.Denied(v.Err), quorum.Answered(v.Err)
 			troubles = append(troubles, v.Err)
 		}
 		if v.Holder != "" {

@@ -58,20 +58,24 @@ func withCode(err error) error {
 	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
 		return err
 	}
-	code := exitFailed
+	return &exitError{code: codeOf(err), err: aboutNodes(err)}
+}
+
+func codeOf(err error) int {
 	switch {
 	case errors.Is(err, elector.ErrPermanent):
-		code = exitPermanent
+		return exitPermanent
 	case errors.Is(err, elector.ErrNotReleased):
-		code = exitNotReleased
+		return exitNotReleased
 	case errors.Is(err, elector.ErrUnreachable): // and ErrDenied
-		code = exitUnreachable
+		return exitUnreachable
 	case errors.Is(err, elector.ErrRefused):
-		code = exitRefused
+		return exitRefused
 	case errors.Is(err, elector.ErrNoLeader):
-		code = exitNoLeader
+		return exitNoLeader
+	default:
+		return exitFailed
 	}
-	return &exitError{code: code, err: aboutNodes(err)}
 }
 
 // Bounds of what is printed about a command line: what was pasted by mistake must not bury
@@ -136,17 +140,16 @@ func aboutNodes(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := strings.TrimPrefix(withoutPackage(err), withoutPackage(elector.ErrRefused)+": ")
-	for _, what := range []string{withoutPackage(elector.ErrUnreachable), withoutPackage(elector.ErrDenied), withoutPackage(elector.ErrPermanent), "a majority of the Redis nodes answered with an error",
-		"not on all nodes, but on a majority", "the list may be incomplete"} {
-		if answers, ok := strings.CutPrefix(text, what+": "); ok {
-			return &nodesError{what, strings.Split(answers, "\n")}
-		}
+	var failed *elector.QuorumError
+	if !errors.As(err, &failed) || len(failed.Nodes) == 0 {
+		return errors.New(elector.Problem(err))
 	}
-	return errors.New(text)
+	about := &nodesError{what: failed.Problem}
+	for _, n := range failed.Nodes {
+		about.answers = append(about.answers, n.Error())
+	}
+	return about
 }
-
-func withoutPackage(err error) string { return strings.TrimPrefix(err.Error(), "elector: ") }
 
 // userinfo is where a URL holds its password. A password may hold anything, also
 // a space, and also an @.

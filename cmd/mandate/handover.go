@@ -62,7 +62,7 @@ func (a *app) handOver(o *handoverFlags, do func(context.Context, *elector.Elect
 		}
 		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
 			if st, serr := el.Status(parent); serr == nil && traceless(st) {
-				err = fmt.Errorf("%w; %s", err, noTrace)
+				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}
 		return err
@@ -76,7 +76,7 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 			out.To = &h.To
 		}
 		if err != nil {
-			out.Error = withoutPackage(err)
+			out.Error = elector.Problem(err)
 		}
 		return output.JSON(a.stdout, out)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -68,7 +67,7 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.
 func listenOn(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := electorhttp.Listen(ctx, addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "electorhttp: "))
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return l, nil
 }

@@ -31,7 +31,7 @@ func busyView() *liveView {
 	}
 	v.setStatus(elector.Status{
 		Election: "orders", Leader: &elector.Leader{Candidate: strings.Repeat("long", 50), Advertise: "10.0.0.1:80", Token: 2, LeaseLeft: 10 * time.Second},
-		Nodes: []elector.NodeStatus{{Node: "a:1", Reachable: true}, {Node: "b:1", Error: "b:1: no answer in time"}, {Node: "c:1", Reachable: true, Abstains: time.Second}},
+		Nodes: []elector.NodeStatus{{Node: "a:1", Reachable: true}, {Node: "b:1", Error: "no answer in time"}, {Node: "c:1", Reachable: true, Abstains: time.Second}},
 	}, nil, liveNow)
 	return v
 }

@@ -98,7 +98,7 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 		return err
 	}
 	if err != nil {
-		done.Error = withoutPackage(err)
+		done.Error = elector.Problem(err)
 	}
 	if !asJSON {
 		_, perr := fmt.Fprintln(a.stdout, done)

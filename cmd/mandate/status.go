@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,7 +151,7 @@ func nodeTable(nodes []elector.NodeStatus) *output.Table {
 		state := "ok"
 		switch {
 		case !n.Reachable:
-			color, state, why = output.Red, nodeState(n), strings.TrimPrefix(n.Error, n.Node+": ")
+			color, state, why = output.Red, nodeState(n), n.Error
 		case n.Foreign != "":
 			color, state, why = output.Red, "blocked", foreignLock(n)
 		case n.Abstains > 0:

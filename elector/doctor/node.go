@@ -17,9 +17,10 @@ func (e *examination) node(f *quorum.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := strings.TrimPrefix(f.Ping.Error(), f.Node+": "), quorum.Advice(f.Ping)
-		if advice != "" {
-			found = words(f.Ping) // the advice gets a line of its own
+		found, advice := words(f.Ping), quorum.Advice(f.Ping)
+		var node *quorum.NodeError
+		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets a line of its own
+			found = node.Problem()
 		}
 		e.add(f.Node, "reach", level, advice, "%s", found)
 		return

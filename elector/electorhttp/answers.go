@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -94,7 +93,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, func(ctx context.Context) {
 		terms, err := h.elector.Election().History(ctx, n)
 		if err != nil {
-			refuse(w, http.StatusBadGateway, "%s", trim(err))
+			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
 		reply(w, http.StatusOK, append([]elector.TermRecord{}, terms...))
@@ -134,12 +133,9 @@ func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
 	h.ask(w, r, func(ctx context.Context) {
 		all, err := h.elector.Election().Candidates(ctx)
 		if err != nil {
-			refuse(w, http.StatusBadGateway, "%s", trim(err))
+			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
 		reply(w, http.StatusOK, append([]elector.CandidateStatus{}, all...))
 	})
 }
-
-// trim takes the package's name off.
-func trim(err error) string { return strings.TrimPrefix(err.Error(), "elector: ") }

@@ -71,9 +71,9 @@ func (h *Handler) transfer(w http.ResponseWriter, r *http.Request) {
 	change, err := h.elector.Election().Transfer(ctx, to)
 	switch {
 	case errors.Is(err, elector.ErrUnreachable):
-		refuse(w, http.StatusBadGateway, "%s", trim(err))
+		refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 	case err != nil:
-		refuse(w, http.StatusConflict, "%s", trim(err))
+		refuse(w, http.StatusConflict, "%s", elector.Problem(err))
 	default:
 		reply(w, http.StatusOK, Transferred{change.From.Candidate, change.To.Candidate, change.To.Token, change.Gap.Round(time.Millisecond).Milliseconds()})
 	}

@@ -16,7 +16,7 @@ import (
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("electorhttp: %q is no address: give host:port, such as 127.0.0.1:8080", addr)
+		return nil, fmt.Errorf("%q is no address: give host:port, such as 127.0.0.1:8080", addr)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -24,7 +24,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, fmt.Errorf("electorhttp: %w", err)
+		return nil, err // it says "listen tcp" and the address
 	}
 	return l, nil
 }

@@ -16,7 +16,10 @@ type NodeError struct {
 	Err  error
 }
 
-func (e *NodeError) Error() string {
+func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
+
+// Problem is the error without the node.
+func (e *NodeError) Problem() string {
 	msg := e.Err.Error()
 	var timeout interface{ Timeout() bool }
 	if errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() {
@@ -25,7 +28,7 @@ func (e *NodeError) Error() string {
 	if a := Advice(e.Err); a != "" {
 		msg += " (" + a + ")"
 	}
-	return e.Node + ": " + msg
+	return msg
 }
 
 func (e *NodeError) Unwrap() error { return e.Err }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -156,5 +155,5 @@ func answer(w http.ResponseWriter, said string, err error) {
 	default:
 		code = http.StatusBadRequest
 	}
-	refuse(w, code, "%s", strings.TrimPrefix(words(err), "refused: "))
+	refuse(w, code, "%s", words(err))
 }

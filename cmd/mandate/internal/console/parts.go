@@ -114,7 +114,7 @@ func words(err error) string {
 	if err == nil {
 		return ""
 	}
-	return tame(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "elector: "), "\n", "; "))
+	return tame(strings.ReplaceAll(elector.Problem(err), "\n", "; "))
 }
 
 func statusOf(election string, st elector.Status, err error, now time.Time) status {

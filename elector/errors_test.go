@@ -1,0 +1,84 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// unreachable is an election on three nodes of which none can be reached.
+func unreachable(t *testing.T) (*elector.Quorum, *elector.Election) {
+	t.Helper()
+	q, err := elector.Open("redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	el, err := q.Election("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, el
+}
+
+// A program must learn which node failed, and why, without reading sentences.
+func TestErrorsNameTheNodesThatFailed(t *testing.T) {
+	q, el := unreachable(t)
+	for name, do := range map[string]func(context.Context) error{
+		"Status":     func(ctx context.Context) error { _, err := el.Status(ctx); return err },
+		"Leader":     func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
+		"History":    func(ctx context.Context) error { _, err := el.History(ctx, 3); return err },
+		"Candidates": func(ctx context.Context) error { _, err := el.Candidates(ctx); return err },
+		"StepDown":   func(ctx context.Context) error { _, err := el.StepDown(ctx, ""); return err },
+		"Transfer":   func(ctx context.Context) error { _, err := el.Transfer(ctx, "b"); return err },
+		"Pause":      func(ctx context.Context) error { return el.Pause(ctx, 0, "") },
+		"Resume":     func(ctx context.Context) error { return el.Resume(ctx) },
+		"Elections":  func(ctx context.Context) error { _, err := q.Elections(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := do(t.Context())
+			var node *elector.NodeError
+			if !errors.As(err, &node) || node.Node != "127.0.0.1:1" || node.Problem == "" || node.Err == nil {
+				t.Fatalf("%v holds the node error %+v", err, node)
+			}
+			var all *elector.QuorumError
+			if !errors.As(err, &all) || len(all.Nodes) != 3 || !errors.Is(err, elector.ErrUnreachable) {
+				t.Fatalf("%v holds the quorum error %+v", err, all)
+			}
+			if got := elector.Problem(err); strings.HasPrefix(got, "elector:") || "elector: "+got != err.Error() {
+				t.Errorf("for a person it is %q, for a log %q", got, err)
+			}
+			if strings.Contains(node.Problem, node.Node) && !strings.Contains(node.Problem, "dial tcp") {
+				t.Errorf("the problem %q names the node again", node.Problem)
+			}
+		})
+	}
+}
+
+// What a status says of a node must stand beside the node's name without repeating it.
+func TestNodeStatusGivesTheProblemWithoutTheNode(t *testing.T) {
+	_, el := unreachable(t)
+	st, _ := el.Status(t.Context())
+	for _, n := range st.Nodes {
+		if n.Error == "" || strings.HasPrefix(n.Error, n.Node+": ") {
+			t.Errorf("the status of %s: %q", n.Node, n.Error)
+		}
+	}
+}
+
+// A refusal is shown as its reason alone, any other error of ours without the name of
+// the package, and a foreign error as it is.
+func TestProblemIsForPersons(t *testing.T) {
+	for want, err := range map[string]error{
+		"no leader":      elector.ErrNoLeader,
+		"not the leader": elector.ErrNotLeader,
+		"disk full":      errors.New("disk full"),
+	} {
+		if got := elector.Problem(err); got != want {
+			t.Errorf("%v is shown as %q, want %q", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package elector
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// NodeError is what went wrong on one Redis node. errors.As finds the first one of
+// an error that names nodes; a QuorumError lists them all.
+type NodeError struct {
+	Node    string // as NodeStatus names it
+	Problem string // what went wrong, and what to do about it where that is known
+	Err     error  // the node's answer, or why there is none
+}
+
+func (e *NodeError) Error() string { return e.Node + ": " + e.Problem }
+
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// QuorumError is a request that some nodes, or all, did not grant. errors.Is finds
+// ErrUnreachable in it when no majority granted it, and ErrDenied or ErrPermanent when
+// that is the cause; a request that a majority granted in spite of it matches none.
+type QuorumError struct {
+	Problem string       // what failed; the reasons are in Nodes
+	Nodes   []*NodeError // those that failed, in the order of the quorum
+
+	kinds []error // what errors.Is finds
+}
+
+func (e *QuorumError) Error() string { return "elector: " + e.problem() }
+
+func (e *QuorumError) problem() string {
+	if len(e.Nodes) == 0 {
+		return e.Problem
+	}
+	return e.Problem + ": " + joinNodes(e.Nodes).Error()
+}
+
+// Unwrap gives what errors.Is and errors.As look at: the kind, and the nodes' errors.
+func (e *QuorumError) Unwrap() []error {
+	all := make([]error, 0, len(e.kinds)+len(e.Nodes))
+	all = append(all, e.kinds...)
+	for _, n := range e.Nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+// nodeErrors are the errors of the nodes, without those that are nil.
+func nodeErrors(errs []error) []*NodeError {
+	var all []*NodeError
+	for _, err := range errs {
+		var node *quorum.NodeError
+		switch {
+		case err == nil:
+		case errors.As(err, &node):
+			all = append(all, &NodeError{Node: node.Node, Problem: node.Problem(), Err: node.Err})
+		default: // a bug of ours: every error of a node names it
+			all = append(all, &NodeError{Node: "a Redis node", Problem: err.Error(), Err: err})
+		}
+	}
+	return all
+}
+
+// joinNodes is one error for several nodes', a line each; nil for none.
+func joinNodes(nodes []*NodeError) error {
+	all := make([]error, len(nodes))
+	for i, n := range nodes {
+		all[i] = n
+	}
+	return errors.Join(all...)
+}
+
+// noMajority is the error of a request that no majority of the nodes has granted. Nodes
+// that refuse it for want of a right are not away, and no restart helps.
+func noMajority(nodes *quorum.Nodes, errs []error) error {
+	denied, answered := 0, 0
+	for _, err := range errs {
+		if quorum.Denied(err) {
+			denied++
+		}
+		if quorum.Answered(err) {
+			answered++
+		}
+	}
+	e := &QuorumError{Problem: Problem(ErrUnreachable), Nodes: nodeErrors(errs), kinds: []error{ErrUnreachable}}
+	switch {
+	case nodes.Len()-denied < nodes.Majority():
+		e.Problem, e.kinds = Problem(ErrDenied), []error{ErrDenied, ErrUnreachable}
+	case nodes.Len()-answered < nodes.Majority():
+		e.Problem = "a majority of the Redis nodes answered with an error"
+	}
+	return e
+}
+
+// refusedError is an ErrRefused, and why.
+type refusedError struct{ why string }
+
+func refused(format string, args ...any) error {
+	return &refusedError{fmt.Sprintf(format, args...)}
+}
+
+func (e *refusedError) Error() string   { return ErrRefused.Error() + ": " + e.why }
+func (e *refusedError) Unwrap() error   { return ErrRefused }
+func (e *refusedError) problem() string { return e.why }
+
+// failure is any other error of ours, of a kind that errors.Is finds, or of none.
+type failure struct{ kind, err error }
+
+// failed makes an error out of what it says, without the name of the package.
+func failed(kind error, format string, args ...any) error {
+	return &failure{kind, fmt.Errorf(format, args...)}
+}
+
+func (e *failure) Error() string   { return "elector: " + e.err.Error() }
+func (e *failure) problem() string { return e.err.Error() }
+
+func (e *failure) Unwrap() []error {
+	if e.kind == nil {
+		return []error{e.err}
+	}
+	return []error{e.kind, e.err}
+}
+
+// sentinel is an error that callers compare with.
+type sentinel struct{ text string }
+
+func newError(text string) error { return &sentinel{text} }
+
+func (e *sentinel) Error() string   { return "elector: " + e.text }
+func (e *sentinel) problem() string { return e.text }
+
+// Problem is the text of an error of this package for a person who does not know of the
+// package: without "elector: ", and a refusal as its reason alone. The text of any other
+// error, also of one that wraps ours, is returned as it is. Problems of several nodes
+// are a line each.
+func Problem(err error) string {
+	switch err := err.(type) { //nolint:errorlint // what wraps an error of ours has a text of its own
+	case nil:
+		return ""
+	case interface{ problem() string }:
+		return err.problem()
+	default:
+		return err.Error()
+	}
+}
