@@ -21,7 +21,7 @@ func TestTracesOfAnElection(t *testing.T) {
 		{quorum.Answer{Status: quorum.Paused}, true},
 		{quorum.Answer{Status: quorum.Kept}, true},
 	} {
-		var k known
+		var k memory
 		for range 2 { // it does not wear off
 			k.alive(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.New}, c.a, {Status: quorum.New}}})
 			if k.traced != c.traced || k.highest != c.a.Fence {

@@ -16,11 +16,14 @@ import (
 // call, hears requests to hand over, and, where the Succession needs it, knows
 // the others. Nothing in it is ever waited for by the machine.
 type cards struct {
-	e     *Elector
-	host  string
-	poked chan struct{}
-	saids chan struct{}          // a place for each message under way
-	first atomic.Pointer[string] // incarnation of the favourite; set while leading
+	*candidate
+
+	election *Election
+	nudged   chan struct{} // the pause is over: claim now
+	host     string
+	poked    chan struct{}
+	saids    chan struct{}          // a place for each message under way
+	first    atomic.Pointer[string] // incarnation of the favourite; set while leading
 
 	mu    sync.Mutex
 	heard []asked
@@ -49,9 +52,9 @@ const (
 	mostOthers = 1000 // candidates in a roster
 )
 
-func newCards(e *Elector) *cards {
+func newCards(c *candidate, el *Election) *cards {
 	host, _ := os.Hostname() // for people only
-	return &cards{e: e, host: host, poked: make(chan struct{}, 1), saids: make(chan struct{}, mostSaid)}
+	return &cards{candidate: c, election: el, nudged: make(chan struct{}, 1), host: host, poked: make(chan struct{}, 1), saids: make(chan struct{}, mostSaid)}
 }
 
 func (c *cards) poke() {
@@ -75,10 +78,10 @@ func (c *cards) hear(s pubsub.Signal) {
 		return
 	}
 	q, err := parseQuestion(s.Payload)
-	if err != nil || q.Election != c.e.cfg.Election {
+	if err != nil || q.Election != c.cfg.Election {
 		return
 	}
-	if q.Card != nil && q.Card.Incarnation == c.e.incarnation {
+	if q.Card != nil && q.Card.Incarnation == c.incarnation {
 		return // our own
 	}
 	c.mu.Lock()
@@ -93,12 +96,12 @@ func (c *cards) hear(s pubsub.Signal) {
 func (c *cards) run(ctx context.Context) {
 	c.since, c.others, c.seen, c.twins = time.Now(), roster{}, map[string]bool{}, map[string]bool{}
 	c.shown, c.called, c.led, c.healthy, c.pauses = "", time.Time{}, 0, time.Time{}, doubt{}
-	stop := c.e.quorum.bus.Subscribe(c.e.keys.Ask, c.hear)
+	stop := c.bus.Subscribe(c.keys.Ask, c.hear)
 	defer stop()
 	defer c.leave()
-	look := time.NewTicker(c.e.timing.RenewEvery)
+	look := time.NewTicker(c.timing.RenewEvery)
 	defer look.Stop()
-	if c.e.cfg.Succession == SuccessionRace { // with the others the first look does
+	if c.cfg.Succession == SuccessionRace { // with the others the first look does
 		c.introduce()
 	}
 	for {
@@ -127,7 +130,7 @@ func (c *cards) take() []asked {
 // leave says good-bye, so that nobody waits for this candidate.
 func (c *cards) leave() {
 	c.first.Store(nil)
-	if c.e.cfg.Succession != SuccessionRace {
+	if c.cfg.Succession != SuccessionRace {
 		card := c.card()
 		c.tell(context.Background(), question{Kind: sayGone, Card: &card})
 	}
@@ -142,19 +145,19 @@ func (c *cards) look() {
 	case c.healthy.IsZero():
 		c.healthy = time.Now()
 	}
-	if c.e.cfg.Succession == SuccessionRace {
+	if c.cfg.Succession == SuccessionRace {
 		return
 	}
 	now := time.Now()
-	c.others.forget(now, 10*c.e.cfg.Lease)
-	if now.Sub(c.called) > c.e.timing.RenewEvery { // whoever did not answer the roll call is not there
+	c.others.forget(now, 10*c.cfg.Lease)
+	if now.Sub(c.called) > c.timing.RenewEvery { // whoever did not answer the roll call is not there
 		c.others.forget(now, now.Sub(c.called))
 	}
 	if shown := string(card.Role) + " " + card.Detail; shown != c.shown {
 		c.shown = shown
 		c.tell(context.Background(), question{Kind: sayCard, Card: &card})
 	}
-	t := c.e.Term()
+	t := c.validTerm()
 	if t == nil {
 		if card.Role != RoleStopping { // its release still names the favourite
 			c.first.Store(nil)
@@ -163,17 +166,17 @@ func (c *cards) look() {
 	}
 	higher := c.higher(card, now)
 	// Somebody for whom this leader should yield may have died since it spoke.
-	doubtful := higher != nil && now.Sub(higher.at) > c.e.timing.RenewEvery && now.Sub(c.called) > c.e.timing.RenewEvery
-	if t.token != c.led || now.Sub(c.called) > 4*c.e.cfg.Lease || doubtful {
+	doubtful := higher != nil && now.Sub(higher.at) > c.timing.RenewEvery && now.Sub(c.called) > c.timing.RenewEvery
+	if t.token != c.led || now.Sub(c.called) > 4*c.cfg.Lease || doubtful {
 		c.led, c.called = t.token, now
 		c.tell(context.Background(), question{Kind: callCards, Nonce: rand.Text()})
 	}
 	var first *string
-	if f := c.others.favourite(c.e.cfg.Succession, card); f != nil {
+	if f := c.others.favourite(c.cfg.Succession, card); f != nil {
 		first = &f.Incarnation
 	}
 	c.first.Store(first)
-	if higher != nil && higher.at.After(c.called) && now.Sub(higher.at) <= c.e.timing.RenewEvery {
+	if higher != nil && higher.at.After(c.called) && now.Sub(higher.at) <= c.timing.RenewEvery {
 		t.hand(handover{to: higher.Incarnation, why: errOutranked})
 	}
 }
@@ -181,29 +184,26 @@ func (c *cards) look() {
 // higher is whom a leader has to make room for, once it has answered the roll
 // call of this term.
 func (c *cards) higher(self CandidateStatus, now time.Time) *entry {
-	if c.e.cfg.Succession != SuccessionPriority || c.e.isPaused() {
+	if c.cfg.Succession != SuccessionPriority || c.isPaused() {
 		return nil
 	}
-	return c.others.bully(self, c.e.cfg.Lease, now)
+	return c.others.bully(self, c.cfg.Lease, now)
 }
 
 // card is what this candidate tells of itself.
 func (c *cards) card() CandidateStatus {
-	e := c.e
-	e.mu.Lock()
-	now := e.state
-	e.mu.Unlock()
+	now := c.currentRole()
 	card := CandidateStatus{
-		ID: e.cfg.ID, Incarnation: e.incarnation, Advertise: e.cfg.Advertise, Version: e.cfg.Version, Host: c.host,
-		Role: now, Priority: e.cfg.Priority, RunningFor: time.Since(c.since),
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version, Host: c.host,
+		Role: now, Priority: c.cfg.Priority, RunningFor: time.Since(c.since),
 	}
-	if t := e.term.Load(); t != nil && (now == RoleLeading || now == RoleStopping) {
+	if t := c.term.Load(); t != nil && (now == RoleLeading || now == RoleStopping) {
 		card.Token = t.token
 	}
-	card.Nodes = votingNodes(e.quorum.nodes.Names(), e.voter.Identities())
-	err := e.Check()
+	card.Nodes = votingNodes(c.nodes.Names(), c.voter.Identities())
+	err := c.check()
 	if now == RoleIdle { // it is about to campaign
-		err = e.health()
+		err = c.probes.failing()
 	}
 	if err != nil {
 		card.Detail = err.Error()
@@ -218,13 +218,12 @@ func (c *cards) card() CandidateStatus {
 
 // answer does what a question asks for. A question comes once from each node.
 func (c *cards) answer(ctx context.Context, a asked) {
-	e := c.e
 	switch a.Kind {
 	case sayCard:
 		if a.Card != nil {
 			c.twin(*a.Card)
 		}
-		if a.Card != nil && e.cfg.Succession != SuccessionRace {
+		if a.Card != nil && c.cfg.Succession != SuccessionRace {
 			c.others.note(*a.Card, time.Now())
 		}
 	case sayGone:
@@ -242,7 +241,7 @@ func (c *cards) answer(ctx context.Context, a asked) {
 			c.tell(ctx, question{Kind: sayCard, Card: &card})
 		}
 	case askHandOver:
-		if t := e.Term(); t != nil && c.fresh(a) {
+		if t := c.validTerm(); t != nil && c.fresh(a) {
 			c.reply(ctx, a, c.handOver(t, a))
 		}
 	case sayPaused, sayResumed:
@@ -283,7 +282,7 @@ func (c *cards) say(f func()) {
 	default:
 		return
 	}
-	c.e.voter.Go(func() {
+	c.voter.Go(func() {
 		defer func() { <-c.saids }()
 		f()
 	})
@@ -291,18 +290,18 @@ func (c *cards) say(f func()) {
 
 // tell goes to all nodes, in the background: a hung one must not hold up the rest.
 func (c *cards) tell(ctx context.Context, q question) {
-	q.Election = c.e.cfg.Election
+	q.Election = c.cfg.Election
 	payload := q.encode()
 	ctx = context.WithoutCancel(ctx)
 	c.say(func() {
-		_ = c.e.quorum.nodes.Publish(ctx, c.e.keys.Ask, payload, c.e.timing.CallTimeout())
+		_ = c.nodes.Publish(ctx, c.keys.Ask, payload, c.timing.CallTimeout())
 	})
 }
 
 func (c *cards) reply(ctx context.Context, a asked, with answer) {
-	channel := c.e.keys.Reply(a.Nonce)
+	channel := c.keys.Reply(a.Nonce)
 	ctx = context.WithoutCancel(ctx)
 	c.say(func() {
-		_ = c.e.quorum.nodes.PublishTo(ctx, a.node, channel, with.encode(), c.e.timing.CallTimeout())
+		_ = c.nodes.PublishTo(ctx, a.node, channel, with.encode(), c.timing.CallTimeout())
 	})
 }

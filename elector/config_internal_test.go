@@ -29,9 +29,8 @@ func TestNegativeDurationsMeanNone(t *testing.T) {
 	if d.DrainTimeout != 0 || d.Cooldown != 0 || d.RestartDelay != 0 || d.MaxTerm != 0 {
 		t.Errorf("%+v", d)
 	}
-	e := &Elector{cfg: d}
 	for _, r := range []Reason{ReasonUnhealthy, ReasonResigned, ReasonHandover, ReasonFinished} {
-		if got := e.restAfter(r, 3); got != 0 {
+		if got := d.restAfter(r, 3); got != 0 {
 			t.Errorf("after %s it rests for %v", r, got)
 		}
 	}

@@ -10,8 +10,9 @@
 //
 // # The machine
 //
-// One goroutine runs one small state machine (machine.go, with campaign.go until a term
-// is won and leader.go for the term):
+// One goroutine runs one small state machine (machine.go: its roles and what it owns; run.go:
+// its loop, with campaign.go until a term is won and leader.go for the term; renew.go
+// holds the only function that renews):
 //
 //	             ┌──────────── nothing was wrong ─────────────┐
 //	             ▼                                            │
@@ -43,15 +44,16 @@
 // # Goroutines
 //
 // A field belongs to the goroutine that is named here, is guarded by a mutex that names
-// it, or never changes after New.
+// it, or never changes after New. What the goroutines of one Elector share is in
+// candidate.go.
 //
 //	goroutine         started by            ends                    owns
-//	state machine     Run's caller; for     with Run, or the        the rest of Elector, the leadership,
+//	state machine     Run's caller; for     with Run, or the        machine, memory, leadership, renewer,
 //	                  Campaign a new one    campaigned term         standby.Waiter
 //	                  once it has won
 //	the work          leader.go, per term   when it returns; the    what it does; the state machine waits for it
 //	                                        machine never kills it
-//	a renewal         leader.go, one at a   with its round          nothing: it returns a tally
+//	a renewal         renew.go, one at a    with its round          nothing: it returns a tally
 //	                  time
 //	the deadline      term.go, a timer per  with the term           nothing: it ends the term
 //	                  term
@@ -60,9 +62,9 @@
 //	                  of a term
 //	a late release    release.go            definite, or the lock   the quorum.Release
 //	                                        has lapsed
-//	candidate probe   Run, Campaign         with Run, or the term   health.Runner
+//	candidate probe   machine.go            with Run, or the term   health.Runner
 //	work probe        leader.go, per term   at the release          health.Runner
-//	roll call         Run, Campaign         with Run, or the term   what is known of the other candidates
+//	roll call         machine.go            with Run, or the term   what is known of the other candidates
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are

@@ -4,14 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
-	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -24,52 +21,15 @@ type Work func(ctx context.Context, term *Term) error
 // Elector is one candidate in one election. Safe for concurrent use; it takes
 // part while Run or Campaign does.
 type Elector struct {
-	cfg         Config
-	timing      lease.Timing
-	quorum      *Quorum
-	election    *Election // the same as operators see it, with what this candidate adds
-	keys        quorum.Keys
-	incarnation string
-	voter       *quorum.Voter
-	clock       *lease.Clock
-	candidate   *health.Runner // nil: always healthy
-	worker      *health.Runner // nil: always healthy
-	log         *slog.Logger
-	feed        feed
-	cards       *cards
-	nudged      chan struct{} // claim now: the pause is over
+	candidate
 
-	running    atomic.Bool
-	deaf       atomic.Bool          // said that releases are not heard
-	unrecorded atomic.Bool          // logged that the history takes no events
-	term       atomic.Pointer[Term] // the newest term, also an ended one
-	known      known                // of the campaigning goroutine only
-	owed       <-chan error         // of the same: how a release ends that is repeated in the background; nil: none is
-	// reported is closed when the end of the last term was announced: the next election is
-	// announced after it. Of the campaigning goroutine, too.
-	reported <-chan struct{}
-	going    context.Context // of the same: ends when Run or Campaign's term does
-
-	mu      sync.Mutex // of all below
-	state   Role
-	trouble trouble     // why this candidate can't take part right now
-	paused  string      // the note of the pause that was said; "": not paused
-	nodes   []nodeCount // by node
-	renewed RenewalStats
+	election *Election    // the same as operators see it, with what this candidate adds
+	clock    *lease.Clock // immutable
+	running  atomic.Bool  // Run, or a term of Campaign
+	memory   memory       // of the machine that holds running
 }
 
 var errNotMade = failed(nil, "this Elector was not made by New")
-
-// trouble is an error and the key under which it is the same one as before: its
-// text may change with every attempt.
-type trouble struct {
-	key   string
-	err   error
-	quiet bool // not to be led with, and not sure enough to be reported
-}
-
-// refuses tells whether a candidate with this trouble must not lead.
-func (t trouble) refuses() bool { return t.err != nil || t.quiet }
 
 // New makes a candidate. It does no I/O. The error lists every problem of the
 // configuration.
@@ -85,24 +45,26 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{
-		cfg: cfg, timing: cfg.timing(), quorum: q, election: election, keys: election.keys,
-		incarnation: rand.Text()[:16], clock: lease.NewClock(nil), state: RoleIdle,
-		log: cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID), nudged: make(chan struct{}, 1),
+		candidate: candidate{
+			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, keys: election.keys, incarnation: rand.Text()[:16],
+			log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
+		},
+		election: election, clock: lease.NewClock(nil),
 	}
-	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.feed, term: e.Term}
-	e.cards, e.nodes = newCards(e), make([]nodeCount, q.Size())
+	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.feed, term: e.validTerm}
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
-		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.heardNode, Unrecorded: e.logUnrecorded,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
-		if e.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
+		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("elector: Probe: %w", err)
 		}
 	}
 	if cfg.WorkProbe != nil {
-		if e.worker, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
+		if e.probes.work, err = health.NewRunner(cfg.WorkProbe, cfg.WorkProbeSettings); err != nil {
 			return nil, fmt.Errorf("elector: WorkProbe: %w", err)
 		}
 	}
@@ -147,11 +109,12 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	defer e.enter(ctx)()
-	if err := e.run(ctx, work); err != nil {
+	m := newMachine(ctx, e)
+	defer m.leave()
+	if err := m.run(ctx, work); err != nil {
 		return err
 	}
-	return e.settleUp()
+	return m.settleUp()
 }
 
 // Campaign blocks until this candidate leads, and returns its term: "leader for
@@ -167,49 +130,25 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	if !e.running.CompareAndSwap(false, true) {
 		return nil, ErrRunning
 	}
-	leave := e.enter(ctx)
-	term, err := e.campaign(ctx)
+	m := newMachine(ctx, e)
+	term, err := m.campaign(ctx)
 	if err != nil {
-		leave()
+		m.leave()
 		e.running.Store(false)
 		return nil, err
 	}
 	term.stopped = make(chan struct{})
-	l := e.startTerm(ctx, term, func(context.Context, *Term) error {
+	l := m.startTerm(ctx, term, func(context.Context, *Term) error {
 		<-term.stopped
 		return nil
 	})
 	go func() {
 		defer close(term.over)
 		defer e.running.Store(false)
-		defer leave()
+		defer m.leave()
 		_ = l.lead() // the term keeps how it ended
 	}()
 	return term, nil
-}
-
-// enter starts what accompanies taking part; the returned function ends it and
-// waits for it.
-func (e *Elector) enter(ctx context.Context) (leave func()) {
-	if c := lease.ClockFrom(ctx); c != nil {
-		e.clock = c
-	}
-	e.known.begun = e.clock.Now()
-	probing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e.owed, e.going = nil, probing
-	var wg sync.WaitGroup
-	if e.candidate != nil {
-		wg.Go(func() { e.reportProbe(e.candidate.Run(probing)) })
-	}
-	wg.Go(func() { e.cards.run(probing) })
-	return func() {
-		cancel()
-		wg.Wait()
-		// A hung node must not hold up the caller; what is under way to it is
-		// bounded by the call time-out, and harmless.
-		e.voter.Settle(standby.FrontRowLead + e.timing.RetryEvery())
-		e.become(RoleIdle, nil)
-	}
 }
 
 // IsLeader tells whether this candidate leads, by the clock, at every call: no
@@ -221,12 +160,7 @@ func (e *Elector) IsLeader() bool {
 }
 
 // Term is the term that this candidate serves, nil when it doesn't lead.
-func (e *Elector) Term() *Term {
-	if t := e.term.Load(); t != nil && t.Valid() {
-		return t
-	}
-	return nil
-}
+func (e *Elector) Term() *Term { return e.validTerm() }
 
 // Resign ends the term that this candidate serves, and waits until its work has
 // returned and the lock was released, or until ctx ends; a *NotReleasedError says that
@@ -255,52 +189,14 @@ func (e *Elector) Check() error {
 	if e.election == nil {
 		return errNotMade
 	}
-	e.mu.Lock()
-	now, trouble := e.state, e.trouble
-	e.mu.Unlock()
-	if now == RoleIdle {
-		return failed(nil, "not campaigning: Run is not running")
-	}
-	if trouble.err != nil {
-		return trouble.err
-	}
-	if st := e.health(); st != nil {
-		return failed(nil, "unhealthy: %w", st)
-	}
-	// A term is over a moment before the role says so: an elector that rests after its
-	// Resign has returned is not one whose work still runs.
-	if t := e.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
-		return failed(nil, "the work of an ended term has not returned")
-	}
-	return nil
+	return e.check()
 }
 
-// setTrouble says a trouble once, and once that it is over.
-func (e *Elector) setTrouble(now trouble) {
-	e.mu.Lock()
-	old := e.trouble
-	e.trouble = now
-	e.mu.Unlock()
-	switch {
-	case now.err != nil && now.key != old.key:
-		e.log.Warn("cannot campaign", "error", now.err)
-	case now.err == nil && old.err != nil:
-		e.log.Info("can campaign again")
-	}
-}
-
-// sayDeaf says once that a right is missing to hear of releases. Other trouble
-// with a subscription passes, and shows in the requests too.
-func (e *Elector) sayDeaf(err error) {
-	if quorum.Permanent(err) && e.deaf.CompareAndSwap(false, true) {
-		e.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
-	}
-}
-
-// logUnrecorded logs once that a node's history takes no events: without it nobody can
-// look up later who led and why a term ended.
-func (e *Elector) logUnrecorded(err error) {
-	if e.unrecorded.CompareAndSwap(false, true) {
-		e.log.Warn("cannot record history", "error", err, "key", e.keys.History)
+// Stats tells what happened so far. No I/O. Safe for concurrent use.
+func (e *Elector) Stats() Stats {
+	renewals, nodes := e.counters.read()
+	return Stats{
+		Renewals: renewals, Nodes: nodes, LeaderUnknown: e.election.unknown.Load(),
+		Probe: probeStats(e.probes.candidate), WorkProbe: probeStats(e.probes.work),
 	}
 }

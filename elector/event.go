@@ -99,15 +99,3 @@ func clip(s string, most int) string {
 	const more = "..."
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
-
-// event describes a change of a term.
-func (e *Elector) event(k EventKind, t *Term, ended *Ended) Event {
-	ev := Event{
-		Version: eventVersion, Kind: k, Election: e.cfg.Election, Candidate: e.cfg.ID, Incarnation: e.incarnation,
-		Advertise: e.cfg.Advertise, Token: t.token, Time: time.Now().Round(0),
-	}
-	if ended != nil {
-		ev.Reason, ev.Detail = ended.Reason, ended.detail()
-	}
-	return ev
-}

@@ -52,7 +52,7 @@ func TestEnoughNodesDidIt(t *testing.T) {
 		{[]error{no, nil, no}, false, true},
 		{[]error{no, no, no}, false, true},
 	} {
-		if err := enough(e.quorum.nodes, c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
+		if err := enough(e.nodes, c.errs); (err == nil) != c.ok || errors.Is(err, ErrUnreachable) != c.unmajor || !c.ok && !errors.Is(err, no) {
 			t.Errorf("%v: %v", c.errs, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestEnoughNodesDidIt(t *testing.T) {
 
 // What can't be asked is refused before anything is sent.
 func TestOrdersThatCantBeGiven(t *testing.T) {
-	q := offline(t, 1).quorum
+	q := offlineQuorum(t, 1)
 	long, most := strings.Repeat("x", maxReason+1), strings.Repeat("x", maxReason)
 	if checkReason(most) != nil || checkReason(long) == nil {
 		t.Errorf("of %d bytes: %v; of one more: %v", maxReason, checkReason(most), checkReason(long))

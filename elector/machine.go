@@ -3,8 +3,12 @@ package elector
 import (
 	"context"
 	"log/slog"
-	"math"
+	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
 // Role is what a candidate does in its election right now.
@@ -29,81 +33,81 @@ var leadsTo = map[Role][]Role{
 	RoleResting:   {RoleFollowing, RoleIdle},
 }
 
-// become is the one setter of the state. It logs the change and tells the
+// machine is the state machine of one Run or Campaign. Its own fields belong to the
+// goroutine that runs it; what it shares with others is the candidate's.
+type machine struct {
+	*candidate
+
+	clock  *lease.Clock
+	begun  lease.Stamp // when this Run or Campaign began
+	memory *memory     // of the election: the machine before has left it
+
+	peers *cards
+	going context.Context // ends when Run does, or Campaign's term
+	owed  <-chan error    // how a release ends that is repeated in the background; nil: none is
+
+	leave func() // ends what newMachine started, and waits for it
+}
+
+// newMachine starts what accompanies being a candidate, until leave is called.
+func newMachine(ctx context.Context, e *Elector) *machine {
+	m := &machine{candidate: &e.candidate, clock: e.clock, memory: &e.memory}
+	if c := lease.ClockFrom(ctx); c != nil {
+		m.clock = c
+	}
+	m.begun = m.clock.Now()
+	m.peers = newCards(m.candidate, e.election)
+	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m.going = going
+	var wg sync.WaitGroup
+	wg.Go(func() { m.probes.run(going) })
+	wg.Go(func() { m.peers.run(going) })
+	m.leave = func() {
+		cancel()
+		wg.Wait()
+		// A hung node must not hold up the caller; what is under way to it is
+		// bounded by the call time-out, and harmless.
+		m.voter.Settle(standby.FrontRowLead + m.timing.RetryEvery())
+		m.become(RoleIdle, nil)
+	}
+	return m
+}
+
+// become is the one setter of the role. It logs the change and reports it to the
 // observers; it never blocks.
-func (e *Elector) become(s Role, ev *Event, attrs ...slog.Attr) {
-	e.mu.Lock()
-	old := e.state
-	allowed := old == s
+func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
+	m.mu.Lock()
+	old := m.role
+	allowed := old == r
 	for _, next := range leadsTo[old] {
-		allowed = allowed || next == s
+		allowed = allowed || next == r
 	}
 	if !allowed {
-		e.mu.Unlock()
-		panic("elector: from " + string(old) + " to " + string(s)) // a bug of ours
+		m.mu.Unlock()
+		panic("elector: from " + string(old) + " to " + string(r)) // a bug of ours
 	}
-	e.state = s
-	e.mu.Unlock()
-	e.cards.poke()
-	if old != s {
-		e.log.LogAttrs(context.Background(), slog.LevelInfo, string(s), attrs...) //nolint:sloglint // one of the five constants above
+	m.role = r
+	m.mu.Unlock()
+	m.peers.poke()
+	if old != r {
+		m.log.LogAttrs(context.Background(), slog.LevelInfo, string(r), attrs...) //nolint:sloglint // one of the five constants above
 	}
 	if ev != nil {
-		e.feed.publish(*ev)
+		m.feed.publish(*ev)
 	}
 }
 
-// run is the machine: campaign, lead, rest, and again.
-func (e *Elector) run(ctx context.Context, work Work) error {
-	trips := 0
-	for {
-		term, err := e.campaign(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // shutdown is how Run ends well
-			}
-			return err
-		}
-		e.owed = nil // what it holds still this term has taken over
-		ended := e.startTerm(ctx, term, work).lead()
-		close(term.over)
-		switch {
-		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
-			return ended.Err
-		case ctx.Err() != nil:
-			return term.unreleased // shutdown is how Run ends well
-		}
-		trips = e.tripped(trips, ended.Reason, time.Since(term.since))
-		if d := e.restAfter(ended.Reason, trips); d > 0 {
-			e.become(RoleResting, nil, slog.Duration("for", d))
-			e.rest(ctx, d)
-		}
+// heir is the candidate for which the nodes reserve leadership when this term ends.
+func (m *machine) heir(t *Term) quorum.Heir {
+	to := m.peers.favourite()
+	if h := t.handTo.Load(); h != nil && h.to != "" {
+		to = h.to
 	}
+	if to == "" {
+		return quorum.Heir{}
+	}
+	return quorum.Heir{Incarnation: to, Keep: m.reservedFor()}
 }
 
-// tripped counts the terms in a row that ended as unhealthy. A good term in between
-// makes the next trip the first one again.
-func (e *Elector) tripped(trips int, r Reason, led time.Duration) int {
-	switch {
-	case r != ReasonUnhealthy:
-		return 0
-	case led > 4*e.cfg.Lease:
-		return 1
-	default:
-		return trips + 1
-	}
-}
-
-// restAfter is the pause before the next campaign.
-func (e *Elector) restAfter(r Reason, trips int) time.Duration {
-	switch r {
-	case ReasonUnhealthy:
-		return min(e.cfg.Cooldown, math.MaxInt64>>4) << min(trips-1, 4)
-	case ReasonResigned, ReasonHandover:
-		return e.cfg.Cooldown
-	case ReasonFinished:
-		return e.cfg.RestartDelay
-	default: // nothing of ours was wrong: run again at once
-		return 0
-	}
-}
+// reservedFor is how long the others wait for the heir.
+func (c *candidate) reservedFor() time.Duration { return c.cfg.Lease / 4 }

@@ -11,10 +11,10 @@ import (
 
 // A doubled cool-down that overflows would be none at all.
 func TestCooldownNeverOverflows(t *testing.T) {
-	e := &Elector{cfg: Config{Cooldown: math.MaxInt64}}
+	cfg := Config{Cooldown: math.MaxInt64}
 	last := time.Duration(0)
 	for trips := 1; trips < 70; trips++ {
-		d := e.restAfter(ReasonUnhealthy, trips)
+		d := cfg.restAfter(ReasonUnhealthy, trips)
 		if d < last || d <= 0 {
 			t.Fatalf("trip %d: %v after %v", trips, d, last)
 		}
@@ -25,17 +25,17 @@ func TestCooldownNeverOverflows(t *testing.T) {
 // Who was unhealthy, resigned or made room rests; who lost the lock through no fault of
 // its own runs again at once.
 func TestRestAfterEachReason(t *testing.T) {
-	e := &Elector{cfg: Config{Cooldown: 8 * time.Second, RestartDelay: time.Second}}
+	cfg := Config{Cooldown: 8 * time.Second, RestartDelay: time.Second}
 	for r, want := range map[Reason]time.Duration{
 		ReasonUnhealthy: 8 * time.Second, ReasonResigned: 8 * time.Second, ReasonHandover: 8 * time.Second,
 		ReasonFinished: time.Second, ReasonLost: 0, ReasonExpired: 0,
 	} {
-		if got := e.restAfter(r, 1); got != want {
+		if got := cfg.restAfter(r, 1); got != want {
 			t.Errorf("%s: %v, want %v", r, got, want)
 		}
 	}
 	for trips, cooldowns := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 16, 60: 16} {
-		if got, want := e.restAfter(ReasonUnhealthy, trips), cooldowns*8; got.Seconds() != float64(want) {
+		if got, want := cfg.restAfter(ReasonUnhealthy, trips), cooldowns*8; got.Seconds() != float64(want) {
 			t.Errorf("trip %d: %v, want %d s", trips, got, want)
 		}
 	}
@@ -44,7 +44,6 @@ func TestRestAfterEachReason(t *testing.T) {
 // A candidate that trips again and again rests longer each time; a good term, or another
 // end, is a new beginning: else one bad day would keep it out for ever.
 func TestTripsInARow(t *testing.T) {
-	e := &Elector{cfg: Config{Lease: time.Second}}
 	for _, c := range []struct {
 		trips  int
 		reason Reason
@@ -59,7 +58,7 @@ func TestTripsInARow(t *testing.T) {
 		{3, ReasonLost, 0, 0},
 		{3, ReasonResigned, time.Hour, 0},
 	} {
-		if got := e.tripped(c.trips, c.reason, c.led); got != c.want {
+		if got := tripped(c.trips, c.reason, c.led, time.Second); got != c.want {
 			t.Errorf("%s after %v, %d before: %d, want %d", c.reason, c.led, c.trips, got, c.want)
 		}
 	}
@@ -70,7 +69,7 @@ func TestTripsInARow(t *testing.T) {
 func TestCheckBetweenATermAndItsRest(t *testing.T) {
 	clock := lease.NewClock(nil)
 	term := &Term{grant: lease.NewGrant(clock, lease.Timing{}, clock.Now()), over: make(chan struct{})} // has ended
-	e := &Elector{election: &Election{}, state: RoleStopping}
+	e := &Elector{election: &Election{}, candidate: candidate{role: RoleStopping}}
 	e.term.Store(term)
 	if err := e.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
 		t.Errorf("while the work runs on: %v", err)

@@ -11,6 +11,22 @@ import (
 // 10 s.
 func offline(t *testing.T, nodes int) *Elector {
 	t.Helper()
+	e, err := New(offlineQuorum(t, nodes), Config{Election: "orders", ID: "me"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// offlineMachine is the state machine of such a candidate; nothing accompanies it.
+func offlineMachine(t *testing.T, nodes int) *machine {
+	t.Helper()
+	e := offline(t, nodes)
+	return &machine{candidate: &e.candidate, clock: e.clock, memory: &e.memory}
+}
+
+func offlineQuorum(t *testing.T, nodes int) *Quorum {
+	t.Helper()
 	var clients []redis.UniversalClient
 	for i := range nodes {
 		cl := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", 7001+i)})
@@ -22,9 +38,5 @@ func offline(t *testing.T, nodes int) *Elector {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	e, err := New(q, Config{Election: "orders", ID: "me"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return q
 }

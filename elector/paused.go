@@ -2,7 +2,6 @@ package elector
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -24,7 +23,7 @@ func (c *cards) confirmPause(ctx context.Context) {
 	if !d.open {
 		return
 	}
-	if wait := c.e.timing.RetryEvery() - time.Since(d.asked); wait > 0 {
+	if wait := c.timing.RetryEvery() - time.Since(d.asked); wait > 0 {
 		if !d.waiting {
 			d.waiting = true
 			time.AfterFunc(wait, c.poke)
@@ -32,21 +31,21 @@ func (c *cards) confirmPause(ctx context.Context) {
 		return
 	}
 	*d = doubt{asked: time.Now()}
-	if c.e.isPaused() {
+	if c.isPaused() {
 		select {
-		case c.e.nudged <- struct{}{}:
+		case c.nudged <- struct{}{}:
 		default:
 		}
 	}
 	c.say(func() {
-		if st, err := c.e.election.look(ctx); err == nil {
-			c.e.setPaused(st.Pause)
+		if st, err := c.election.look(ctx); err == nil {
+			c.setPaused(st.Pause)
 		}
 	})
 }
 
 // sayPause takes what a claim told about a pause.
-func (e *Elector) sayPause(t quorum.Tally) {
+func (c *candidate) sayPause(t quorum.Tally) {
 	note := ""
 	if t.Majority(quorum.Paused) {
 		for _, a := range t.Answers {
@@ -57,44 +56,22 @@ func (e *Elector) sayPause(t quorum.Tally) {
 	} else if t.Count(quorum.Held) > 0 {
 		return // a claim is told of the holder first: it can't tell
 	}
-	e.setPaused(note)
+	c.setPaused(note)
 }
 
 // renewedIn takes what a renewal told about a pause.
-func (e *Elector) renewedIn(t quorum.Tally) {
+func (c *candidate) renewedIn(t quorum.Tally) {
 	paused, note := 0, ""
 	for _, a := range t.Answers {
 		if a.Status == quorum.Mine && a.Note != "" {
 			paused, note = paused+1, a.Note
 		}
 	}
-	majority := e.quorum.nodes.Majority()
+	majority := c.nodes.Majority()
 	switch {
 	case paused >= majority:
-		e.setPaused(note)
+		c.setPaused(note)
 	case t.Count(quorum.Mine)-paused >= majority:
-		e.setPaused("")
-	}
-}
-
-// isPaused tells whether nobody new is elected, as far as is known: then a leader
-// makes room for nobody on its own account.
-func (e *Elector) isPaused() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.paused != ""
-}
-
-// setPaused says a pause once, and once that it is over.
-func (e *Elector) setPaused(note string) {
-	e.mu.Lock()
-	old := e.paused
-	e.paused = note
-	e.mu.Unlock()
-	switch {
-	case note != "" && old != note:
-		e.log.Info("election paused, no new leader will be elected", slog.String("note", note))
-	case note == "" && old != "":
-		e.log.Info("election resumed")
+		c.setPaused("")
 	}
 }

@@ -36,7 +36,7 @@ func TestPauseAsToldByTheNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := offline(t, 3)
 			e.paused = c.was
-			tally := e.quorum.nodes.Tally(c.answers, 0)
+			tally := e.nodes.Tally(c.answers, 0)
 			if c.renewal {
 				e.renewedIn(tally)
 			} else {

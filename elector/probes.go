@@ -1,71 +1,89 @@
 package elector
 
-import "context"
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
 
-// health asks the runners, in memory; nil means healthy.
-func (e *Elector) health() error {
-	if e.candidate != nil {
-		if st := e.candidate.Status(); !st.Healthy {
+	"github.com/mandate-dev/mandate/health"
+)
+
+// probes are the runners of Config.Probe and Config.WorkProbe; nil: always healthy.
+// What the work's probe finds counts while it is armed.
+type probes struct {
+	candidate *health.Runner
+	work      *health.Runner
+	log       *slog.Logger
+	armed     atomic.Bool
+}
+
+// failing asks the runners, in memory; nil means healthy.
+func (p *probes) failing() error {
+	if p.candidate != nil {
+		if st := p.candidate.Status(); !st.Healthy {
 			return st.Err
 		}
 	}
-	if e.worker == nil {
-		return nil
-	}
-	if t := e.term.Load(); t != nil && t.armed.Load() {
-		if st := e.worker.Status(); !st.Healthy {
+	if p.work != nil && p.armed.Load() {
+		if st := p.work.Status(); !st.Healthy {
 			return st.Err
 		}
 	}
 	return nil
 }
 
-// reportProbe reports a probe that had to be left behind in its goroutine.
-func (e *Elector) reportProbe(err error) {
-	if err != nil {
-		e.log.Warn("probe did not stop", "error", err)
+// fit tells whether the candidate's own probe lets it campaign.
+func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
+
+// run runs the candidate's probe until ctx ends.
+func (p *probes) run(ctx context.Context) {
+	if p.candidate != nil {
+		p.report(p.candidate.Run(ctx))
 	}
 }
 
-// startProbe arms the work's probe: its start counts as the first success.
-func (l *leadership) startProbe() {
-	l.probeDone = make(chan struct{})
-	if l.e.worker == nil {
-		close(l.probeDone)
-		l.stopProbe = func() {}
-		return
+// report logs a probe that had to be left behind in its goroutine.
+func (p *probes) report(err error) {
+	if err != nil {
+		p.log.Warn("probe did not stop", "error", err)
+	}
+}
+
+// arm starts the work's probe for a term: the start counts as its first success. disarm
+// ends it, and does not wait; done is closed when its runner has returned.
+func (p *probes) arm() (disarm func(), done <-chan struct{}) {
+	over := make(chan struct{})
+	if p.work == nil {
+		close(over)
+		return func() {}, over
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l.stopProbe = cancel
-	started := l.e.worker.Changed()
+	started := p.work.Changed()
 	go func() {
-		defer close(l.probeDone)
-		l.e.reportProbe(l.e.worker.RunArmed(ctx))
+		defer close(over)
+		p.report(p.work.RunArmed(ctx))
 	}()
 	select {
 	case <-started:
-	case <-l.probeDone: // left behind by the term before: it counts as unhealthy
+	case <-over: // left behind by the term before: it counts as unhealthy
 	}
-	l.term.armed.Store(true)
+	p.armed.Store(true)
+	return func() {
+		p.armed.Store(false)
+		cancel()
+	}, over
 }
 
-// changes are the channels that tell of a change of health.
-type changes struct{ candidate, worker <-chan struct{} }
+// changes are the channels that are closed by a change of health; nil where there is
+// no probe.
+type changes struct{ candidate, work <-chan struct{} }
 
-func (l *leadership) healthChanges() (c changes) {
-	if l.e.candidate != nil {
-		c.candidate = l.e.candidate.Changed()
+func (p *probes) changes() (c changes) {
+	if p.candidate != nil {
+		c.candidate = p.candidate.Changed()
 	}
-	if l.e.worker != nil {
-		c.worker = l.e.worker.Changed()
+	if p.work != nil {
+		c.work = p.work.Changed()
 	}
 	return c
-}
-
-// candidateChanged is closed with the next change of the candidate's probe.
-func (e *Elector) candidateChanged() <-chan struct{} {
-	if e.candidate == nil {
-		return nil
-	}
-	return e.candidate.Changed()
 }

@@ -28,29 +28,29 @@ func TestRefusal(t *testing.T) {
 		"that hides nothing":                       {answers: []quorum.Answer{held("mine"), won, won, held("a/a1/1 n=3 lease=10000 token=7")}, refuses: true},
 		"a lock that stood in nobody's way":        {answers: []quorum.Answer{won, won, {Status: quorum.Won, Holder: "a/a1/1 n=5 lease=10000 token=7"}}},
 	} {
-		e := offline(t, 3)
-		if no := e.refusal(e.quorum.nodes.Tally(c.answers, 0)); no.refuses() != c.refuses {
+		m := offlineMachine(t, 3)
+		if no := m.refusal(m.nodes.Tally(c.answers, 0)); no.refuses() != c.refuses {
 			t.Errorf("%s: refuses %v (%v)", name, no.refuses(), no.err)
 		}
 	}
-	e := offline(t, 3)
+	m := offlineMachine(t, 3)
 	same := quorum.Answer{Status: quorum.Same}
-	if no := e.refusal(e.quorum.nodes.Tally([]quorum.Answer{won, won, same}, 0)); !no.refuses() {
+	if no := m.refusal(m.nodes.Tally([]quorum.Answer{won, won, same}, 0)); !no.refuses() {
 		t.Error("one server under two names votes twice")
 	}
 }
 
 // A lock under this candidate's own id is logged once: an earlier life of it, or a twin.
 func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
-	e := offline(t, 3)
+	m := offlineMachine(t, 3)
 	for _, c := range []struct {
 		holder string
 		twin   bool
-	}{{"a/x/1", false}, {"me/" + e.incarnation + "/1", false}, {"me/x/1", true}} {
+	}{{"a/x/1", false}, {"me/" + m.incarnation + "/1", false}, {"me/x/1", true}} {
 		h := quorum.Answer{Status: quorum.Held, Holder: c.holder + " n=3 lease=10000 token=7"}
-		e.refusal(e.quorum.nodes.Tally([]quorum.Answer{h, h, h}, 0))
-		if e.known.twin != c.twin {
-			t.Errorf("%s: %v", c.holder, e.known.twin)
+		m.refusal(m.nodes.Tally([]quorum.Answer{h, h, h}, 0))
+		if m.memory.twin != c.twin {
+			t.Errorf("%s: %v", c.holder, m.memory.twin)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 // claim: messages that arrived late name nodes as they were, and their lock lapses.
 func TestOtherListIsReportedOnceItsLockIsMetAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := offline(t, 3)
+		m := offlineMachine(t, 3)
 		won := quorum.Answer{Status: quorum.Won}
 		answers := func(seq int) []quorum.Answer {
 			all := []quorum.Answer{{Status: quorum.Won}, {Status: quorum.Won}, {Status: quorum.Held}}
@@ -77,16 +77,16 @@ func TestOtherListIsReportedOnceItsLockIsMetAgainAndAgain(t *testing.T) {
 			{0, 1, false}, {25 * time.Second, 1, false}, {time.Second, 1, true}, {10 * time.Second, 2, false}, {25 * time.Second, 2, false}, {time.Second, 2, true},
 		} {
 			time.Sleep(c.after)
-			no := e.refusal(e.quorum.nodes.Tally(answers(c.seq), 0))
+			no := m.refusal(m.nodes.Tally(answers(c.seq), 0))
 			if !no.refuses() || (no.err != nil) != c.reported {
 				t.Errorf("%d: refuses %v, %v", i, no.refuses(), no.err)
 			}
 		}
 		// A claim that does not meet it begins anew.
-		if no := e.refusal(e.quorum.nodes.Tally([]quorum.Answer{won, won, won}, 0)); no.refuses() {
+		if no := m.refusal(m.nodes.Tally([]quorum.Answer{won, won, won}, 0)); no.refuses() {
 			t.Error(no.err)
 		}
-		if no := e.refusal(e.quorum.nodes.Tally(answers(2), 0)); !no.refuses() || no.err != nil {
+		if no := m.refusal(m.nodes.Tally(answers(2), 0)); !no.refuses() || no.err != nil {
 			t.Errorf("met again: refuses %v, %v", no.refuses(), no.err)
 		}
 	})

@@ -1,6 +1,8 @@
 package elector
 
 import (
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -43,21 +45,6 @@ type ProbeStats struct {
 	Took     time.Duration // in all
 }
 
-// Stats tells what happened so far. No I/O. Safe for concurrent use.
-func (e *Elector) Stats() Stats {
-	e.mu.Lock()
-	st := Stats{Renewals: e.renewed, Nodes: make([]NodeStats, len(e.nodes)), LeaderUnknown: e.election.unknown.Load()}
-	for i, n := range e.nodes {
-		st.Nodes[i] = n.NodeStats
-	}
-	e.mu.Unlock()
-	for i, name := range e.quorum.nodes.Names() {
-		st.Nodes[i].Node = name
-	}
-	st.Probe, st.WorkProbe = probeStats(e.candidate), probeStats(e.worker)
-	return st
-}
-
 func probeStats(r *health.Runner) *ProbeStats {
 	if r == nil {
 		return nil
@@ -66,41 +53,67 @@ func probeStats(r *health.Runner) *ProbeStats {
 	return &ProbeStats{Healthy: st.Healthy, Runs: st.Runs, Failures: st.Failures, Took: st.Took}
 }
 
+// counters count what Stats reports. Safe for concurrent use.
+type counters struct {
+	log   *slog.Logger
+	names []string // of the nodes
+
+	mu       sync.Mutex // of all below
+	renewals RenewalStats
+	nodes    []nodeCount // by node
+}
+
 // nodeCount is what is known of one node.
 type nodeCount struct {
 	NodeStats
 
-	mute bool // it was said not to answer
+	silent bool // it was logged as not responding
 }
 
-// heardNode counts a request, and logs once that a node does not answer or answers with
+func newCounters(log *slog.Logger, names []string) *counters {
+	return &counters{log: log, names: names, nodes: make([]nodeCount, len(names))}
+}
+
+// read is what was counted so far.
+func (c *counters) read() (RenewalStats, []NodeStats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	nodes := make([]NodeStats, len(c.nodes))
+	for i, n := range c.nodes {
+		nodes[i] = n.NodeStats
+		nodes[i].Node = c.names[i]
+	}
+	return c.renewals, nodes
+}
+
+// request counts a request, and logs once that a node does not answer or answers with
 // an error, and once that it votes again. It is called on many goroutines.
-func (e *Elector) heardNode(node int, took time.Duration, err error) {
-	e.mu.Lock()
-	n := &e.nodes[node]
-	was := n.mute
-	n.mute = err != nil
+func (c *counters) request(node int, took time.Duration, err error) {
+	c.mu.Lock()
+	n := &c.nodes[node]
+	was := n.silent
+	n.silent = err != nil
 	if err == nil {
 		n.Answered++
 		n.Took += took
 	} else {
 		n.Failed++
 	}
-	e.mu.Unlock()
+	c.mu.Unlock()
 	switch {
 	case err != nil && !was && quorum.Answered(err):
-		// Whoever reads "not responding" looks at the network, and finds a node that is up.
-		e.log.Warn("redis node answered with an error", "error", err)
+		// Anyone who reads "not responding" looks at the network, and finds a node that is up.
+		c.log.Warn("redis node answered with an error", "error", err)
 	case err != nil && !was:
-		e.log.Warn("redis node is not responding", "error", err)
+		c.log.Warn("redis node is not responding", "error", err)
 	case err == nil && was:
-		e.log.Info("redis node responds again", "node", e.quorum.nodes.Names()[node])
+		c.log.Info("redis node responds again", "node", c.names[node])
 	}
 }
 
-// countRenewal notes how a renewal ended.
-func (e *Elector) countRenewal(outcome func(*RenewalStats) *uint64) {
-	e.mu.Lock()
-	*outcome(&e.renewed)++
-	e.mu.Unlock()
+// renewal counts how a renewal ended.
+func (c *counters) renewal(outcome func(*RenewalStats) *uint64) {
+	c.mu.Lock()
+	*outcome(&c.renewals)++
+	c.mu.Unlock()
 }

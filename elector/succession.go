@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Succession says who leads after whom. The lock alone decides who leads; a
@@ -38,9 +36,6 @@ func (s Succession) known() bool {
 }
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
-
-// keepFor is how long the others wait for the favourite.
-func (e *Elector) keepFor() time.Duration { return e.cfg.Lease / 4 }
 
 // roster is what a candidate knows of the others. It is the cards' alone.
 type roster map[string]entry // by incarnation
@@ -109,16 +104,4 @@ func (r roster) bully(self CandidateStatus, hold time.Duration, now time.Time) *
 		return nil
 	}
 	return c
-}
-
-// heir is for whom the nodes shall keep the seat when this term ends.
-func (e *Elector) heir(t *Term) quorum.Heir {
-	to := e.cards.favourite()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
-		to = h.to
-	}
-	if to == "" {
-		return quorum.Heir{}
-	}
-	return quorum.Heir{Incarnation: to, Keep: e.keepFor()}
 }

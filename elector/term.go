@@ -11,11 +11,11 @@ import (
 
 // Term is one leadership, from its election to its end. Safe for concurrent use.
 type Term struct {
-	elector *Elector
-	token   uint64
-	grant   *lease.Grant
-	since   time.Time
-	begun   lease.Stamp
+	clock *lease.Clock
+	token uint64
+	grant *lease.Grant
+	since time.Time
+	begun lease.Stamp
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -30,7 +30,6 @@ type Term struct {
 	over    chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is the *NotReleasedError, if any; written before over is closed.
 	unreleased error
-	armed      atomic.Bool // the work's probe counts
 	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
 	stopped  chan struct{} // of Campaign: closed by Term.Resign, the work has stopped; nil for Run
@@ -39,9 +38,9 @@ type Term struct {
 
 type termKey struct{}
 
-func newTerm(parent context.Context, e *Elector, token uint64, grant *lease.Grant) *Term {
+func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
-		elector: e, token: token, grant: grant, since: time.Now(), begun: e.clock.Now(),
+		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
 		asked: make(chan struct{}), over: make(chan struct{}),
 	}
 	// The parent's end is a reason of its own (shutdown), which the machine
@@ -187,7 +186,7 @@ func (t *Term) end(reason Reason, err error) {
 // held is for how long the lease has covered the work: until now, or until the lease
 // ended; zero when the clocks can't tell.
 func (t *Term) held() time.Duration {
-	elapsed, ok := t.elector.clock.Since(t.begun)
+	elapsed, ok := t.clock.Since(t.begun)
 	past, known := t.grant.Past()
 	if !ok || !known {
 		return 0

@@ -14,12 +14,11 @@ const maxTwins = 16
 // earlier life of this process has left says nothing, so a restart under a fixed id is
 // no twin.
 func (c *cards) twin(other CandidateStatus) {
-	e := c.e
-	if other.ID != e.cfg.ID || other.Incarnation == e.incarnation || c.twins[other.Incarnation] || len(c.twins) >= maxTwins {
+	if other.ID != c.cfg.ID || other.Incarnation == c.incarnation || c.twins[other.Incarnation] || len(c.twins) >= maxTwins {
 		return
 	}
 	c.twins[other.Incarnation] = true
-	e.log.Warn("another process uses the same candidate id",
+	c.log.Warn("another process uses the same candidate id",
 		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,
 		"other_running", other.RunningFor.Round(time.Second))
 	c.introduce()

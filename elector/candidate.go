@@ -1,0 +1,156 @@
+package elector
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// candidate is what the goroutines of one Elector share: its callers, the state machine,
+// and what accompanies that. Nothing here changes after New, but for what is atomic and
+// what mu guards.
+type candidate struct {
+	cfg         Config
+	timing      lease.Timing
+	nodes       *quorum.Nodes
+	bus         *pubsub.Bus
+	keys        quorum.Keys
+	incarnation string
+	voter       *quorum.Voter // claims, renews and releases for the state machine alone
+	log         *slog.Logger
+
+	probes   probes
+	feed     feed
+	counters *counters
+
+	term       atomic.Pointer[Term] // the newest term, also an ended one
+	deaf       atomic.Bool          // logged that releases are not received
+	unrecorded atomic.Bool          // logged that the history takes no events
+
+	mu      sync.Mutex // of all below
+	role    Role
+	trouble trouble // why this candidate can't take part right now
+	paused  string  // the note of the pause that was logged; "": not paused
+}
+
+// trouble is an error and the key under which it is the same one as before: its
+// text may change with every attempt.
+type trouble struct {
+	key   string
+	err   error
+	quiet bool // not to be led with, and not sure enough to be reported
+}
+
+// refuses tells whether a candidate with this trouble must not lead.
+func (t trouble) refuses() bool { return t.err != nil || t.quiet }
+
+// validTerm is the term that this candidate serves, nil when it does not lead.
+func (c *candidate) validTerm() *Term {
+	if t := c.term.Load(); t != nil && t.Valid() {
+		return t
+	}
+	return nil
+}
+
+func (c *candidate) currentRole() Role {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.role
+}
+
+// check is nil when this candidate can campaign, and renews if it leads.
+func (c *candidate) check() error {
+	c.mu.Lock()
+	now, trouble := c.role, c.trouble
+	c.mu.Unlock()
+	if now == RoleIdle {
+		return failed(nil, "not campaigning: Run is not running")
+	}
+	if trouble.err != nil {
+		return trouble.err
+	}
+	if err := c.probes.failing(); err != nil {
+		return failed(nil, "unhealthy: %w", err)
+	}
+	// A term is over a moment before the role says so: an elector that rests after its
+	// Resign has returned is not one whose work still runs.
+	if t := c.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
+		return failed(nil, "the work of an ended term has not returned")
+	}
+	return nil
+}
+
+// setTrouble logs a trouble once, and once that it has ended.
+func (c *candidate) setTrouble(now trouble) {
+	c.mu.Lock()
+	old := c.trouble
+	c.trouble = now
+	c.mu.Unlock()
+	switch {
+	case now.err != nil && now.key != old.key:
+		c.log.Warn("cannot campaign", "error", now.err)
+	case now.err == nil && old.err != nil:
+		c.log.Info("can campaign again")
+	}
+}
+
+// isPaused tells whether no new leader is elected, as far as is known: then a leader
+// makes room for no other on its own account.
+func (c *candidate) isPaused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paused != ""
+}
+
+// setPaused logs a pause once, and once that it has ended.
+func (c *candidate) setPaused(note string) {
+	c.mu.Lock()
+	old := c.paused
+	c.paused = note
+	c.mu.Unlock()
+	switch {
+	case note != "" && old != note:
+		c.log.Info("election paused, no new leader will be elected", slog.String("note", note))
+	case note == "" && old != "":
+		c.log.Info("election resumed")
+	}
+}
+
+// logNotSubscribed logs once that a right is missing to receive releases. Other errors
+// of a subscription pass, and show in the requests too.
+func (c *candidate) logNotSubscribed(err error) {
+	if quorum.Permanent(err) && c.deaf.CompareAndSwap(false, true) {
+		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
+	}
+}
+
+// logUnrecorded logs once that a node's history takes no events: without it nobody can
+// look up later who led and why a term ended.
+func (c *candidate) logUnrecorded(err error) {
+	if c.unrecorded.CompareAndSwap(false, true) {
+		c.log.Warn("cannot record history", "error", err, "key", c.keys.History)
+	}
+}
+
+// event describes a change of this candidate.
+func (c *candidate) event(k EventKind, detail string) Event {
+	return Event{
+		Version: eventVersion, Kind: k, Election: c.cfg.Election, Candidate: c.cfg.ID, Incarnation: c.incarnation,
+		Advertise: c.cfg.Advertise, Detail: detail, Time: time.Now().Round(0),
+	}
+}
+
+// termEvent describes a change of a term; ended is nil while it lasts.
+func (c *candidate) termEvent(k EventKind, t *Term, ended *Ended) Event {
+	ev := c.event(k, "")
+	ev.Token = t.token
+	if ended != nil {
+		ev.Reason, ev.Detail = ended.Reason, ended.detail()
+	}
+	return ev
+}

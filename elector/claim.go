@@ -1,0 +1,129 @@
+package elector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// claim tries once. When all nodes say that they are new, and this candidate may
+// believe that no leader sits, it is a bootstrap: it claims again, and names the
+// markers it found, so that a node which forgot only afterwards still abstains.
+func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
+	hint := max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
+	token, tally := m.voter.Claim(ctx, hint, nil)
+	m.memory.alive(tally)
+	if token == 0 && tally.Count(quorum.New) == len(tally.Answers) && m.bootstraps() {
+		markers := make([]string, len(tally.Answers))
+		for i, a := range tally.Answers {
+			markers[i] = a.Note
+		}
+		m.log.Info("starting a new election")
+		token, tally = m.voter.Claim(ctx, hint, markers)
+		m.memory.alive(tally)
+	}
+	m.sayAbstention(tally)
+	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
+	if tally.Heard() {
+		m.memory.asked = m.clock.Now()
+		if t := m.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
+			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
+		}
+	}
+	return token, tally
+}
+
+// sayAbstention says, once until they vote again, that an election waits for
+// nodes without a memory of it.
+func (m *machine) sayAbstention(t quorum.Tally) {
+	abstain := t.Count(quorum.New)
+	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= m.nodes.Majority() && t.Count(quorum.Won) < m.nodes.Majority()
+	if waits && !m.memory.waits {
+		m.log.Info("waiting for nodes that abstain",
+			"nodes", abstain, "at_most", m.cfg.Lease)
+	}
+	m.memory.waits = waits
+}
+
+// assess reports what a lost claim told, and returns an error when waiting
+// can't help.
+func (m *machine) assess(t quorum.Tally) error {
+	troubles := t.Troubles()
+	majority := m.nodes.Majority()
+	if t.Count(quorum.Same) == 0 && t.Heard() {
+		m.memory.answered = true
+		m.setTrouble(m.refusal(t))
+		m.sayPause(t)
+		return nil
+	}
+	permanent := 0
+	for _, err := range troubles {
+		if quorum.Permanent(err) {
+			permanent++
+		}
+	}
+	if (permanent >= majority || t.Count(quorum.Same) > 0) && !m.memory.answered {
+		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(troubles), kinds: []error{ErrPermanent}}
+	}
+	m.setTrouble(unreachable(t))
+	return nil
+}
+
+func unreachable(t quorum.Tally) trouble {
+	return trouble{key: ErrUnreachable.Error(), err: &QuorumError{
+		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Troubles()), kinds: []error{ErrUnreachable},
+	}}
+}
+
+// unconfirmed is why a renewal did not count.
+func unconfirmed(t quorum.Tally) trouble {
+	if !t.Heard() {
+		return unreachable(t)
+	}
+	return trouble{key: "renewal", err: &QuorumError{
+		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers)),
+		Nodes:   nodeErrors(t.Troubles()),
+	}}
+}
+
+// refusal is why this candidate must not lead even if it could: another
+// candidate believes in another set of nodes or in another lease, and two
+// majorities could form. It also notices a process that uses our id.
+func (m *machine) refusal(t quorum.Tally) trouble {
+	refuse := func(format string, args ...any) trouble {
+		err := failed(nil, format, args...)
+		return trouble{key: err.Error(), err: err}
+	}
+	for _, a := range t.Answers {
+		if a.Status == quorum.Same {
+			return refuse("%w", joinNodes(nodeErrors(t.Troubles())))
+		}
+		if a.Status != quorum.Held {
+			continue
+		}
+		b, err := quorum.ParseBallot(a.Holder)
+		if err != nil {
+			no := refuse("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
+			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
+				m.log.Warn("redis node cannot vote", "error", no.err)
+				continue
+			}
+			return no
+		}
+		if n := len(t.Answers); b.Nodes != n {
+			return refuse("%s holds the lock and counts %d Redis nodes, this candidate %d: "+
+				"refusing to lead until all candidates agree", b.Candidate, b.Nodes, n)
+		}
+		if b.Lease != m.cfg.Lease {
+			return refuse("%s holds the lock with a lease of %v, this candidate uses %v: "+
+				"refusing to lead until all candidates agree", b.Candidate, b.Lease, m.cfg.Lease)
+		}
+		if b.Candidate == m.cfg.ID && b.Incarnation != m.incarnation && !m.memory.twin {
+			m.memory.twin = true
+			m.log.Info("lock is held under this candidate's id by a previous incarnation or another process", "holder", a.Holder)
+		}
+	}
+	return m.mismatch(t)
+}

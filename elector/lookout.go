@@ -1,0 +1,59 @@
+package elector
+
+import (
+	"context"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// lookout reads the state of the election now and then while this candidate does
+// not claim: what it knows must not be older than the lease of a leader, or it
+// would take a loss of data for a first start. A look is a read of each node; it
+// claims nothing and waits for nobody. Of the campaigning goroutine only.
+type lookout struct {
+	m     *machine
+	due   *time.Timer
+	views chan []quorum.View // of the look that is under way
+}
+
+// lookout starts with a look, unless the nodes were asked less than a lease ago.
+func (m *machine) lookout() *lookout {
+	l := &lookout{m: m, due: time.NewTimer(0)}
+	if !m.memory.asked.IsZero() {
+		if elapsed, ok := m.clock.Since(m.memory.asked); ok {
+			l.due.Reset(max(0, m.cfg.Lease-elapsed))
+		}
+	}
+	return l
+}
+
+func (l *lookout) close() { l.due.Stop() }
+
+// start sends a look. Nodes that hang must not hold back what this candidate does
+// meanwhile.
+func (l *lookout) start() {
+	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and nobody
+	l.views = views
+	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), m.keys, m.timing.CallTimeout()) })
+}
+
+// take notes what the nodes told. Without an answer of a majority it looks again
+// soon, as a claim would.
+func (l *lookout) take(views []quorum.View) {
+	k, answers := l.m.memory, 0
+	for _, v := range views {
+		if v.Err != nil {
+			continue
+		}
+		answers++
+		k.highest = max(k.highest, v.Fence)
+		k.traced = k.traced || v.Fence > 0 || v.Holder != "" || v.Foreign != "" || v.Paused
+	}
+	if answers < l.m.nodes.Majority() {
+		l.due.Reset(l.m.cfg.Lease / 4)
+		return
+	}
+	k.asked = l.m.clock.Now()
+	l.due.Reset(l.m.cfg.Lease)
+}

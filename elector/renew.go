@@ -1,0 +1,101 @@
+package elector
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+var errGone = errors.New("a majority of the nodes no longer holds the lock for this term")
+
+// renewer keeps the lease of one term. Its fields belong to the state machine's goroutine,
+// but for wanted, which renewals ask when a node's turn comes.
+type renewer struct {
+	m        *machine
+	term     *Term
+	wanted   atomic.Bool  // the lease is wanted: no renewal goes out without
+	due      *time.Timer  // for the next renewal
+	inFlight bool         // one is under way
+	ended    chan renewal // how that one ended
+	lastSent lease.Stamp  // when the newest renewal was sent, or else the claim, whatever came of it
+}
+
+// renewal is how one renewal ended.
+type renewal struct {
+	sent  lease.Stamp
+	tally quorum.Tally
+}
+
+func (m *machine) newRenewer(term *Term) *renewer {
+	r := &renewer{
+		m: m, term: term, due: time.NewTimer(m.timing.RenewEvery), ended: make(chan renewal, 1), lastSent: m.clock.Now(),
+	}
+	r.wanted.Store(true)
+	return r
+}
+
+// renew is the only function that renews. It asks for health last before it
+// sends, and for the time before that: a process that is stopped in between
+// then loses lease, instead of renewing on an old verdict. The request runs
+// beside the state machine, which stays able to end the term at once. There is one at a
+// time: count sets the timer again.
+func (r *renewer) renew() {
+	m := r.m
+	sent := m.clock.Now()
+	left, _ := r.term.grant.Left()
+	if left <= 0 {
+		return // nothing is sent after the deadline: fit would say so, too, at each node's turn
+	}
+	if err := m.probes.failing(); err != nil {
+		r.term.end(ReasonUnhealthy, err)
+		return
+	}
+	r.inFlight, r.lastSent = true, sent
+	heir := m.heir(r.term)
+	// Asked again at a node's turn. left has run on the monotonic clock, which stands
+	// still while the machine sleeps: so the clock is asked too.
+	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
+	go func() { r.ended <- renewal{sent: sent, tally: m.voter.Renew(left, r.term.token, heir, fit)} }()
+}
+
+// count takes how a renewal ended.
+func (r *renewer) count(of renewal) {
+	r.inFlight = false
+	m := r.m
+	switch {
+	case of.tally.Majority(quorum.Mine):
+		if r.term.grant.Renew(of.sent) {
+			m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
+			m.memory.alive(of.tally)
+			m.setTrouble(trouble{})
+			m.renewedIn(of.tally)
+		}
+		elapsed, _ := m.clock.Since(of.sent)
+		r.due.Reset(max(0, m.timing.RenewEvery-elapsed))
+	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
+		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Refused })
+		r.term.bereft.Store(bereaved(of.tally))
+		r.term.end(ReasonLost, errGone)
+	default: // unknown: ride it until the deadline
+		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })
+		m.setTrouble(unconfirmed(of.tally))
+		r.due.Reset(m.timing.RetryEvery())
+	}
+	if err := m.rival(); err != nil {
+		r.term.end(ReasonLost, err)
+	}
+}
+
+// finish keeps the lease no longer. It waits for the renewal under way: a release
+// follows its end.
+func (r *renewer) finish() {
+	r.wanted.Store(false)
+	r.due.Stop()
+	if r.inFlight {
+		<-r.ended
+		r.inFlight = false
+	}
+}

@@ -1,0 +1,95 @@
+package elector
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+)
+
+// run is the life of a candidate: campaign, lead, rest, and again.
+func (m *machine) run(ctx context.Context, work Work) error {
+	trips := 0
+	for {
+		term, err := m.campaign(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // shutdown is how Run ends well
+			}
+			return err
+		}
+		m.owed = nil // what it holds still this term has taken over
+		ended := m.startTerm(ctx, term, work).lead()
+		close(term.over)
+		switch {
+		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
+			return ended.Err
+		case ctx.Err() != nil:
+			return term.unreleased // shutdown is how Run ends well
+		}
+		trips = tripped(trips, ended.Reason, time.Since(term.since), m.cfg.Lease)
+		if d := m.cfg.restAfter(ended.Reason, trips); d > 0 {
+			m.become(RoleResting, nil, slog.Duration("for", d))
+			m.rest(ctx, d)
+		}
+	}
+}
+
+// tripped counts the terms in a row that ended as unhealthy. A good term in between
+// makes the next trip the first one again.
+func tripped(trips int, r Reason, led, life time.Duration) int {
+	switch {
+	case r != ReasonUnhealthy:
+		return 0
+	case led > 4*life:
+		return 1
+	default:
+		return trips + 1
+	}
+}
+
+// restAfter is the pause before the next campaign.
+func (c Config) restAfter(r Reason, trips int) time.Duration {
+	switch r {
+	case ReasonUnhealthy:
+		return min(c.Cooldown, math.MaxInt64>>4) << min(trips-1, 4)
+	case ReasonResigned, ReasonHandover:
+		return c.Cooldown
+	case ReasonFinished:
+		return c.RestartDelay
+	default: // nothing of ours was wrong: run again at once
+		return 0
+	}
+}
+
+// rest waits for d, or until ctx ends, and looks at the election meanwhile.
+func (m *machine) rest(ctx context.Context, d time.Duration) {
+	look := m.lookout()
+	defer look.close()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-look.due.C:
+			look.start()
+		case views := <-look.views:
+			look.take(views)
+		}
+	}
+}
+
+// settleUp waits for a release that is still repeated in the background, at Run's end.
+// One that failed before is no news: its lock has lapsed, which was logged, and others
+// may have led since.
+func (m *machine) settleUp() error {
+	owed := m.owed
+	m.owed = nil
+	if owed == nil || len(owed) > 0 {
+		return nil
+	}
+	return <-owed
+}
