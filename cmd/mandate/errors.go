@@ -40,6 +40,11 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
+// refused is an operator's request that makes no sense now.
+func refused(format string, args ...any) error {
+	return &exitError{code: exitRefused, err: fmt.Errorf(format, args...)}
+}
+
 // usageError lists everything that is wrong with the flags, each with what to do.
 type usageError struct{ problems []string }
 

@@ -300,7 +300,7 @@ func FuzzTerminal(f *testing.F) {
 		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
 		for _, err := range []error{
 			a.printStatus(st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
-			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, nil, false),
+			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
 			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false),
 		} {
 			if err != nil {

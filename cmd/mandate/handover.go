@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +18,11 @@ import (
 
 const handoverCodes = `
 
+On a terminal it asks first; --yes answers in advance.
+
 Exit codes
   0  another candidate leads
+  1  the question was not answered with yes
   2  invalid flags or arguments
   3  there is no leader, or no new leader within --timeout, or the election
      is paused
@@ -24,13 +31,16 @@ Exit codes
 
 // handoverFlags are those of resign and transfer.
 type handoverFlags struct {
-	asJSON  bool
-	reason  string
-	timeout time.Duration
+	asJSON   bool
+	yes      bool
+	force    bool
+	canForce bool // the command has --force
+	timeout  time.Duration
 }
 
 func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
 	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
 }
 
@@ -43,35 +53,107 @@ func (a *app) checkReason(reason string) {
 	}
 }
 
+// handover is a change of the leader that an operator wants.
+type handover struct {
+	// plan decides, from the roll, whether it makes sense now, and returns what to ask.
+	// errLeadsAlready: nothing is left to do.
+	plan func(leader elector.Leader, roll []elector.CandidateStatus) (question string, err error)
+	do   func(context.Context, *elector.Election) (elector.Handover, error)
+}
+
+var errLeadsAlready = errors.New("leads already")
+
+// handOver makes the RunE of a command that moves the leadership.
+func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		el := a.election
+		h, question, err := o.prepare(cmd.Context(), el, move)
+		if err == nil && question != "" && !o.yes {
+			err = a.confirm(cmd, question)
+		}
+		if err == nil {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			h, err = move.do(ctx, el)
+		}
+		already := errors.Is(err, errLeadsAlready)
+		if already {
+			h.To, err = h.From, nil
+		}
+		if perr := a.printHandover(h, already, err, o.asJSON); perr != nil {
+			return perr
+		}
+		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
+			if st, serr := el.Status(cmd.Context()); serr == nil && traceless(st) {
+				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; " + noTrace)}
+			}
+		}
+		return err
+	}
+}
+
+// prepare calls the roll and plans. Without a leader there is nothing to plan: the request
+// itself is then the one to say so.
+func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move handover) (h elector.Handover, question string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	st, err := el.Status(ctx)
+	if err != nil || st.Leader == nil {
+		return h, "", err
+	}
+	h.From = *st.Leader
+	if o.force {
+		return h, fmt.Sprintf("Make %s step down from %s without checking who could lead then?", h.From.Candidate, el.Name()), nil
+	}
+	roll, err := el.Candidates(ctx)
+	if err != nil {
+		return h, "", err
+	}
+	if question, err = move.plan(h.From, roll); st.Paused && !errors.Is(err, errLeadsAlready) {
+		err = refused("the election is paused (%s), so no other candidate could lead; resume it first%s", st.Pause, o.orForce())
+	}
+	return h, question, err
+}
+
+// orForce is the advice where --force exists.
+func (o *handoverFlags) orForce() string {
+	if o.canForce {
+		return ", or use --force"
+	}
+	return ""
+}
+
+// others divides the candidates besides the leader into those that could lead now, and why
+// the rest could not.
+func others(leader elector.Leader, roll []elector.CandidateStatus) (able, unable []string) {
+	for _, c := range roll {
+		switch {
+		case c.Incarnation == leader.Incarnation:
+		case !c.Healthy:
+			unable = append(unable, fmt.Sprintf("%s is unhealthy: %s", c.ID, c.Detail))
+		case c.Role != elector.RoleFollowing:
+			unable = append(unable, fmt.Sprintf("%s is %s", c.ID, c.Role))
+		default:
+			able = append(able, c.ID)
+		}
+	}
+	return able, unable
+}
+
 // handoverJSON is what resign and transfer print with --json.
 type handoverJSON struct {
-	From  elector.Leader  `json:"from"`
+	From  *elector.Leader `json:"from"` // null: there was none
 	To    *elector.Leader `json:"to"`
 	Gap   time.Duration   `json:"gap_ns"`
 	Error string          `json:"error,omitempty"`
 }
 
-// handOver makes the RunE of a command that moves the leadership.
-func (a *app) handOver(o *handoverFlags, do func(context.Context, *elector.Election) (elector.Handover, error)) func(*cobra.Command, []string) error {
-	return a.onElection(func(parent context.Context, el *elector.Election) error {
-		ctx, cancel := context.WithTimeout(parent, o.timeout)
-		defer cancel()
-		h, err := do(ctx, el)
-		if perr := a.printHandover(h, err, o.asJSON); perr != nil {
-			return perr
-		}
-		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
-			if st, serr := el.Status(parent); serr == nil && traceless(st) {
-				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; " + noTrace)}
-			}
-		}
-		return err
-	})
-}
-
-func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
+func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON bool) error {
 	if asJSON {
-		out := handoverJSON{From: h.From, Gap: h.Gap}
+		out := handoverJSON{Gap: h.Gap}
+		if h.From.Token != 0 {
+			out.From = &h.From
+		}
 		if h.To.Token != 0 {
 			out.To = &h.To
 		}
@@ -83,10 +165,28 @@ func (a *app) printHandover(h elector.Handover, err error, asJSON bool) error {
 	if h.To.Token == 0 {
 		return nil
 	}
-	gap := ""
-	if h.Gap > 0 {
-		gap = fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, output.Printable(h.From.Candidate))
+	line := fmt.Sprintf("%s leads, token %d", h.To.Candidate, h.To.Token)
+	switch {
+	case already:
+		line = fmt.Sprintf("%s leads already, token %d", h.To.Candidate, h.To.Token)
+	case h.Gap > 0:
+		line += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, h.From.Candidate)
 	}
-	_, werr := fmt.Fprintf(a.stdout, "%s leads, token %d%s\n", output.Printable(h.To.Candidate), h.To.Token, gap)
-	return werr
+	return output.New(a.stdout).Lines([]string{output.Printable(line)})
+}
+
+// confirm asks the person at the terminal. A script is not asked: it has decided.
+func (a *app) confirm(cmd *cobra.Command, question string) error {
+	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
+		return nil
+	}
+	fmt.Fprintf(a.stderr, "%s: %s [y/N] ", cmd.CommandPath(), output.Printable(question))
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &exitError{code: exitFailed, err: errors.New("not confirmed: nothing was done")}
+	}
+	return nil
 }

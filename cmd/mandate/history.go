@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -118,14 +117,9 @@ func termEnd(term elector.TermRecord) string {
 
 // overlapping names the first tokens: forged entries could name any number of them.
 func overlapping(tokens []uint64) string {
-	const maxNamed = 5
-	var names []string
+	names := make([]string, len(tokens))
 	for i, token := range tokens {
-		if i == maxNamed {
-			names = append(names, fmt.Sprintf("and %d more", len(tokens)-maxNamed))
-			break
-		}
-		names = append(names, fmt.Sprint(token))
+		names[i] = fmt.Sprint(token)
 	}
-	return strings.Join(names, ", ")
+	return output.List(names, 5)
 }

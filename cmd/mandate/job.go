@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -193,18 +194,12 @@ func warnOfEscaped(log *slog.Logger, mark []string) {
 	}
 }
 
-// listed names processes, the first ten of them.
 func listed(all []supervise.Living) string {
-	const maxListed = 10
-	var names []string
+	names := make([]string, len(all))
 	for i, p := range all {
-		if i == maxListed {
-			names = append(names, fmt.Sprintf("and %d more", len(all)-maxListed))
-			break
-		}
-		names = append(names, fmt.Sprintf("%d (%s)", p.PID, p.Name))
+		names[i] = fmt.Sprintf("%d (%s)", p.PID, p.Name)
 	}
-	return strings.Join(names, ", ")
+	return output.List(names, 10)
 }
 
 // statusOf is how a process has ended.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 func TestJSONIsFitForTerminals(t *testing.T) {
 	hostile := "a\u009b2J\u202eb\u2066c\u200bd\x7fe\x1bfg\U000e0001h\u0085i\u2028j é 漢 🙂"
 	var st elector.Status
-	st.Leader = &elector.Leader{Candidate: hostile}
+	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
 		"status":     func(a *app) error { return a.printStatus(st, true) },
 		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, true) },
@@ -28,8 +29,10 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},
-		"transfer": func(a *app) error { return a.printHandover(elector.Handover{From: *st.Leader}, nil, true) },
-		"pause":    func(a *app) error { return a.printPause(nil, pauseJSON{Reason: hostile}, true) },
+		"transfer": func(a *app) error {
+			return a.printHandover(elector.Handover{From: *st.Leader}, false, errors.New("x"), true)
+		},
+		"pause": func(a *app) error { return a.printPause(nil, pauseJSON{Reason: hostile}, true) },
 	}
 	for name, print := range out {
 		var b bytes.Buffer

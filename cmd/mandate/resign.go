@@ -2,32 +2,59 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
 func (a *app) resignCommand() *cobra.Command {
 	var o handoverFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "resign NAME",
 		Short: "Make the leader step down, and wait for the next leader",
 		Long: `Make the leader of the election NAME step down: it stops its work, releases the
 lock, and campaigns again after its cool-down. Waits until another candidate
-leads, and prints how long there was no leader.` + handoverCodes,
-		Example:           `  mandate resign poller --reason "kernel update on worker-3"`,
+leads, and prints how long there was no leader.
+
+It calls the roll first, and is refused if no other candidate could lead now:
+the work would stop. --force does it nevertheless.` + handoverCodes,
+		Example: `  mandate resign poller --reason "kernel update on worker-3"
+  mandate resign poller --yes`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			a.checkReason(o.reason)
+			a.checkReason(reason)
 			return a.openElection(cmd, args)
 		},
-		RunE: a.handOver(&o, func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
-			return el.StepDown(ctx, o.reason)
+		RunE: a.handOver(&o, handover{
+			plan: func(leader elector.Leader, roll []elector.CandidateStatus) (string, error) {
+				return planStepDown(a.election.Name(), leader, roll)
+			},
+			do: func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
+				return el.StepDown(ctx, reason)
+			},
 		}),
 	}
 	o.add(a, cmd)
-	cmd.Flags().StringVar(&o.reason, "reason", "", "`TEXT` for the history")
+	o.canForce = true
+	cmd.Flags().BoolVar(&o.force, "force", false, "even if no other candidate could lead")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the history")
 	return cmd
+}
+
+// planStepDown refuses to take the last leader away.
+func planStepDown(election string, leader elector.Leader, roll []elector.CandidateStatus) (question string, err error) {
+	able, unable := others(leader, roll)
+	switch {
+	case len(able) > 0:
+		return fmt.Sprintf("Make %s step down from %s? Then one of these leads: %s.", leader.Candidate, election, output.List(able, 5)), nil
+	case len(unable) == 0:
+		return "", refused("there is no other candidate that could lead; start one, or use --force")
+	default:
+		return "", refused("no other candidate could lead now: %s; wait for one, or use --force", output.List(unable, 5))
+	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +17,9 @@ func (a *app) transferCommand() *cobra.Command {
 		Use:   "transfer NAME --to ID",
 		Short: "Hand over to a named candidate, and wait for it",
 		Long: `Make the leader of the election NAME hand over to the candidate ID, and wait
-until that candidate leads. If ID is not a candidate or not healthy, nothing
-happens; if it fails meanwhile, any candidate may lead after a quarter of the
-lease.` + handoverCodes,
+until that candidate leads. If ID leads already, that is a success. If ID is
+not a candidate or could not lead now, it is refused and nothing happens; if ID
+fails meanwhile, any candidate may lead after a quarter of the lease.` + handoverCodes,
 		Example:           `  mandate transfer poller --to worker-2`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -27,12 +29,33 @@ lease.` + handoverCodes,
 			}
 			return a.openElection(cmd, args)
 		},
-		RunE: a.handOver(&o, func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
-			return el.Transfer(ctx, to)
+		RunE: a.handOver(&o, handover{
+			plan: func(leader elector.Leader, roll []elector.CandidateStatus) (string, error) {
+				return planTransfer(a.election.Name(), to, leader, roll)
+			},
+			do: func(ctx context.Context, el *elector.Election) (elector.Handover, error) { return el.Transfer(ctx, to) },
 		}),
 	}
 	o.add(a, cmd)
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that should lead (required)")
 	_ = cmd.RegisterFlagCompletionFunc("to", a.completeCandidates)
 	return cmd
+}
+
+// planTransfer finds out that nothing needs to be done; what speaks against the transfer the
+// library knows.
+func planTransfer(election, to string, leader elector.Leader, roll []elector.CandidateStatus) (question string, err error) {
+	sameID := 0
+	for _, c := range roll {
+		if c.ID == to {
+			sameID++
+		}
+	}
+	if leader.Candidate == to && sameID <= 1 { // of two with one id it may be the other that is meant
+		return "", errLeadsAlready
+	}
+	if able, _ := others(leader, roll); !slices.Contains(able, to) {
+		return "", nil // it will be refused, with the reason
+	}
+	return fmt.Sprintf("Hand %s over from %s to %s?", election, leader.Candidate, to), nil
 }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -160,4 +161,12 @@ func tail(s string, cells int) string {
 		}
 	}
 	return s
+}
+
+// List names the first of so many things.
+func List(names []string, limit int) string {
+	if more := len(names) - limit; more > 0 {
+		names = append(slices.Clone(names[:limit]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }

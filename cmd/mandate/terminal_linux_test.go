@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// openTerminal makes a terminal of 80 columns and 24 lines: what the program draws on
+// screen comes out of keyboard, as from the far end of a cable.
+func openTerminal(t *testing.T) (keyboard, screen *os.File) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	must(err)
+	t.Cleanup(func() { keyboard.Close() })
+	fd := int(keyboard.Fd())
+	must(unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	must(err)
+	must(unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
+	screen, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	must(err)
+	t.Cleanup(func() { screen.Close() })
+	return keyboard, screen
+}
+
+// onTerminal runs the program on a terminal of its own, with hold on what it draws: react is
+// called with all of it after each piece. It returns all, and the exit code.
+func onTerminal(t *testing.T, react func(drawn string, keyboard *os.File, p *os.Process), args ...string) (drawn string, code int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "mandate") // the test binary stands in for the program by its name
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	keyboard, screen := openTerminal(t)
+	cmd := exec.CommandContext(ctx, link, args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	screen.Close() // so that the end of the program is that of what it draws
+	var all strings.Builder
+	for part := make([]byte, 4096); ; {
+		n, err := keyboard.Read(part)
+		all.Write(part[:n])
+		react(all.String(), keyboard, cmd.Process)
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait()
+	return all.String(), cmd.ProcessState.ExitCode()
+}
+
+// On a terminal watch draws, and leaves the terminal as it was.
+func TestWatchOnATerminal(t *testing.T) {
+	const unknown = "no majority of the Redis nodes answers"
+	interrupted := false
+	drawn, _ := onTerminal(t, func(drawn string, _ *os.File, p *os.Process) {
+		if !interrupted && strings.Contains(drawn, unknown) {
+			interrupted = true
+			_ = p.Signal(syscall.SIGINT)
+		}
+	}, "--redis", "redis://127.0.0.1:1", "watch", "orders")
+	for _, want := range []string{"\x1b[?1049h\x1b[?25l", unknown, "\x1b[?25h\x1b[?1049l"} {
+		if !strings.Contains(drawn, want) {
+			t.Errorf("no %q in %q", want, drawn)
+		}
+	}
+}
+
+// On a terminal a leader is not taken away by a slip of the finger.
+func TestResignAsksOnATerminalReal(t *testing.T) {
+	servertest.NeedRedis(t)
+	url := servertest.Redis(t).URL()
+	for _, id := range []string{"a", "b"} {
+		q, err := elector.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { q.Close() })
+		e, err := elector.New(q, elector.Config{Election: "e", ID: id, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+		t.Cleanup(wg.Wait)
+		t.Cleanup(cancel)
+		if err := poll(func() error {
+			all, err := e.Election().Candidates(ctx)
+			if ready := slices.ContainsFunc(all, func(c elector.CandidateStatus) bool {
+				return c.ID == id && (c.Role == elector.RoleLeading || id == "b" && c.Role == elector.RoleFollowing)
+			}); !ready {
+				return errors.Join(errors.New(id+" does not take its role"), err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func(key string) func(string, *os.File, *os.Process) {
+		answered := false
+		return func(drawn string, keyboard *os.File, _ *os.Process) {
+			if !answered && strings.Contains(drawn, "[y/N]") {
+				answered = true
+				_, _ = keyboard.WriteString(key)
+			}
+		}
+	}
+	drawn, code := onTerminal(t, answer("\n"), "--redis", url, "resign", "e")
+	if code != exitFailed || !strings.Contains(drawn, "Make a step down from e? Then one of these leads: b.") || !strings.Contains(drawn, "nothing was done") {
+		t.Errorf("code %d: %s", code, drawn)
+	}
+	if drawn, code = onTerminal(t, answer("y\n"), "--redis", url, "resign", "e"); code != 0 || !strings.Contains(drawn, "b leads, token") {
+		t.Errorf("code %d: %s", code, drawn)
+	}
+	if drawn, code = onTerminal(t, answer(""), "--redis", url, "resign", "e", "--yes", "--force"); code != 0 || strings.Contains(drawn, "[y/N]") {
+		t.Errorf("code %d: %s", code, drawn)
+	}
+}
