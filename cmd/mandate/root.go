@@ -82,7 +82,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.historyCommand(), a.lsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(),
 		a.consoleCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.doctorCommand(), a.versionCommand())
 	for _, cmd := range root.Commands() {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// waitFlags are what must be so before wait returns.
+type waitFlags struct {
+	leader  string        // empty: any
+	led     time.Duration // for at least so long
+	timeout time.Duration
+	asJSON  bool
+}
+
+func (a *app) waitCommand() *cobra.Command {
+	var o waitFlags
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "Wait until there is a leader, for scripts",
+		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
+of --leader, that has led for --for by its own clock. It returns at once if that
+is so already. While Redis is unreachable, it continues to wait.
+
+Exit codes
+  0  it leads
+  2  invalid flags or arguments
+  3  there was no such leader within --timeout
+  4  no majority of the Redis nodes answered when --timeout ended, or the Redis
+     user lacks the right to read`,
+		Example: `  mandate wait poller && ./smoke-test
+  mandate wait poller --leader worker-2 --for 10s --timeout 2m`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		PreRunE:           a.openElection,
+		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
+			l, err := awaitLeader(ctx, el, o)
+			if err != nil {
+				return err
+			}
+			if o.asJSON {
+				return output.JSON(a.stdout, l)
+			}
+			return output.New(a.stdout).Lines([]string{output.Printable(fmt.Sprintf("%s leads, token %d", l.Candidate, l.Token))})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.leader, "leader", "", "wait until the candidate `ID` leads")
+	_ = cmd.RegisterFlagCompletionFunc("leader", a.completeCandidates)
+	a.duration(f, &o.led, "for", 0, 0, "until it has led for this time (default: at once)")
+	a.duration(f, &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait")
+	f.BoolVar(&o.asJSON, "json", false, "print one JSON object, the leader")
+	return cmd
+}
+
+// awaitLeader reads the status at each change, and once a second in case one is missed.
+func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (elector.Leader, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	changed := make(chan struct{}, 1)
+	wg.Go(func() {
+		for range el.Observe(ctx) {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	first := map[uint64]time.Time{} // when each term was seen first
+	var last func() error           // what the last answer lacked
+	for {
+		st, err := el.Status(ctx)
+		if errors.Is(err, elector.ErrDenied) {
+			return elector.Leader{}, err
+		}
+		if last == nil || ctx.Err() == nil { // else the end of the time has cut it off
+			last = func() error { return o.timedOut(st, err) }
+		}
+		next := time.Second
+		if l := st.Leader; err == nil && l != nil && (o.leader == "" || o.leader == l.Candidate) {
+			if first[l.Token].IsZero() {
+				first[l.Token] = time.Now()
+			}
+			led := time.Since(first[l.Token])
+			if !l.Since.IsZero() {
+				led = max(led, time.Since(l.Since))
+			}
+			if led >= o.led {
+				return *l, nil
+			}
+			next = min(next, o.led-led)
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return elector.Leader{}, last()
+		}
+		timer.Stop()
+	}
+}
+
+// timedOut is what an answer lacked.
+func (o waitFlags) timedOut(st elector.Status, err error) error {
+	code, why := exitNoLeader, "no leader"
+	switch {
+	case err != nil:
+		code, why = exitUnreachable, elector.Problem(err)
+	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
+		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
+	case st.Leader != nil:
+		why = fmt.Sprintf("%s leads, but not for %v yet", st.Leader.Candidate, o.led)
+	case st.Paused:
+		why = fmt.Sprintf("no leader: the election is paused (%s)", st.Pause)
+	case st.Blocked != "":
+		why = "no leader, and no candidate can lead: " + st.Blocked
+	case traceless(st):
+		why = "no leader; " + noTrace
+	}
+	return &exitError{code: code, err: fmt.Errorf("waited for %v: %s", o.timeout, why)}
+}
