@@ -2,8 +2,10 @@ package fence_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -78,5 +80,65 @@ func TestRefusedTransactionsAreExplained(t *testing.T) {
 			t.Errorf("explained as something else: %v", err)
 		}
 		c.Close()
+	}
+}
+
+// A mark that holds the token already is not written again: each write of a term would
+// be one more for the append-only file and the replicas.
+func TestMarkIsWrittenOncePerTerm(t *testing.T) {
+	for _, way := range ways {
+		m := miniredis.RunT(t)
+		r := newRedis(t, client(t, m.Addr()))
+		if err := write(r, way, 5, "x"); err != nil {
+			t.Fatal(err)
+		}
+		m.SetTTL(mark, time.Hour) // a SET takes it off
+		if err := write(r, way, 5, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if m.TTL(mark) == 0 {
+			t.Errorf("%s: written again", way)
+		}
+		if err := write(r, way, 6, "x"); err != nil {
+			t.Fatal(err)
+		}
+		if m.TTL(mark) != 0 {
+			t.Errorf("%s: not written by a newer term", way)
+		}
+	}
+}
+
+// What a caller keeps behind its keys and arguments stays: it may hand out parts of
+// one array.
+func TestCallersSlicesAreUntouched(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := newRedis(t, client(t, m.Addr()))
+	keys, args := []string{list, "next"}, []any{"x", "next", "last"}
+	if err := r.Run(t.Context(), 5, push, keys[:1], args[:1]...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if keys[1] != "next" || args[1] != "next" || args[2] != "last" {
+		t.Errorf("became %q and %q", keys, args)
+	}
+}
+
+// A transaction whose mark moves each time gives up, with nothing written.
+func TestTransactionsGiveUp(t *testing.T) {
+	m := miniredis.RunT(t)
+	r := newRedis(t, client(t, m.Addr()))
+	tries := 0
+	m.Server().SetPreHook(func(_ *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "EXEC" {
+			tries++
+			_ = m.Set(mark, strconv.Itoa(tries%2)) // other leaders come and go
+		}
+		return false
+	})
+	err := write(r, "transaction", 7, "x")
+	if err == nil || errors.Is(err, fence.ErrStale) || !strings.Contains(err.Error(), "nothing was written") || tries != 10 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+	if m.Exists(list) {
+		t.Error("something was written")
 	}
 }

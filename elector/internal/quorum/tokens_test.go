@@ -2,7 +2,9 @@ package quorum
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +56,41 @@ func TestCountersAreNeverLowered(t *testing.T) {
 				want := map[bool]string{false: "11", true: "12"}[name == "by a release"]
 				if fence := p.get(2, p.keys.Fence); fence != want {
 					t.Errorf("the counter is %s, want %s: %+v", fence, want, tally.Answers)
+				}
+			})
+		})
+	}
+}
+
+// A second round is for tokens that differ, and goes to the nodes that granted a lower
+// one: every first election, and most others, would else take two round trips.
+func TestOnlyLowerTokensAreRaised(t *testing.T) {
+	for counters, want := range map[[3]string]struct {
+		token  uint64
+		raised string
+	}{
+		{"2", "2", "2"}: {3, ""},
+		{"4", "2", "4"}: {5, ""},
+		{"2", "4", "3"}: {5, "02"},
+		{"9", "4", "4"}: {10, "12"},
+	} {
+		t.Run(strings.Join(counters[:], ","), func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				p.counters(counters[:]...)
+				var asked [3]atomic.Bool
+				for i := range asked {
+					p.onScript(i, raiseScript, func() { asked[i].Store(true) })
+				}
+				token := p.voter("a").wins(1)
+				synctest.Wait()
+				raised := ""
+				for i := range asked {
+					if asked[i].Load() {
+						raised += strconv.Itoa(i)
+					}
+				}
+				if token != want.token || raised != want.raised {
+					t.Errorf("token %d, raised on %q; want %d, %q", token, raised, want.token, want.raised)
 				}
 			})
 		})
