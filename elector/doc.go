@@ -149,8 +149,9 @@
 // each have a majority of its own; they are told apart by an identity that each node
 // keeps. A candidate that meets, on any of its nodes, a holder that votes with others
 // does not lead, and reports it in its log and in Check. Two can lead only while no node
-// that both list answers both of them; from then on one of them ends its term within
-// about two leases (ReasonLost). Lists without a common node can't notice each other.
+// that both list answers both of them, or while it still holds the lock of an earlier
+// attempt (a lease at most); from then on one of them ends its term within about two
+// leases (ReasonLost). Lists without a common node can't notice each other.
 //
 // Tokens are unique and grow in the order of elections without any assumption
 // about clocks while no node of the granting majority forgets before the first

@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
 // Candidates of two lists, whose ways to the nodes come and go by dice. Two of one list
 // never lead. Two of different lists lead only while no node that both list answers both,
-// and for two leases from then on; and when all ways are open one of all of them leads.
+// or a third candidate's lock lapses there, and for two leases from then on; and when all
+// ways are open one of all of them leads.
 func TestTwoListsUnderFaults(t *testing.T) {
-	// Known to fail, in one run of ten: seed 104, in which two leaders go on beside each other for more
-	// than two and a half leases after they can meet on a node. Open: it belongs in this list.
-	for _, seed := range []uint64{0, 1} {
+	for _, seed := range []uint64{0, 1, 104} {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				other := [][]int{{0, 3, 4}, {3, 1, 0}}[seed%2]
 				c.seed()
-				d := &dice{c: c, rng: rng, since: map[way]time.Time{}}
+				d := &dice{c: c, rng: rng, since: map[way]time.Time{}, free: map[int]time.Time{}}
 				a := []*candidate{c.startOn("a1", []int{0, 1, 2}), c.startOn("a2", []int{0, 1, 2})}
 				b := []*candidate{c.startOn("b1", other), c.startOn("b2", other)}
 				defer never2(t, a...)()
@@ -56,6 +56,7 @@ type dice struct {
 	c             *cluster
 	rng           *rand.Rand
 	since         map[way]time.Time // since when a way is open; zero: it is cut
+	free          map[int]time.Time // when a node's lock was last seen with one who does not lead
 	both, longest time.Duration
 }
 
@@ -90,6 +91,13 @@ func (d *dice) roll(all []*candidate) {
 // check looks at those who lead now.
 func (d *dice) check(t *testing.T, a, b []*candidate, common []int) {
 	t.Helper()
+	for _, i := range common {
+		if lock, _ := d.c.nodes[i].server().Get(lockKey); lock != "" && !slices.ContainsFunc(slices.Concat(a, b), func(x *candidate) bool {
+			return x.IsLeader() && strings.HasPrefix(lock, x.ID()+"/")
+		}) {
+			d.free[i] = time.Now()
+		}
+	}
 	for _, x := range a {
 		for _, y := range b {
 			one, two := x.Term(), y.Term()
@@ -102,7 +110,7 @@ func (d *dice) check(t *testing.T, a, b []*candidate, common []int) {
 				if mine.IsZero() || yours.IsZero() {
 					continue
 				}
-				since := slices.MaxFunc([]time.Time{mine, yours, one.Since(), two.Since()}, time.Time.Compare)
+				since := slices.MaxFunc([]time.Time{mine, yours, one.Since(), two.Since(), d.free[i]}, time.Time.Compare)
 				d.longest = max(d.longest, time.Since(since))
 				// Until it answers both: a request that was lost has its time, and the next
 				// renewal may be due only then.

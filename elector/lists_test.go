@@ -139,6 +139,14 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 		"empty":                      func(c *cluster) { c.nodes[0].restartEmpty() },
 		"first back for the earlier": func(c *cluster) { c.nodes[0].set(down, "b") },
 		"first back for the later":   func(c *cluster) { c.nodes[0].set(down, "a") },
+		// Its claims win there, are given back, and leave a counter beyond both tokens.
+		"beside a candidate that reaches no other": func(c *cluster) {
+			c.nodes[0].set(down, "a", "b")
+			for _, n := range c.nodes[1:3] {
+				n.set(cut, "c")
+			}
+			c.startOn("c", []int{0, 1, 2})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {

@@ -19,6 +19,7 @@ type renewer struct {
 	wanted   atomic.Bool  // the lease is wanted: no renewal goes out without
 	due      *time.Timer  // for the next renewal
 	inFlight bool         // one is under way
+	repeats  bool         // it repeats the one before, to take a node back
 	ended    chan renewal // how that one ended
 	lastSent lease.Stamp  // when the newest renewal was sent, or else the claim, whatever came of it
 }
@@ -73,8 +74,7 @@ func (r *renewer) count(of renewal) {
 			m.setTrouble(trouble{})
 			m.renewedIn(of.tally)
 		}
-		elapsed, _ := m.clock.Since(of.sent)
-		r.due.Reset(max(0, m.timing.RenewEvery-elapsed))
+		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Refused })
 		r.term.bereft.Store(bereaved(of.tally))
@@ -87,6 +87,20 @@ func (r *renewer) count(of renewal) {
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
 	}
+}
+
+// next is the time to the next renewal after one that a majority has confirmed.
+//
+// A node that was free, with a counter beyond this term's, is asked again at once. A
+// candidate that reaches no other node claims it and gives it back every few seconds; each
+// time its counter rises, and the next renewal would be refused for the same reason, for
+// ever: the term would end with the next node that fails.
+func (r *renewer) next(sent lease.Stamp) time.Duration {
+	if r.repeats = !r.repeats && r.m.voter.Regainable(); r.repeats {
+		return 0
+	}
+	elapsed, _ := r.m.clock.Since(sent)
+	return max(0, r.m.timing.RenewEvery-elapsed)
 }
 
 // finish keeps the lease no longer. It waits for the renewal under way: a release

@@ -18,6 +18,7 @@ type lane struct {
 	silent    bool   // the last request got no answer
 	identity  identity
 	rival     rival  // who held this node's lock at the last renewal, if not we
+	gone      bool   // at the last renewal it was free, and its counter beyond ours
 	abandoned uint64 // highest seq whose grant must be given back; 0 none waiting
 }
 
@@ -59,7 +60,7 @@ func (l *lane) hear(a Answer) {
 		return
 	}
 	l.told = max(l.told, a.Fence)
-	l.rival = l.rival.next(a)
+	l.rival, l.gone = l.rival.next(a), a.Status == Gone
 }
 
 func (l *lane) silence() {
@@ -82,7 +83,7 @@ func (l *lane) heard() uint64 {
 
 func (l *lane) forget() {
 	l.mu.Lock()
-	l.told, l.rival = 0, rival{}
+	l.told, l.rival, l.gone = 0, rival{}, false
 	l.mu.Unlock()
 }
 

@@ -188,6 +188,21 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	return v.tally(r)
 }
 
+// Regainable tells whether a node has answered a renewal, also after its round was over,
+// that it is free and that its counter is beyond the term's. It takes the next renewal
+// if nobody claims it before that.
+func (v *Voter) Regainable() bool {
+	for _, l := range v.lanes {
+		l.mu.Lock()
+		gone := l.gone
+		l.mu.Unlock()
+		if gone {
+			return true
+		}
+	}
+	return false
+}
+
 // Abandon gives back, in the background and without a report, whatever the last
 // attempt was granted.
 func (v *Voter) Abandon() {
