@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -16,9 +17,9 @@ import (
 // of it may take that for a first start.
 
 // forget makes all nodes lose everything at once.
-func (c *cluster) forget() {
-	for _, n := range c.nodes {
-		n.server().FlushAll()
+func forget(c *cluster) {
+	for _, n := range c.Nodes {
+		n.Server().FlushAll()
 	}
 }
 
@@ -38,7 +39,7 @@ func lossUnder(t *testing.T, c *cluster, leader *candidate, term *elector.Term, 
 	const renewal = shortLease / 4
 	time.Sleep(renewal + renewal/5 - time.Since(term.Since())%renewal)
 	defer never2(t, leader, other)()
-	c.forget()
+	forget(c)
 	let()
 	synctest.Wait()
 	lost := time.Now()
@@ -63,12 +64,12 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 10, shortLease / 2, shortLease * 9 / 10, 7 * shortLease / 2} {
 		t.Run(age.String(), func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
 				w := &ward{err: errors.New("sick")}
-				b := c.start("b", flaky(w)...)
-				b.quiet(age)
+				b := c.Start("b", flaky(w)...)
+				b.Quiet(age)
 				lossUnder(t, c, a, term, b, func() { w.set(nil) })
 			})
 		})
@@ -79,15 +80,15 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 func TestLossWhileAFollowerRested(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		const rest = 8 * shortLease
-		b := c.start("b", func(cfg *elector.Config) { cfg.Cooldown = rest })
-		b.elected(3 * shortLease)
-		a := c.start("a")
+		b := c.Start("b", func(cfg *elector.Config) { cfg.Cooldown = rest })
+		b.Elected(3 * shortLease)
+		a := c.Start("a")
 		time.Sleep(shortLease)
 		if err := b.Resign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		rested := time.Now()
-		term := a.elected(shortLease)
+		term := a.Elected(shortLease)
 		time.Sleep(rest - 10*time.Millisecond - time.Since(rested))
 		lossUnder(t, c, a, term, b, func() {})
 	})
@@ -97,28 +98,28 @@ func TestLossWhileAFollowerRested(t *testing.T) {
 // last leases. Once it has been at it for a lease it has nothing to gain by haste either.
 func TestLossWhileAFollowerWasAway(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		c.each(cut, "b")
-		b := c.start("b")
-		b.quiet(3 * shortLease)
-		lossUnder(t, c, a, term, b, func() { c.each(fault{}, "b") })
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		c.Each(cut, "b")
+		b := c.Start("b")
+		b.Quiet(3 * shortLease)
+		lossUnder(t, c, a, term, b, func() { c.Each(fault{}, "b") })
 	})
 }
 
 // What an Elector has seen it remembers when Run is called again.
 func TestLossBetweenTwoRuns(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		b := makeCandidate(t, c.quorum("b"), "b")
+		b := makeCandidate(t, c.Quorum("b"), "b")
 		ctx, cancel := context.WithTimeout(t.Context(), shortLease/2)
 		defer cancel()
 		if err := b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(5 * shortLease)
-		lossUnder(t, c, a, term, b, func() { b.run(nil) })
+		lossUnder(t, c, a, term, b, func() { b.Begin(nil) })
 	})
 }
 
@@ -126,14 +127,14 @@ func TestLossBetweenTwoRuns(t *testing.T) {
 // out, and a lease without a leader would gain nobody anything.
 func TestLeaderBootstrapsAfterALoss(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		one := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease + shortLease/20)
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + shortLease/20)
 		defer never2(t, a, b)()
-		c.forget()
+		forget(c)
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
-		two := a.elected(shortLease / 100)
+		two := a.Elected(shortLease / 100)
 		if two.Token() <= one.Token() {
 			t.Errorf("token %d after %d", two.Token(), one.Token())
 		}
@@ -144,32 +145,32 @@ func TestLeaderBootstrapsAfterALoss(t *testing.T) {
 func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		back := make(chan struct{})
-		a := makeCandidate(t, c.quorum("a"), "a")
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			<-back
 			return nil
 		})
-		one := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease + shortLease/20)
+		one := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + shortLease/20)
 		defer never2(t, a, b)()
-		c.each(fault{up: hold, down: hold}, "b") // its claim comes after the renewal
-		for _, n := range c.nodes {
-			n.server().Del(lockKey)
+		c.Each(fault{Up: testredis.Hold, Down: testredis.Hold}, "b") // its claim comes after the renewal
+		for _, n := range c.Nodes {
+			n.Server().Del(lockKey)
 		}
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
-		for _, n := range c.nodes {
-			n.server().Del(lockKey) // what the renewal planted
+		for _, n := range c.Nodes {
+			n.Server().Del(lockKey) // what the renewal planted
 		}
-		c.heal()
-		for _, n := range c.nodes {
-			n.server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", one.Token()))
+		c.Heal()
+		for _, n := range c.Nodes {
+			n.Server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", one.Token()))
 		}
-		b.elected(shortLease / 4)
-		c.forget()
+		b.Elected(shortLease / 4)
+		forget(c)
 		close(back)
-		a.quiet(shortLease - time.Second)
+		a.Quiet(shortLease - time.Second)
 	})
 }
 
@@ -177,26 +178,26 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 // after the nodes had lost their data again, and could not know.
 func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(shortLease / 10)
 			return nil
 		})
-		one := a.elected(3 * shortLease)
+		one := a.Elected(3 * shortLease)
 		time.Sleep(shortLease + shortLease/20)
-		c.forget()
+		forget(c)
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
-		c.forget()
-		b := c.start("b") // a first start: it claims at once
-		two := b.elected(shortLease / 100)
+		forget(c)
+		b := c.Start("b") // a first start: it claims at once
+		two := b.Elected(shortLease / 100)
 		defer never2(t, a, b)()
 		time.Sleep(shortLease / 5) // a campaigns again, and meets b
-		c.forget()
-		for _, n := range c.nodes {
-			n.server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", two.Token()))
+		forget(c)
+		for _, n := range c.Nodes {
+			n.Server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", two.Token()))
 		}
 		for two.Valid() {
-			a.quiet(tick)
+			a.Quiet(tick)
 		}
 	})
 }
@@ -210,10 +211,10 @@ func TestFirstStartIsAtOnce(t *testing.T) {
 		t.Run(c.ill.String(), func(t *testing.T) {
 			onAll(t, func(t *testing.T, cl *cluster) {
 				w := &ward{err: errors.New("not yet")}
-				b := cl.start("b", flaky(w)...)
-				b.quiet(c.ill)
+				b := cl.Start("b", flaky(w)...)
+				b.Quiet(c.ill)
 				w.set(nil)
-				b.elected(c.most)
+				b.Elected(c.most)
 			})
 		})
 	}
@@ -225,25 +226,25 @@ func TestLooksCostLittle(t *testing.T) {
 		t.Run(fmt.Sprintf("rests=%v", rests), func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {
 				w, ran := &ward{}, make(chan struct{}, 1)
-				b := makeCandidate(t, c.quorum("b"), "b", append(flaky(w), func(cfg *elector.Config) { cfg.RestartDelay = 40 * shortLease })...)
+				b := makeCandidate(t, c.Quorum("b"), "b", append(flaky(w), func(cfg *elector.Config) { cfg.RestartDelay = 40 * shortLease })...)
 				if rests {
-					b.run(func(context.Context, *elector.Term) error { ran <- struct{}{}; return nil })
+					b.Begin(func(context.Context, *elector.Term) error { ran <- struct{}{}; return nil })
 					<-ran
 				} else {
 					w.set(errors.New("sick"))
-					b.run(nil)
+					b.Begin(nil)
 				}
-				c.start("a").elected(3 * shortLease)
+				c.Start("a").Elected(3 * shortLease)
 				time.Sleep(2 * shortLease)
-				for _, n := range c.nodes {
-					n.took()
+				for _, n := range c.Nodes {
+					n.Took()
 				}
 				const leases = 12
 				time.Sleep(leases * shortLease)
-				for i, n := range c.nodes {
+				for i, n := range c.Nodes {
 					looks := 0
-					for _, cl := range n.took() {
-						if cl.script == "read" {
+					for _, cl := range n.Took() {
+						if cl.Script == "read" {
 							looks++
 						}
 					}
@@ -262,10 +263,10 @@ func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				for i, nd := range c.nodes {
-					nd.set(fault{delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
+				for i, nd := range c.Nodes {
+					nd.Set(fault{Delay: time.Duration(100+50*i) * time.Microsecond}) // no two nodes are equally fast
 				}
-				c.start("a").elected(time.Second)
+				c.Start("a").Elected(time.Second)
 			})
 		})
 	}
@@ -278,14 +279,14 @@ func TestWhoHasSeenALeaderDoesNotBootstrap(t *testing.T) {
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
 		t.Run(age.String(), func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(age + renewed)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(age + renewed)
 				defer never2(t, a, b)()
-				c.forget()
-				for _, nd := range c.nodes {
-					nd.server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", term.Token()))
+				forget(c)
+				for _, nd := range c.Nodes {
+					nd.Server().Publish("mandate:{orders}:wake", fmt.Sprintf("released %d ", term.Token()))
 				}
 				synctest.Wait()
 				began := time.Now()

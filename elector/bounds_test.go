@@ -57,10 +57,10 @@ func TestRequestsOfOperatorsAreBounded(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d hung", name, hung), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, c *cluster) {
 					trio(t, c)
-					for _, n := range c.nodes[:hung] {
-						n.set(frozen, "operator")
+					for _, n := range c.Nodes[:hung] {
+						n.Set(frozen, "operator")
 					}
-					q := c.quorum("operator")
+					q := c.Quorum("operator")
 					began := time.Now()
 					err := r.do(t.Context(), q)
 					// The operator's clock has the wire's time on top, and the scheduler's.
@@ -91,11 +91,11 @@ func TestOutagesThatCostNothing(t *testing.T) {
 			for _, phase := range []int{0, 3, 6, 9} {
 				t.Run(fmt.Sprintf("%v, %s, phase %d", l, name, phase), func(t *testing.T) {
 					bubble(t, 1, func(t *testing.T, c *cluster) {
-						term := c.start("a", func(cfg *elector.Config) { cfg.Lease = l }).elected(3 * l)
+						term := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l }).Elected(3 * l)
 						time.Sleep(l + time.Duration(phase)*l/40 - 5*time.Millisecond)
-						c.each(o.fault)
+						c.Each(o.fault)
 						time.Sleep(o.lasts)
-						c.heal()
+						c.Heal()
 						time.Sleep(l)
 						if !term.Valid() {
 							t.Errorf("an outage of %v: %v", o.lasts, term.Err())
@@ -115,10 +115,10 @@ func TestSizingOfTheLease(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, phase %d", l, phase), func(t *testing.T) {
 				bubble(t, 1, func(t *testing.T, c *cluster) {
 					lease := func(cfg *elector.Config) { cfg.Lease = l }
-					term := c.start("a", lease).elected(3 * l)
-					b := c.start("b", lease)
+					term := c.Start("a", lease).Elected(3 * l)
+					b := c.Start("b", lease)
 					time.Sleep(2*l + time.Duration(phase)*l/20)
-					c.each(frozen, "a")
+					c.Each(frozen, "a")
 					began := time.Now()
 					for term.Valid() {
 						time.Sleep(time.Millisecond)
@@ -127,7 +127,7 @@ func TestSizingOfTheLease(t *testing.T) {
 					if most := l*74/100 - 2*time.Millisecond; told > most+2*time.Millisecond {
 						t.Errorf("the work was told after %v, want at most %v", told, most)
 					}
-					after := b.elected(l).Since().Sub(began)
+					after := b.Elected(l).Since().Sub(began)
 					if after < l*3/4-l/100 || after > l+20*time.Millisecond {
 						t.Errorf("another one led after %v of %v", after, l)
 					} else if after-told < l/4 {

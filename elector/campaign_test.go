@@ -11,7 +11,7 @@ import (
 // Regression: Campaign returned a term before IsLeader and Term knew of it.
 func TestIsLeaderRightAfterCampaign(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
+		a := makeCandidate(t, c.Quorum("a"), "a")
 		for range 20 {
 			term, err := a.Campaign(t.Context())
 			if err != nil {
@@ -34,14 +34,14 @@ func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 	for _, ask := range []string{"operator", "elector"} {
 		t.Run(ask, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
-				a := makeCandidate(t, c.quorum("a"), "a")
+				a := makeCandidate(t, c.Quorum("a"), "a")
 				term, err := a.Campaign(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := c.start("b")
-				b.quiet(shortLease)
-				op := c.quorum("operator")
+				b := c.Start("b")
+				b.Quiet(shortLease)
+				op := c.Quorum("operator")
 				go func() {
 					if ask == "operator" {
 						_, _ = electionOf(op, "orders").StepDown(within(t, time.Minute), "")
@@ -50,11 +50,11 @@ func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 					}
 				}()
 				wantReason(t, term, 5*time.Second, elector.ReasonResigned)
-				b.quiet(shortLease / 2) // the work takes so long to stop
+				b.Quiet(shortLease / 2) // the work takes so long to stop
 				if err := term.Resign(context.Background()); err != nil {
 					t.Fatal(err)
 				}
-				b.elected(time.Second)
+				b.Elected(time.Second)
 			})
 		})
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 )
 
 // next reads an event.
 func next(t testing.TB, events <-chan elector.Event, within time.Duration) elector.Event {
 	t.Helper()
-	ev, open, came := await(events, within)
+	ev, open, came := testcluster.Await(events, within)
 	switch {
 	case !came:
 		t.Fatalf("no event within %v", within)
@@ -52,18 +53,18 @@ func conformObserve(t *testing.T, w *world) {
 	events := watch(t, bystander)
 	want(t, events, w.soon(), elector.EventVacant, "", 0)
 	a := w.start(t, "a", func(cfg *elector.Config) { cfg.Advertise = "http://a:80" })
-	one := a.elected(w.first())
+	one := a.Elected(w.first())
 	if ev := want(t, events, w.lease, elector.EventElected, "a", one.Token()); ev.Advertise != "http://a:80" || ev.Election != w.election {
 		t.Errorf("event %+v", ev)
 	}
 	b := w.start(t, "b")
-	b.quiet(w.lease / 4)
+	b.Quiet(w.lease / 4)
 	late := watch(t, bystander)
 	want(t, late, w.soon(), elector.EventElected, "a", one.Token()) // the snapshot
 	own := watch(t, b)
 	want(t, own, w.soon(), elector.EventElected, "a", one.Token())
-	a.shutdown()
-	two := b.elected(w.soon())
+	a.Shutdown()
+	two := b.Elected(w.soon())
 	for name, ch := range map[string]<-chan elector.Event{"from the start": events, "later": late, "the winner's own": own} {
 		ev := next(t, ch, w.lease)
 		if !w.exact && ev.Kind == elector.EventElected && ev.Token == two.Token() {
@@ -76,7 +77,7 @@ func conformObserve(t *testing.T, w *world) {
 		want(t, ch, w.lease, elector.EventElected, "b", two.Token())
 	}
 	time.Sleep(w.lease / 10) // see TestReleasesAreObservedWithTheirReason
-	b.shutdown()
+	b.Shutdown()
 	want(t, own, w.lease, elector.EventStopping, "b", two.Token())
 	for _, ch := range []<-chan elector.Event{events, late, own} {
 		want(t, ch, w.lease, elector.EventReleased, "b", two.Token())
@@ -89,7 +90,7 @@ func conformObserveSlow(t *testing.T, w *world) {
 	defer cancel()
 	slow := observe(ctx, a.Election())
 	terms, enough := 0, make(chan struct{})
-	a.run(func(ctx context.Context, _ *elector.Term) error {
+	a.Begin(func(ctx context.Context, _ *elector.Term) error {
 		if terms++; terms < 50 {
 			return nil
 		}
@@ -103,8 +104,8 @@ func conformObserveSlow(t *testing.T, w *world) {
 		t.Fatal("an observer that does not read held up the elector")
 	}
 	var last *elector.Term
-	for len(a.terms) > 0 {
-		last = <-a.terms
+	for len(a.Terms) > 0 {
+		last = <-a.Terms
 	}
 	skipped, elected := 0, uint64(0)
 	for elected < last.Token() {
@@ -132,8 +133,8 @@ func conformLeader(t *testing.T, w *world) {
 		t.Fatalf("leader %+v, %v", l, err)
 	}
 	began := time.Now()
-	a.run(nil)
-	term := a.elected(w.first())
+	a.Begin(nil)
+	term := a.Elected(w.first())
 	time.Sleep(w.lease / 2) // the history is written behind the election, the minority's lock by a renewal at the latest
 	for _, c := range []*candidate{a, w.make(t, "bystander")} {
 		l, err := c.Election().Leader(t.Context())
@@ -147,7 +148,7 @@ func conformLeader(t *testing.T, w *world) {
 			t.Errorf("since %v", l.Since)
 		}
 	}
-	st, err := electionOf(a.q, w.election).Status(t.Context())
+	st, err := electionOf(a.Q, w.election).Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,10 +160,10 @@ func conformLeader(t *testing.T, w *world) {
 			t.Errorf("node %+v", n)
 		}
 	}
-	if _, err := a.q.Election("a{b}"); err == nil {
+	if _, err := a.Q.Election("a{b}"); err == nil {
 		t.Error("an election that can't exist")
 	}
-	a.shutdown()
+	a.Shutdown()
 	if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 		t.Errorf("after the release: %v", err)
 	}
@@ -170,9 +171,9 @@ func conformLeader(t *testing.T, w *world) {
 
 func conformCheck(t *testing.T, w *world) {
 	a := w.start(t, "a")
-	term := a.elected(w.first())
+	term := a.Elected(w.first())
 	b := w.start(t, "b")
-	b.quiet(w.lease)
+	b.Quiet(w.lease)
 	for _, c := range []*candidate{a, b} {
 		if err := c.Check(); err != nil {
 			t.Errorf("%s: %v", c.ID(), err)
@@ -181,14 +182,14 @@ func conformCheck(t *testing.T, w *world) {
 	if err := a.Resign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.elected(w.soon())
+	b.Elected(w.soon())
 	if err := a.Check(); err != nil { // it rests, which is no fault
 		t.Errorf("while resting: %v", err)
 	}
 	if term.Valid() {
 		t.Error("valid after its end")
 	}
-	a.shutdown()
+	a.Shutdown()
 	if a.Check() == nil {
 		t.Error("able to take part without Run")
 	}
@@ -202,7 +203,7 @@ func conformKeys(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	a := w.start(t, "pod/a", func(cfg *elector.Config) { cfg.Advertise = "10.0.0.1:80" })
-	term := a.elected(w.first())
+	term := a.Elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
 	line := regexp.MustCompile(fmt.Sprintf(`^pod/a/[A-Za-z0-9]+/[0-9]+ n=%d lease=%d ids=([A-Z0-9]{6},){%d}[A-Z0-9]{6} addr=10.0.0.1:80 token=%d$`, w.n, w.lease.Milliseconds(), w.n-1, term.Token()))
 	for _, r := range w.raw {
@@ -221,7 +222,7 @@ func conformKeys(t *testing.T, w *world) {
 			t.Errorf("the counter expires in %v", d)
 		}
 	}
-	a.shutdown()
+	a.Shutdown()
 	message := func(kind elector.EventKind) elector.Event {
 		t.Helper()
 		m, err := sub.ReceiveTimeout(ctx, w.lease)

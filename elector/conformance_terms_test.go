@@ -11,7 +11,7 @@ import (
 
 func conformHandOver(t *testing.T, w *world) {
 	a := w.start(t, "a")
-	one := a.elected(w.first())
+	one := a.Elected(w.first())
 	if !a.IsLeader() || a.Term() != one || !one.Valid() || one.Err() != nil || one.Token() == 0 {
 		t.Fatalf("leader %v, term %v, valid %v, err %v, token %d", a.IsLeader(), a.Term(), one.Valid(), one.Err(), one.Token())
 	}
@@ -19,7 +19,7 @@ func conformHandOver(t *testing.T, w *world) {
 		t.Errorf("deadline in %v", left)
 	}
 	b := w.start(t, "b")
-	b.quiet(2 * w.lease)
+	b.Quiet(2 * w.lease)
 	if b.IsLeader() || b.Term() != nil || !one.Valid() {
 		t.Fatal("the term was not renewed")
 	}
@@ -30,34 +30,34 @@ func conformHandOver(t *testing.T, w *world) {
 		t.Error("leads after its resignation")
 	}
 	wantReason(t, one, 0, elector.ReasonResigned)
-	two := b.elected(w.soon())
+	two := b.Elected(w.soon())
 	if two.Token() <= one.Token() {
 		t.Errorf("token %d after %d", two.Token(), one.Token())
 	}
 	if err := a.Resign(t.Context()); err != nil {
 		t.Errorf("a second Resign: %v", err)
 	}
-	b.shutdown()
+	b.Shutdown()
 	// It rested for a lease, and is back.
-	if three := a.elected(2 * w.lease); three.Token() <= two.Token() {
+	if three := a.Elected(2 * w.lease); three.Token() <= two.Token() {
 		t.Errorf("token %d after %d", three.Token(), two.Token())
 	}
 }
 
 func conformShutdown(t *testing.T, w *world) {
 	a := w.start(t, "a")
-	term := a.elected(w.first())
+	term := a.Elected(w.first())
 	eventually(t, w.lease, "the lock is on all nodes", func() bool { return w.locks(t) == w.n })
-	a.shutdown()
+	a.Shutdown()
 	wantReason(t, term, 0, elector.ReasonShutdown)
 	w.unlocked(t)
 	if a.IsLeader() {
 		t.Error("leads after Run has returned")
 	}
 	// Another life of the same Elector.
-	a.done = make(chan struct{})
-	a.run(nil)
-	if again := a.elected(w.soon()); again.Token() <= term.Token() {
+	a.Done = make(chan struct{})
+	a.Begin(nil)
+	if again := a.Elected(w.soon()); again.Token() <= term.Token() {
 		t.Errorf("token %d after %d", again.Token(), term.Token())
 	}
 }
@@ -66,21 +66,21 @@ func conformTokens(t *testing.T, w *world) {
 	last := uint64(0)
 	for i, id := range []string{"a", "b", "a", "a", "c"} {
 		c := w.start(t, id)
-		term := c.elected(w.first())
+		term := c.Elected(w.first())
 		if term.Token() <= last {
 			t.Fatalf("term %d has token %d after %d", i, term.Token(), last)
 		}
 		last = term.Token()
-		c.shutdown()
+		c.Shutdown()
 	}
 }
 
 func conformWorkError(t *testing.T, w *world) {
 	boom := errors.New("boom")
 	a := w.make(t, "a")
-	a.run(func(context.Context, *elector.Term) error { return boom })
-	term := a.elected(w.first())
-	if err := a.ended(w.soon()); err != boom { //nolint:errorlint // unchanged, as documented
+	a.Begin(func(context.Context, *elector.Term) error { return boom })
+	term := a.Elected(w.first())
+	if err := a.Ended(w.soon()); err != boom { //nolint:errorlint // unchanged, as documented
 		t.Fatalf("Run returned %v", err)
 	}
 	ended := wantReason(t, term, 0, elector.ReasonFailed)
@@ -94,10 +94,10 @@ func conformWorkDone(t *testing.T, w *world) {
 	delay := w.lease / 4
 	a := w.make(t, "a", func(cfg *elector.Config) { cfg.RestartDelay = delay })
 	ended := make(chan time.Time, 100)
-	a.run(func(context.Context, *elector.Term) error { ended <- time.Now(); return nil })
-	one := a.elected(w.first())
+	a.Begin(func(context.Context, *elector.Term) error { ended <- time.Now(); return nil })
+	one := a.Elected(w.first())
 	at := <-ended
-	two := a.elected(delay + w.soon())
+	two := a.Elected(delay + w.soon())
 	if gap := time.Since(at); gap < delay {
 		t.Errorf("campaigned again after %v, before RestartDelay (%v)", gap, delay)
 	}
@@ -110,7 +110,7 @@ func conformWorkDone(t *testing.T, w *world) {
 func conformResignInside(t *testing.T, w *world) {
 	a := w.make(t, "a")
 	took := make(chan time.Duration, 10)
-	a.run(func(ctx context.Context, term *elector.Term) error {
+	a.Begin(func(ctx context.Context, term *elector.Term) error {
 		began := time.Now()
 		if err := a.Resign(ctx); err != nil {
 			t.Errorf("Elector.Resign: %v", err)
@@ -122,13 +122,13 @@ func conformResignInside(t *testing.T, w *world) {
 		<-ctx.Done()
 		return nil
 	})
-	term := a.elected(w.first())
+	term := a.Elected(w.first())
 	if d := <-took; d > w.lease/4 {
 		t.Errorf("Resign took %v", d)
 	}
 	wantReason(t, term, w.soon(), elector.ReasonResigned)
 	w.unlocked(t)
-	a.elected(2 * w.lease)
+	a.Elected(2 * w.lease)
 }
 
 func conformCampaign(t *testing.T, w *world) {
@@ -211,7 +211,7 @@ func conformCampaignContext(t *testing.T, w *world) {
 
 func conformErrRunning(t *testing.T, w *world) {
 	a := w.start(t, "a")
-	a.elected(w.first())
+	a.Elected(w.first())
 	nothing := func(context.Context, *elector.Term) error { return nil }
 	if err := a.Run(t.Context(), nothing); !errors.Is(err, elector.ErrRunning) {
 		t.Errorf("a second Run: %v", err)
@@ -222,7 +222,7 @@ func conformErrRunning(t *testing.T, w *world) {
 	if !a.IsLeader() {
 		t.Error("that cost the leadership")
 	}
-	a.shutdown()
+	a.Shutdown()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := a.Run(ctx, nothing); err != nil {
@@ -236,19 +236,19 @@ func conformErrRunning(t *testing.T, w *world) {
 func conformTwoElections(t *testing.T, w *world) {
 	q := w.quorum(t, "shared")
 	name := w.election
-	a := makeCandidate(t, q, "a", w.config).run(nil)
-	b := makeCandidate(t, q, "b", w.config, func(cfg *elector.Config) { cfg.Election = name + "-2" }).run(nil)
-	one, two := a.elected(w.first()), b.elected(w.first())
+	a := makeCandidate(t, q, "a", w.config).Begin(nil)
+	b := makeCandidate(t, q, "b", w.config, func(cfg *elector.Config) { cfg.Election = name + "-2" }).Begin(nil)
+	one, two := a.Elected(w.first()), b.Elected(w.first())
 	time.Sleep(2 * w.lease)
 	if !one.Valid() || !two.Valid() {
 		t.Fatal("two elections disturb each other")
 	}
-	a.shutdown()
+	a.Shutdown()
 	if !two.Valid() {
 		t.Fatal("the end of one election ended the other")
 	}
-	third := makeCandidate(t, q, "c", w.config).run(nil)
-	if got := third.elected(w.soon()); got.Token() <= one.Token() {
+	third := makeCandidate(t, q, "c", w.config).Begin(nil)
+	if got := third.Elected(w.soon()); got.Token() <= one.Token() {
 		t.Errorf("token %d after %d", got.Token(), one.Token())
 	}
 }

@@ -30,7 +30,7 @@ func (w *world) make(t testing.TB, id string, change ...func(*elector.Config)) *
 
 func (w *world) start(t testing.TB, id string, change ...func(*elector.Config)) *candidate {
 	t.Helper()
-	return w.make(t, id, change...).run(nil)
+	return w.make(t, id, change...).Begin(nil)
 }
 
 func (w *world) key(name string) string { return "mandate:{" + w.election + "}:" + name }
@@ -91,10 +91,10 @@ func TestConformanceMiniredis(t *testing.T) {
 					bubble(t, n, func(t *testing.T, c *cluster) {
 						w := &world{
 							n: n, lease: shortLease, election: "orders", exact: true,
-							quorum: func(_ testing.TB, name string) *elector.Quorum { return c.quorum(name) },
+							quorum: func(_ testing.TB, name string) *elector.Quorum { return c.Quorum(name) },
 						}
 						for i := range n {
-							r := c.client("operator", i)
+							r := c.Client("operator", i)
 							t.Cleanup(func() { r.Close() })
 							w.raw = append(w.raw, r)
 						}

@@ -18,7 +18,7 @@ import (
 func lying(t *testing.T, c *cluster, w *lease.Warp, id string, work elector.Work, change ...func(*elector.Config)) *candidate {
 	t.Helper()
 	ctx := lease.WithClock(context.Background(), lease.NewClock(w))
-	return makeCandidate(t, c.quorum(id), id, change...).runIn(ctx, work)
+	return makeCandidate(t, c.Quorum(id), id, change...).BeginIn(ctx, work)
 }
 
 // No timer can fire between waking up and asking: the very first answer is right.
@@ -26,7 +26,7 @@ func TestIsLeaderReadsTheClockAtEveryCall(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &lease.Warp{}
 		a := lying(t, c, w, "a", nil)
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease)
 		w.Wall.Add(int64(time.Hour)) // the machine slept: the monotonic clock stood still
 		w.Boot.Add(int64(time.Hour))
@@ -48,7 +48,7 @@ func TestDeadlineIgnoresTheWallClock(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				w := &lease.Warp{}
 				a := lying(t, c, w, "a", nil)
-				term := a.elected(3 * shortLease)
+				term := a.Elected(3 * shortLease)
 				time.Sleep(shortLease / 8)
 				left := term.Left()
 				w.Wall.Add(int64(step))
@@ -61,7 +61,7 @@ func TestDeadlineIgnoresTheWallClock(t *testing.T) {
 				if at := term.Deadline(); !at.Equal(term.Deadline()) {
 					t.Errorf("the deadline moves without a renewal: %v, %v", at, term.Deadline())
 				}
-				c.nodes[0].set(down)
+				c.Nodes[0].Set(down)
 				time.Sleep(left)
 				if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 || term.Valid() {
 					t.Errorf("at the deadline: %v and %v left, valid: %v", left, until, term.Valid())
@@ -81,7 +81,7 @@ func TestDeadlineWithoutAClockIsNow(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &lease.Warp{}
 		w.NoBoot.Store(true)
-		term := lying(t, c, w, "a", nil).elected(3 * shortLease)
+		term := lying(t, c, w, "a", nil).Elected(3 * shortLease)
 		w.Wall.Add(-int64(time.Hour))
 		if left, until := term.Left(), time.Until(term.Deadline()); left != 0 || until > 0 {
 			t.Errorf("%v and %v left", left, until)
@@ -92,12 +92,12 @@ func TestDeadlineWithoutAClockIsNow(t *testing.T) {
 // A term that was ended early is over, whatever its lease still covers.
 func TestDeadlineOfAnEndedTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(shortLease / 2)
 			return nil
 		})
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		go a.Resign(context.Background())
 		<-term.Done()
 		end := time.Now()
@@ -113,10 +113,10 @@ func TestDeadlineCountsFromTheRequest(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				c.seed()
+				c.Seed()
 				const oneWay = 500 * time.Millisecond
-				c.each(fault{delay: oneWay})
-				term := c.start("a").elected(3 * shortLease)
+				c.Each(fault{Delay: oneWay})
+				term := c.Start("a").Elected(3 * shortLease)
 				if left := term.Deadline().Sub(term.Since()); left > deadlineAfter-2*oneWay {
 					t.Errorf("%v left when the term began, %v after its request was sent", left, 2*oneWay)
 				}
@@ -129,15 +129,15 @@ func TestDeadlineCountsFromTheRequest(t *testing.T) {
 // nobody else may start, and this candidate leads no more.
 func TestEndedTermNeverRevives(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(2 * shortLease)
 			return nil
 		})
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		go a.Resign(context.Background())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 		for end := time.Now().Add(2*shortLease - time.Second); time.Now().Before(end); time.Sleep(shortLease / 20) {
@@ -145,10 +145,10 @@ func TestEndedTermNeverRevives(t *testing.T) {
 				t.Fatal("an ended term is valid again")
 			}
 		}
-		if len(b.terms) > 0 {
+		if len(b.Terms) > 0 {
 			t.Error("another leads while the work drains")
 		}
-		b.elected(shortLease)
+		b.Elected(shortLease)
 	})
 }
 
@@ -158,25 +158,25 @@ func TestEndedTermNeverRevives(t *testing.T) {
 func TestNothingIsSentAfterASuspend(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w := &lease.Warp{}
-		c.seed()
-		c.nodes[2].set(frozen)
-		c.nodes[0].set(down)
+		c.Seed()
+		c.Nodes[2].Set(frozen)
+		c.Nodes[0].Set(down)
 		began := time.Now()
 		a := lying(t, c, w, "a", nil)
 		time.Sleep(2100 * time.Millisecond) // it has met the nodes, and claims in vain
-		c.nodes[0].heal()
-		term := a.elected(3 * shortLease)
+		c.Nodes[0].Heal()
+		term := a.Elected(3 * shortLease)
 		time.Sleep(7900*time.Millisecond - time.Since(began)) // a renewal waits for the third node
 		w.Wall.Add(int64(time.Hour))
 		w.Boot.Add(int64(time.Hour))
 		if term.Valid() {
 			t.Error("valid after an hour's sleep")
 		}
-		c.nodes[2].took()
-		c.nodes[2].heal()
+		c.Nodes[2].Took()
+		c.Nodes[2].Heal()
 		time.Sleep(20 * time.Millisecond)
-		for _, sent := range c.nodes[2].took() {
-			if sent.script == "renew" {
+		for _, sent := range c.Nodes[2].Took() {
+			if sent.Script == "renew" {
 				t.Error("the renewal went out after the sleep")
 			}
 		}

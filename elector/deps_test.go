@@ -43,8 +43,8 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a").run(nil)
-	term := a.elected(time.Minute)
+	a := makeCandidate(t, q, "a").Begin(nil)
+	term := a.Elected(time.Minute)
 	for name, f := range map[string]func() bool{
 		"IsLeader": a.IsLeader, "Valid": term.Valid, "Term": func() bool { return a.Term() == term },
 	} {

@@ -15,7 +15,7 @@ import (
 // and a candidate's own election shows the same as one from outside.
 func TestElectionFromOutside(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		orders := electionOf(c.quorum("operator"), "orders")
+		orders := electionOf(c.Quorum("operator"), "orders")
 		if _, err := orders.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("before anything began: %v", err)
 		}
@@ -25,8 +25,8 @@ func TestElectionFromOutside(t *testing.T) {
 		if ev := <-events; ev.Kind != elector.EventVacant {
 			t.Errorf("at first: %+v", ev)
 		}
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		if ev := <-events; ev.Kind != elector.EventElected || ev.Token != term.Token() || ev.Election != "orders" {
 			t.Errorf("seen from outside: %+v", ev)
 		}
@@ -48,9 +48,9 @@ func TestElectionFromOutside(t *testing.T) {
 // (The bubble fails when any goroutine stays, and synctest.Wait shows it at once.)
 func TestObserveEndsWithItsLoop(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		a.elected(3 * shortLease)
-		for _, el := range []*elector.Election{a.Election(), electionOf(c.quorum("operator"), "orders")} {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		for _, el := range []*elector.Election{a.Election(), electionOf(c.Quorum("operator"), "orders")} {
 			for round := range 3 { // each loop begins anew
 				var got []elector.EventKind
 				for ev := range el.Observe(t.Context()) {
@@ -68,11 +68,11 @@ func TestObserveEndsWithItsLoop(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		c.each(frozen, "operator") // a query that hangs ends with the loop, too
+		c.Each(frozen, "operator") // a query that hangs ends with the loop, too
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), shortLease)
 		defer cancel()
-		for ev := range electionOf(c.quorum("operator"), "orders").Observe(ctx) {
+		for ev := range electionOf(c.Quorum("operator"), "orders").Observe(ctx) {
 			t.Errorf("no node answers: %+v", ev)
 		}
 		if took := time.Since(began); took != shortLease {
@@ -86,20 +86,20 @@ func TestObserveEndsWithItsLoop(t *testing.T) {
 func TestObserverLearnsTheLease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		const short = 250 * time.Millisecond
-		a := c.start("a", func(cfg *elector.Config) { cfg.Lease = short })
-		a.elected(3 * short)
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = short })
+		a.Elected(3 * short)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		events := observe(ctx, electionOf(c.quorum("operator"), "orders"))
+		events := observe(ctx, electionOf(c.Quorum("operator"), "orders"))
 		if ev := <-events; ev.Kind != elector.EventElected {
 			t.Fatalf("at first: %+v", ev)
 		}
 		time.Sleep(3 * short)
-		c.each(down, "operator")
+		c.Each(down, "operator")
 		time.Sleep(short)
-		c.each(down, "a", "operator") // it vanishes while nobody can see it
+		c.Each(down, "a", "operator") // it vanishes while nobody can see it
 		time.Sleep(3 * short)
-		c.each(fault{}, "operator")
+		c.Each(fault{}, "operator")
 		healed := time.Now()
 		if ev := <-events; ev.Kind != elector.EventVacant {
 			t.Errorf("after the leader had vanished: %+v", ev)
@@ -113,12 +113,12 @@ func TestObserverLearnsTheLease(t *testing.T) {
 // Elections of one name in two namespaces have nothing to do with each other.
 func TestNamespace(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.quorum("operator")
+		q := c.Quorum("operator")
 		team := q.Namespace("team-a")
 		if q.Prefix() != "mandate" || team.Prefix() != "team-a" || q.Namespace("").Prefix() != "mandate" {
 			t.Errorf("%q, %q", q.Prefix(), team.Prefix())
 		}
-		c.start("a").elected(3 * shortLease)
+		c.Start("a").Elected(3 * shortLease)
 		if _, err := electionOf(team, "orders").Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("the leader of another namespace: %v", err)
 		}

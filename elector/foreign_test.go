@@ -28,18 +28,18 @@ func TestStrangeLockIsNamed(t *testing.T) {
 }
 
 func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
-	c.seed() // an election that has worked: only then is it ridden, and not permanent
-	a := c.start("a")
-	a.elected(3 * shortLease)
-	for _, n := range c.nodes {
-		n.server().Del(lockKey)
+	c.Seed() // an election that has worked: only then is it ridden, and not permanent
+	a := c.Start("a")
+	a.Elected(3 * shortLease)
+	for _, n := range c.Nodes {
+		n.Server().Del(lockKey)
 		if kind == "a list" {
-			_, _ = n.server().Push(lockKey, "x")
+			_, _ = n.Server().Push(lockKey, "x")
 		} else {
-			_ = n.server().Set(lockKey, kind)
+			_ = n.Server().Set(lockKey, kind)
 		}
 		if ends {
-			n.server().SetTTL(lockKey, time.Hour)
+			n.Server().SetTTL(lockKey, time.Hour)
 		}
 	}
 	time.Sleep(3 * shortLease)
@@ -49,10 +49,10 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 	if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) {
 		t.Errorf("Check: %v", err)
 	}
-	if lines := a.log.lines(lockKey, "cannot campaign"); len(lines) == 0 || len(lines) > 2 {
+	if lines := a.Log.Lines(lockKey, "cannot campaign"); len(lines) == 0 || len(lines) > 2 {
 		t.Errorf("logged %d times", len(lines))
 	}
-	st, err := electionOf(c.quorum("status"), "orders").Status(t.Context())
+	st, err := electionOf(c.Quorum("status"), "orders").Status(t.Context())
 	if err != nil || st.Leader != nil || !strings.Contains(st.Blocked, lockKey) || !strings.Contains(st.Blocked, shown) {
 		t.Errorf("status: %+v, %v", st, err)
 	}
@@ -69,7 +69,7 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		t.Errorf("observed %+v", first)
 	}
 	stop()
-	found, err := doctor.Examine(t.Context(), c.quorum("doctor"), doctor.Config{Election: "orders"})
+	found, err := doctor.Examine(t.Context(), c.Quorum("doctor"), doctor.Config{Election: "orders"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,13 +80,13 @@ func strangeLock(t *testing.T, c *cluster, kind, shown string, ends bool) {
 		}
 		leader = leader || f.Check == "leader" && f.Level == doctor.LevelFail && strings.Contains(f.Found, "no leader, and none can be elected")
 	}
-	if named != len(c.nodes) || !leader {
-		t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.nodes), found)
+	if named != len(c.Nodes) || !leader {
+		t.Errorf("doctor names it on %d of %d nodes: %v", named, len(c.Nodes), found)
 	}
-	for _, n := range c.nodes {
-		n.server().Del(lockKey)
+	for _, n := range c.Nodes {
+		n.Server().Del(lockKey)
 	}
-	a.elected(2 * shortLease)
+	a.Elected(2 * shortLease)
 }
 
 // Reservations and markers that no candidate wrote, and that would block an election for
@@ -96,17 +96,17 @@ func TestForeignReservationsAndMarkersLapse(t *testing.T) {
 		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
 			t.Run(key+"/"+name, func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, c *cluster) {
-					term := c.seed()
-					for _, nd := range c.nodes[:2] { // of a majority, but not of all
+					term := c.Seed()
+					for _, nd := range c.Nodes[:2] { // of a majority, but not of all
 						k := "mandate:{orders}:" + key
-						if err := nd.server().Set(k, "!ghost"); err != nil {
+						if err := nd.Server().Set(k, "!ghost"); err != nil {
 							t.Fatal(err)
 						}
 						if ttl > 0 {
-							nd.server().SetTTL(k, ttl)
+							nd.Server().SetTTL(k, ttl)
 						}
 					}
-					next := c.start("a").elected(2*shortLease + time.Second)
+					next := c.Start("a").Elected(2*shortLease + time.Second)
 					if next.Token() <= term.Token() {
 						t.Errorf("token %d after %d", next.Token(), term.Token())
 					}
@@ -119,12 +119,12 @@ func TestForeignReservationsAndMarkersLapse(t *testing.T) {
 // Regression: a foreign lock on one node of three kept every candidate from leading.
 func TestForeignLockOnAMinority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.seed()
-		if err := c.nodes[0].server().Set(lockKey, "maintenance by joe"); err != nil {
+		c.Seed()
+		if err := c.Nodes[0].Server().Set(lockKey, "maintenance by joe"); err != nil {
 			t.Fatal(err)
 		}
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(3 * shortLease)
 		if !term.Valid() {
 			t.Error(term.Err())
@@ -132,7 +132,7 @@ func TestForeignLockOnAMinority(t *testing.T) {
 		if err := a.Check(); err != nil {
 			t.Error(err)
 		}
-		if lines := a.log.lines("maintenance by joe"); len(lines) != 1 {
+		if lines := a.Log.Lines("maintenance by joe"); len(lines) != 1 {
 			t.Errorf("said %d times", len(lines))
 		}
 	})
@@ -145,19 +145,19 @@ func TestLockThatOutlivesItsLeaseIsTaken(t *testing.T) {
 		for name, ttl := range map[string]time.Duration{"endless": 0, "a year": 365 * 24 * time.Hour} {
 			t.Run(fmt.Sprintf("n=%d/%s", n, name), func(t *testing.T) {
 				bubble(t, n, func(t *testing.T, c *cluster) {
-					a := c.start("a")
-					term := a.elected(3 * shortLease)
-					c.each(cut, "a")
-					for _, nd := range c.nodes {
-						value, _ := nd.server().Get(lockKey)
-						if err := nd.server().Set(lockKey, value); err != nil {
+					a := c.Start("a")
+					term := a.Elected(3 * shortLease)
+					c.Each(cut, "a")
+					for _, nd := range c.Nodes {
+						value, _ := nd.Server().Get(lockKey)
+						if err := nd.Server().Set(lockKey, value); err != nil {
 							t.Fatal(err)
 						}
 						if ttl > 0 {
-							nd.server().SetTTL(lockKey, ttl)
+							nd.Server().SetTTL(lockKey, ttl)
 						}
 					}
-					next := c.start("b").elected(shortLease + 100*time.Millisecond)
+					next := c.Start("b").Elected(shortLease + 100*time.Millisecond)
 					if next.Token() <= term.Token() || term.Valid() {
 						t.Errorf("token %d after %d, %v", next.Token(), term.Token(), term.Err())
 					}

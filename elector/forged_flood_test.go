@@ -12,10 +12,10 @@ import (
 )
 
 // flood publishes a message on all nodes again and again, for d.
-func (c *cluster) flood(channel string, every, d time.Duration, message func(i int) string) {
+func flood(c *cluster, channel string, every, d time.Duration, message func(i int) string) {
 	for i := range int(d / every) {
-		for _, nd := range c.nodes {
-			nd.server().Publish("mandate:{orders}:"+channel, message(i))
+		for _, nd := range c.Nodes {
+			nd.Server().Publish("mandate:{orders}:"+channel, message(i))
 		}
 		time.Sleep(every)
 	}
@@ -34,13 +34,13 @@ func TestForgedReleasesPutOffNoClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(shortLease)
-				c.each(cut, "a") // dies without a word
-				go c.flood("wake", shortLease/10, 5*shortLease, message(term.Token()))
-				b.elected(shortLease + 100*time.Millisecond)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease)
+				c.Each(cut, "a") // dies without a word
+				go flood(c, "wake", shortLease/10, 5*shortLease, message(term.Token()))
+				b.Elected(shortLease + 100*time.Millisecond)
 				time.Sleep(5 * shortLease)
 			})
 		})
@@ -50,21 +50,21 @@ func TestForgedReleasesPutOffNoClaim(t *testing.T) {
 // Regression: a forged release that names a follower made it claim with every message.
 func TestForgedReleaseForAnHeirCostsFewClaims(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
-		all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		forged, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventReleased, Election: "orders", Token: term.Token(), Next: all[1].Incarnation})
 		began := time.Now()
-		c.flood("events", 10*time.Millisecond, shortLease, func(int) string { return string(forged) })
-		if claims, _ := c.nodes[0].claims(began); claims > 20 {
+		flood(c, "events", 10*time.Millisecond, shortLease, func(int) string { return string(forged) })
+		if claims, _ := claims(c.Nodes[0], began); claims > 20 {
 			t.Errorf("%d claims in one lease", claims)
 		}
-		b.quiet(time.Second)
+		b.Quiet(time.Second)
 	})
 }
 
@@ -72,43 +72,43 @@ func TestForgedReleaseForAnHeirCostsFewClaims(t *testing.T) {
 // claim.
 func TestForgedPausesAreNotBelieved(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		say := func(kind string) func(int) string {
 			return func(i int) string { return fmt.Sprintf(`{"v":1,"kind":%q,"election":"orders","note":"n%d"}`, kind, i) }
 		}
 		began := time.Now()
-		c.flood("ask", 10*time.Millisecond, shortLease, say("paused"))
-		c.flood("ask", 10*time.Millisecond, shortLease, say("resumed"))
-		if claims, _ := c.nodes[0].claims(began); claims > 10 {
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("paused"))
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := claims(c.Nodes[0], began); claims > 10 {
 			t.Errorf("%d claims in two leases", claims)
 		}
 		for _, x := range []*candidate{a, b} {
-			if lines := x.log.lines("msg=\"election "); len(lines) > 0 {
+			if lines := x.Log.Lines("msg=\"election "); len(lines) > 0 {
 				t.Errorf("%s logged %d lines: %s", x.ID(), len(lines), lines[0])
 			}
 		}
 		// A true pause, and forged ends of it.
-		op := c.quorum("operator")
+		op := c.Quorum("operator")
 		if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
 			t.Fatal(err)
 		}
-		a.shutdown()
-		b.quiet(time.Second)
+		a.Shutdown()
+		b.Quiet(time.Second)
 		began = time.Now()
-		c.flood("ask", 10*time.Millisecond, shortLease, say("resumed"))
-		if claims, _ := c.nodes[0].claims(began); claims > 30 {
+		flood(c, "ask", 10*time.Millisecond, shortLease, say("resumed"))
+		if claims, _ := claims(c.Nodes[0], began); claims > 30 {
 			t.Errorf("%d claims in a lease of a pause", claims)
 		}
-		if lines := b.log.lines("msg=\"election "); len(lines) != 1 {
+		if lines := b.Log.Lines("msg=\"election "); len(lines) != 1 {
 			t.Errorf("%d lines: %v", len(lines), lines)
 		}
 		if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		b.elected(shortLease/16 + 100*time.Millisecond)
+		b.Elected(shortLease/16 + 100*time.Millisecond)
 	})
 }
 
@@ -116,12 +116,12 @@ func TestForgedPausesAreNotBelieved(t *testing.T) {
 // node hangs, each lived for long.
 func TestForgedRollCallsDoNotPileUp(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		c.start("b").quiet(shortLease)
-		c.nodes[2].set(frozen)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		c.Start("b").Quiet(shortLease)
+		c.Nodes[2].Set(frozen)
 		before := runtime.NumGoroutine()
-		c.flood("ask", time.Millisecond, time.Second, func(i int) string {
+		flood(c, "ask", time.Millisecond, time.Second, func(i int) string {
 			return fmt.Sprintf(`{"v":1,"kind":"cards","election":"orders","nonce":"n%d"}`, i)
 		})
 		if more := runtime.NumGoroutine() - before; more > 300 {
@@ -130,7 +130,7 @@ func TestForgedRollCallsDoNotPileUp(t *testing.T) {
 		if !term.Valid() {
 			t.Error(term.Err())
 		}
-		c.heal()
+		c.Heal()
 	})
 }
 
@@ -139,8 +139,8 @@ func TestForgedCandidatesAreBounded(t *testing.T) {
 	for _, s := range []elector.Succession{elector.SuccessionRace, elector.SuccessionSeniority} {
 		t.Run(string(s), func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
-				a := c.start("a", func(cfg *elector.Config) { cfg.Succession = s })
-				a.elected(3 * shortLease)
+				a := c.Start("a", func(cfg *elector.Config) { cfg.Succession = s })
+				a.Elected(3 * shortLease)
 				heap := func() int {
 					runtime.GC()
 					var m runtime.MemStats
@@ -150,7 +150,7 @@ func TestForgedCandidatesAreBounded(t *testing.T) {
 				words := strings.Repeat("x", 8000)
 				before := heap()
 				for i := range 100 { // in portions that a candidate takes
-					c.flood("ask", time.Microsecond, 100*time.Microsecond, func(k int) string {
+					flood(c, "ask", time.Microsecond, 100*time.Microsecond, func(k int) string {
 						return fmt.Sprintf(`{"v":1,"kind":"card","election":"orders","card":{"id":"x","incarnation":"i%dx%d","host":%q,"role":"resting"}}`, i, k, words)
 					})
 					time.Sleep(10 * time.Millisecond)
@@ -167,26 +167,26 @@ func TestForgedCandidatesAreBounded(t *testing.T) {
 // must not ask for each.
 func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventVacant, "", 0)
-		go c.flood("events", time.Millisecond, 5*shortLease, func(int) string {
+		go flood(c, "events", time.Millisecond, 5*shortLease, func(int) string {
 			return `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`
 		})
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		want(t, events, shortLease/8, elector.EventElected, "a", term.Token())
-		c.nodes[0].took()
+		c.Nodes[0].Took()
 		time.Sleep(shortLease)
 		reads := 0
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "read" {
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script == "read" {
 				reads++
 			}
 		}
 		if reads > 30 {
 			t.Errorf("%d questions in a lease", reads)
 		}
-		a.shutdown()
+		a.Shutdown()
 		ev := next(t, events, shortLease/8)
 		for ev.Kind == elector.EventSkipped {
 			ev = next(t, events, shortLease/8)

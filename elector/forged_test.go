@@ -24,9 +24,9 @@ func forge(kind elector.EventKind, candidate, advertise string, token uint64) st
 	return string(b)
 }
 
-func (c *cluster) publish(channel, message string) {
-	for _, nd := range c.nodes {
-		nd.server().Publish("mandate:{orders}:"+channel, message)
+func publish(c *cluster, channel, message string) {
+	for _, nd := range c.Nodes {
+		nd.Server().Publish("mandate:{orders}:"+channel, message)
 	}
 }
 
@@ -53,25 +53,25 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("counter above the token/n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a", advertising)
-				term := a.elected(3 * shortLease)
+				a := c.Start("a", advertising)
+				term := a.Elected(3 * shortLease)
 				time.Sleep(shortLease)
-				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 				want(t, events, time.Second, elector.EventElected, "a", term.Token())
 				// A failed claim has raised one node's counter.
-				if err := c.nodes[n-1].server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)); err != nil {
+				if err := c.Nodes[n-1].Server().Set(fenceKey, strconv.FormatUint(term.Token()+3, 10)); err != nil {
 					t.Fatal(err)
 				}
 				for i := range uint64(3) {
-					c.publish("events", forge(elector.EventElected, "evil", "evil:80", term.Token()+i))
-					c.publish("events", forge(elector.EventElected, "a", "evil:80", term.Token()+i))
-					c.publish("events", forge(elector.EventReleased, "a", "a:80", term.Token()+i))
+					publish(c, "events", forge(elector.EventElected, "evil", "evil:80", term.Token()+i))
+					publish(c, "events", forge(elector.EventElected, "a", "evil:80", term.Token()+i))
+					publish(c, "events", forge(elector.EventReleased, "a", "a:80", term.Token()+i))
 				}
 				time.Sleep(shortLease)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while a leads: %+v", all)
 				}
-				a.shutdown()
+				a.Shutdown()
 				end := want(t, events, shortLease, elector.EventReleased, "a", term.Token())
 				if end.Advertise != "a:80" {
 					t.Errorf("the end: %+v", end)
@@ -80,21 +80,21 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("between two leaders/n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a", advertising)
-				one := a.elected(3 * shortLease)
-				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				a := c.Start("a", advertising)
+				one := a.Elected(3 * shortLease)
+				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 				want(t, events, time.Second, elector.EventElected, "a", one.Token())
-				a.shutdown()
+				a.Shutdown()
 				want(t, events, shortLease, elector.EventReleased, "a", one.Token())
-				c.publish("events", forge(elector.EventElected, "evil", "evil:80", one.Token()+1))
+				publish(c, "events", forge(elector.EventElected, "evil", "evil:80", one.Token()+1))
 				time.Sleep(shortLease / 2)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while nobody leads: %+v", all)
 				}
-				two := c.start("b", advertising).elected(shortLease)
+				two := c.Start("b", advertising).Elected(shortLease)
 				want(t, events, shortLease, elector.EventElected, "b", two.Token())
-				c.publish("events", forge(elector.EventElected, "evil", "evil:80", one.Token()+2))
-				c.publish("events", forge(elector.EventReleased, "evil", "evil:80", one.Token()+2))
+				publish(c, "events", forge(elector.EventElected, "evil", "evil:80", one.Token()+2))
+				publish(c, "events", forge(elector.EventReleased, "evil", "evil:80", one.Token()+2))
 				time.Sleep(shortLease)
 				if all := never(t, events, names); len(all) > 0 {
 					t.Errorf("while b leads: %+v", all)
@@ -103,15 +103,15 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("first/n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 				want(t, events, time.Second, elector.EventVacant, "", 0)
-				a := c.start("a", advertising)
+				a := c.Start("a", advertising)
 				// By the clock: the token of the next millisecond, at each of them.
 				for range 20 {
-					c.publish("events", forge(elector.EventElected, "a", "evil:80", uint64(time.Now().UnixMilli())))
+					publish(c, "events", forge(elector.EventElected, "a", "evil:80", uint64(time.Now().UnixMilli())))
 					time.Sleep(500 * time.Microsecond)
 				}
-				term := a.elected(3 * shortLease)
+				term := a.Elected(3 * shortLease)
 				if ev := want(t, events, shortLease, elector.EventElected, "a", term.Token()); ev.Advertise != "a:80" {
 					t.Errorf("%+v", ev)
 				}
@@ -127,20 +127,20 @@ func TestShortTermsAreReported(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a", advertising)
-				one := a.elected(3 * shortLease)
-				events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+				a := c.Start("a", advertising)
+				one := a.Elected(3 * shortLease)
+				events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 				want(t, events, time.Second, elector.EventElected, "a", one.Token())
-				c.each(cut, "bystander")
-				a.shutdown()
-				b := c.start("b", advertising)
-				two := b.elected(shortLease)
+				c.Each(cut, "bystander")
+				a.Shutdown()
+				b := c.Start("b", advertising)
+				two := b.Elected(shortLease)
 				time.Sleep(100 * time.Millisecond)
-				b.shutdown()
-				d := c.start("d", advertising)
-				three := d.elected(shortLease)
+				b.Shutdown()
+				d := c.Start("d", advertising)
+				three := d.Elected(shortLease)
 				time.Sleep(shortLease)
-				c.heal()
+				c.Heal()
 				want(t, events, shortLease, elector.EventReleased, "a", one.Token())
 				if ev := want(t, events, tick, elector.EventElected, "b", two.Token()); ev.Advertise != "b:80" {
 					t.Errorf("%+v", ev)
@@ -158,21 +158,21 @@ func TestShortTermsAreReported(t *testing.T) {
 // are lower from then on, and observers must not wait for them to catch up.
 func TestObserversFollowTokensThatGoDown(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		srv := c.nodes[0].server()
+		srv := c.Nodes[0].Server()
 		srv.SetTime(time.Now().Add(48 * time.Hour)) // TIME only: what the token comes from
-		a := c.start("a", advertising)
-		one := a.elected(3 * shortLease)
-		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		a := c.Start("a", advertising)
+		one := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventElected, "a", one.Token())
-		b := c.start("b", advertising)
-		b.quiet(shortLease)
-		c.crash(a)
+		b := c.Start("b", advertising)
+		b.Quiet(shortLease)
+		crash(c, a)
 		srv.FlushAll()
 		srv.SetTime(time.Time{})
 		// b remembers the token of before; a candidate that starts now does not.
-		c.crash(b)
-		d := c.start("d", advertising)
-		two := d.elected(5 * shortLease)
+		crash(c, b)
+		d := c.Start("d", advertising)
+		two := d.Elected(5 * shortLease)
 		if two.Token() >= one.Token() {
 			t.Fatalf("token %d after %d: nothing to see here", two.Token(), one.Token())
 		}
@@ -185,7 +185,7 @@ func TestObserversFollowTokensThatGoDown(t *testing.T) {
 				break
 			}
 		}
-		d.shutdown()
+		d.Shutdown()
 		want(t, events, shortLease, elector.EventReleased, "d", two.Token())
 	})
 }

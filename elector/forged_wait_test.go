@@ -35,21 +35,21 @@ func TestForgedMessagesHideNoRelease(t *testing.T) {
 			for _, followers := range []int{1, 3, 20} {
 				t.Run(fmt.Sprintf("%s/n=%d/followers=%d", name, n, followers), func(t *testing.T) {
 					bubble(t, n, func(t *testing.T, c *cluster) {
-						a := c.start("a")
-						term := a.elected(3 * shortLease)
+						a := c.Start("a")
+						term := a.Elected(3 * shortLease)
 						var rest []*candidate
 						for i := range followers {
-							rest = append(rest, c.start(fmt.Sprint("b", i)))
+							rest = append(rest, c.Start(fmt.Sprint("b", i)))
 						}
 						time.Sleep(shortLease + time.Second)
-						for _, nodes := range [][]*node{c.nodes[:1], c.nodes} { // on one node, on all
+						for _, nodes := range [][]*node{c.Nodes[:1], c.Nodes} { // on one node, on all
 							channel, message := forged(term.Token())
 							for _, nd := range nodes {
-								nd.server().Publish("mandate:{orders}:"+channel, message)
+								nd.Server().Publish("mandate:{orders}:"+channel, message)
 							}
 							time.Sleep(100 * time.Millisecond)
 						}
-						a.stop()
+						a.Stop()
 						began := time.Now()
 						_, next := first(t, 2*shortLease, rest...)
 						// A claim that a message caused in vain is not repeated for a sixteenth of a lease.
@@ -68,12 +68,12 @@ func TestForgedElectionsAfterEachReleaseHideNone(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				rest := []*candidate{c.start("b"), c.start("d")}
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				rest := []*candidate{c.Start("b"), c.Start("d")}
 				time.Sleep(shortLease + time.Second)
-				for i, nd := range c.nodes {
-					r := c.client("mallory", i)
+				for i, nd := range c.Nodes {
+					r := c.Client("mallory", i)
 					sub := r.Subscribe(t.Context(), "mandate:{orders}:wake")
 					if _, err := sub.Receive(t.Context()); err != nil {
 						t.Fatal(err)
@@ -82,13 +82,13 @@ func TestForgedElectionsAfterEachReleaseHideNone(t *testing.T) {
 					go func() {
 						defer close(done)
 						for m := range sub.Channel() {
-							nd.server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", term.Token()+1))
+							nd.Server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", term.Token()+1))
 							_ = m
 						}
 					}()
 					t.Cleanup(func() { sub.Close(); r.Close(); <-done })
 				}
-				a.stop()
+				a.Stop()
 				began := time.Now()
 				_, next := first(t, 2*shortLease, rest...)
 				if gap := next.Since().Sub(began); gap > 100*time.Millisecond {
@@ -105,28 +105,28 @@ func TestForgedMessagesCostFewClaims(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				const followers = 30
 				for i := range followers {
-					c.start(fmt.Sprint("b", i))
+					c.Start(fmt.Sprint("b", i))
 				}
 				time.Sleep(2*shortLease + time.Second) // between the claims that it would make anyway
 				for _, message := range []string{
 					fmt.Sprint("elected ", term.Token()+1), fmt.Sprint("released ", term.Token(), " "), fmt.Sprint("released ", term.Token()+7, " "),
 				} {
 					began := time.Now()
-					c.publish("wake", message)
+					publish(c, "wake", message)
 					time.Sleep(shortLease / 32)
-					if claims, _ := c.nodes[0].claims(began); claims > 16 {
+					if claims, _ := claims(c.Nodes[0], began); claims > 16 {
 						t.Errorf("%q: %d claims", message, claims)
 					}
 					began = time.Now()
 					for range 100 {
-						c.publish("wake", message)
+						publish(c, "wake", message)
 						time.Sleep(shortLease / 100)
 					}
-					if claims, _ := c.nodes[0].claims(began); claims > followers*2+16*16 {
+					if claims, _ := claims(c.Nodes[0], began); claims > followers*2+16*16 {
 						t.Errorf("%q, 100 times in a lease: %d claims", message, claims)
 					}
 				}
@@ -146,20 +146,20 @@ func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				token := a.elected(3 * shortLease).Token()
+				a := c.Start("a")
+				token := a.Elected(3 * shortLease).Token()
 				dead := []string{"a"}
 				for i := range quorum.FrontRow {
 					dead = append(dead, fmt.Sprint("row", i))
-					c.start(dead[i+1])
+					c.Start(dead[i+1])
 				}
 				time.Sleep(shortLease + time.Second) // the row is full
 				var rest []*candidate
 				for i := range 12 {
-					rest = append(rest, c.start(fmt.Sprint("rest", i)))
+					rest = append(rest, c.Start(fmt.Sprint("rest", i)))
 				}
 				time.Sleep(shortLease + time.Second)
-				c.each(cut, dead...)
+				c.Each(cut, dead...)
 				began := time.Now()
 				stop := make(chan struct{})
 				t.Cleanup(func() { close(stop) })
@@ -169,7 +169,7 @@ func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
 						case <-stop:
 							return
 						case <-time.After(shortLease / 16):
-							c.publish("events", forge(elector.EventElected, "b0", "", token+i))
+							publish(c, "events", forge(elector.EventElected, "b0", "", token+i))
 						}
 					}
 				}()
@@ -187,18 +187,18 @@ func TestForgedElectionsDelayNobody(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				rest := []*candidate{c.start("b"), c.start("d")}
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				rest := []*candidate{c.Start("b"), c.Start("d")}
 				time.Sleep(shortLease)
-				c.crash(a)
+				crash(c, a)
 				quit := make(chan struct{})
 				defer close(quit)
 				go func() {
 					for i := term.Token() + 1; ; i++ {
-						for _, nd := range c.nodes {
-							nd.server().Publish("mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d}`, i))
-							nd.server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", i))
+						for _, nd := range c.Nodes {
+							nd.Server().Publish("mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d}`, i))
+							nd.Server().Publish("mandate:{orders}:wake", fmt.Sprint("elected ", i))
 						}
 						select {
 						case <-quit:
@@ -219,16 +219,16 @@ func TestForgedReleaseDelaysNoTrueOne(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(shortLease + time.Second)
-				c.nodes[0].server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`)
-				c.nodes[0].server().Publish("mandate:{orders}:wake", "released 9007199254740991 evil")
-				b.quiet(100 * time.Millisecond)
-				a.stop()
+				a := c.Start("a")
+				a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease + time.Second)
+				c.Nodes[0].Server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":9007199254740991}`)
+				c.Nodes[0].Server().Publish("mandate:{orders}:wake", "released 9007199254740991 evil")
+				b.Quiet(100 * time.Millisecond)
+				a.Stop()
 				began := time.Now()
-				term := b.elected(2 * shortLease)
+				term := b.Elected(2 * shortLease)
 				if gap := term.Since().Sub(began); gap > shortLease/16+100*time.Millisecond {
 					t.Errorf("%v without a leader", gap)
 				}

@@ -16,9 +16,9 @@ import (
 // would keep the place of one that does.
 func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		c.start("a").elected(3 * shortLease)
+		c.Start("a").Elected(3 * shortLease)
 		var sick atomic.Bool
-		c.start("b", func(cfg *elector.Config) {
+		c.Start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error {
 				if sick.Load() {
 					return errors.New("disk full")
@@ -27,7 +27,7 @@ func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 			})
 		})
 		inRow := func() int {
-			n, err := c.client("operator", 0).PubSubNumSub(t.Context(), "mandate:{orders}:wake").Result()
+			n, err := c.Client("operator", 0).PubSubNumSub(t.Context(), "mandate:{orders}:wake").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,18 +49,18 @@ func TestReleaseCostsFewClaims(t *testing.T) {
 	for n, crowd := range map[int]int{1: 100, 3: 40} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				leader := c.start("leader")
-				leader.elected(3 * shortLease)
+				leader := c.Start("leader")
+				leader.Elected(3 * shortLease)
 				var all []*candidate
 				for i := range crowd {
-					all = append(all, c.start(fmt.Sprintf("f%d", i)))
+					all = append(all, c.Start(fmt.Sprintf("f%d", i)))
 				}
 				time.Sleep(3 * shortLease)
 				began := time.Now()
-				leader.shutdown()
+				leader.Shutdown()
 				first(t, time.Second, all...)
 				time.Sleep(50 * time.Millisecond)
-				if claims, _ := c.nodes[0].claims(began); claims > 20 {
+				if claims, _ := claims(c.Nodes[0], began); claims > 20 {
 					t.Errorf("%d claims for one release", claims)
 				}
 			})

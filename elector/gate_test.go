@@ -12,13 +12,13 @@ import (
 // gated is a candidate whose work is done through a gate.
 func gated(c *cluster, id string) (*candidate, *elector.Gate) {
 	gate := &elector.Gate{}
-	return makeCandidate(c.t, c.quorum(id), id).run(gate.Work), gate
+	return makeCandidate(c.T, c.Quorum(id), id).Begin(gate.Work), gate
 }
 
 // gateOpens waits until the candidate leads, and its gate knows.
-func (c *candidate) gateOpens() {
-	c.t.Helper()
-	eventually(c.t, 3*shortLease, "leads", c.IsLeader)
+func gateOpens(c *candidate) {
+	c.T.Helper()
+	eventually(c.T, 3*shortLease, "leads", c.IsLeader)
 	time.Sleep(tick)
 }
 
@@ -29,14 +29,14 @@ func TestGateRefusesWhereItDoesNotLead(t *testing.T) {
 		if err := unused.Do(t.Context(), never); !errors.Is(err, elector.ErrNotLeader) {
 			t.Error(err)
 		}
-		c.start("a").elected(3 * shortLease)
+		c.Start("a").Elected(3 * shortLease)
 		b, gate := gated(c, "b")
 		time.Sleep(shortLease)
 		began := time.Now()
 		if err := gate.Do(t.Context(), never); !errors.Is(err, elector.ErrNotLeader) || time.Since(began) > 0 {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		b.shutdown()
+		b.Shutdown()
 	})
 }
 
@@ -46,8 +46,8 @@ func TestLockIsReleasedAfterTheGatesFunctions(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		bubble(t, n, func(t *testing.T, c *cluster) {
 			a, gate := gated(c, "a")
-			a.gateOpens()
-			b := c.start("b")
+			gateOpens(a)
+			b := c.Start("b")
 			time.Sleep(shortLease)
 			const work = 300 * time.Millisecond
 			var stopped time.Time
@@ -73,7 +73,7 @@ func TestLockIsReleasedAfterTheGatesFunctions(t *testing.T) {
 			}()
 			time.Sleep(time.Millisecond)
 			go func() { _ = a.Resign(t.Context()) }()
-			term := b.elected(2 * shortLease)
+			term := b.Elected(2 * shortLease)
 			if stopped.IsZero() || term.Since().Before(stopped) {
 				t.Errorf("n=%d: b leads since %v, the function of a's gate returned at %v", n, term.Since(), stopped)
 			}
@@ -90,7 +90,7 @@ func TestLockIsReleasedAfterTheGatesFunctions(t *testing.T) {
 func TestGatesFunctionEndsWithItsCaller(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a, gate := gated(c, "a")
-		a.gateOpens()
+		gateOpens(a)
 		type key struct{}
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "v"), time.Second)
 		defer cancel()
@@ -122,7 +122,7 @@ func TestGatesFunctionEndsWithItsCaller(t *testing.T) {
 func TestPanicInAGatesFunctionHoldsNoLock(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a, gate := gated(c, "a")
-		a.gateOpens()
+		gateOpens(a)
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -132,7 +132,7 @@ func TestPanicInAGatesFunctionHoldsNoLock(t *testing.T) {
 			_ = gate.Do(t.Context(), func(context.Context, *elector.Term) error { panic("out of luck") })
 		}()
 		began := time.Now()
-		a.shutdown()
+		a.Shutdown()
 		if took := time.Since(began); took > 50*time.Millisecond {
 			t.Errorf("the shutdown took %v", took)
 		}
@@ -143,18 +143,18 @@ func TestPanicInAGatesFunctionHoldsNoLock(t *testing.T) {
 func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a, gate := gated(c, "a")
-		a.gateOpens()
-		other := makeCandidate(t, c.quorum("b"), "b", func(cfg *elector.Config) { cfg.Election = "invoices" }).run(gate.Work)
-		if err := other.ended(3 * shortLease); err == nil {
+		gateOpens(a)
+		other := makeCandidate(t, c.Quorum("b"), "b", func(cfg *elector.Config) { cfg.Election = "invoices" }).Begin(gate.Work)
+		if err := other.Ended(3 * shortLease); err == nil {
 			t.Error("a gate served two electors")
 		}
 		if !a.IsLeader() {
 			t.Error("the first one fell")
 		}
-		a.shutdown()
+		a.Shutdown()
 		// It serves again, after its term.
-		again := makeCandidate(t, c.quorum("c"), "c").run(gate.Work)
-		again.gateOpens()
+		again := makeCandidate(t, c.Quorum("c"), "c").Begin(gate.Work)
+		gateOpens(again)
 		if err := gate.Do(t.Context(), func(context.Context, *elector.Term) error { return nil }); err != nil {
 			t.Error(err)
 		}

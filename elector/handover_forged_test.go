@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 )
 
 // While a handover is under way anybody can publish that somebody was elected. How long
@@ -17,7 +18,7 @@ func TestForgedElectedFalsifiesNoGap(t *testing.T) {
 			return fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"ghost","token":%d,"time":%q}`,
 				term.Token()+1+uint64(i), time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano))
 		}
-		go c.flood("events", time.Millisecond/2, time.Second, forged)
+		go flood(c, "events", time.Millisecond/2, time.Second, forged)
 		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "")
 		if err != nil {
 			t.Fatal(err)
@@ -34,13 +35,13 @@ func TestForgedElectedFalsifiesNoGap(t *testing.T) {
 func TestHandoverToALowerToken(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		ahead := time.Now().Add(24 * time.Hour).UnixMilli()
-		_ = c.nodes[0].server().Set(fenceKey, fmt.Sprint(ahead))
+		_ = c.Nodes[0].Server().Set(fenceKey, fmt.Sprint(ahead))
 		all, term, op := trio(t, c, func(cfg *elector.Config) { cfg.Cooldown = time.Hour })
 		if term.Token() <= uint64(ahead) {
 			t.Fatalf("token %d", term.Token())
 		}
 		for _, x := range all[1:] { // they would remember
-			x.shutdown()
+			x.Shutdown()
 		}
 		done := make(chan elector.Handover, 1)
 		go func() {
@@ -52,12 +53,12 @@ func TestHandoverToALowerToken(t *testing.T) {
 		}()
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 		time.Sleep(time.Second)
-		c.nodes[0].restartEmpty()
-		next := c.start("d").elected(3 * shortLease)
+		c.Nodes[0].RestartEmpty()
+		next := c.Start("d").Elected(3 * shortLease)
 		if next.Token() >= term.Token() {
 			t.Fatalf("token %d after %d", next.Token(), term.Token())
 		}
-		if h, _, came := await(done, time.Second); !came || h.To.Candidate != "d" || h.To.Token != next.Token() {
+		if h, _, came := testcluster.Await(done, time.Second); !came || h.To.Candidate != "d" || h.To.Token != next.Token() {
 			t.Errorf("%v: %+v", came, h)
 		}
 	})

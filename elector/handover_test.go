@@ -23,11 +23,11 @@ func within(t *testing.T, d time.Duration) context.Context {
 // trio starts candidates a, b and c, of which a leads, and an operator.
 func trio(t *testing.T, c *cluster, change ...func(*elector.Config)) (all []*candidate, term *elector.Term, op *elector.Quorum) {
 	t.Helper()
-	a := c.start("a", change...)
-	term = a.elected(3 * shortLease)
-	all = []*candidate{a, c.start("b", change...), c.start("c", change...)}
+	a := c.Start("a", change...)
+	term = a.Elected(3 * shortLease)
+	all = []*candidate{a, c.Start("b", change...), c.Start("c", change...)}
 	time.Sleep(shortLease)
-	return all, term, c.quorum("operator")
+	return all, term, c.Quorum("operator")
 }
 
 func TestResignByAnOperator(t *testing.T) {
@@ -52,37 +52,37 @@ func TestResignByAnOperator(t *testing.T) {
 
 func TestResignWaitsForTheWork(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(shortLease / 2)
 			return nil
 		})
-		a.elected(3 * shortLease)
-		b := c.start("b")
+		a.Elected(3 * shortLease)
+		b := c.Start("b")
 		time.Sleep(shortLease)
 		began := time.Now()
-		h, err := electionOf(c.quorum("operator"), "orders").StepDown(within(t, time.Minute), "")
+		h, err := electionOf(c.Quorum("operator"), "orders").StepDown(within(t, time.Minute), "")
 		if err != nil || h.To.Candidate != "b" || time.Since(began) < shortLease/2 {
 			t.Errorf("%+v, %v after %v", h, err, time.Since(began))
 		}
-		b.elected(time.Second)
+		b.Elected(time.Second)
 	})
 }
 
 func TestNobodyToResignOrToTakeOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		op := c.quorum("operator")
+		op := c.Quorum("operator")
 		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("no leader: %v", err)
 		}
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		h, err := electionOf(op, "orders").StepDown(within(t, shortLease/2), "")
 		if !errors.Is(err, elector.ErrNoLeader) || h.From.Token != term.Token() {
 			t.Errorf("no successor: %+v, %v", h, err)
 		}
-		a.elected(2 * shortLease) // after its cool-down
-		c.each(fault{deaf: true}, "a")
+		a.Elected(2 * shortLease) // after its cool-down
+		c.Each(fault{LoseMessages: true}, "a")
 		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("a deaf leader: %v", err)
 		}
@@ -104,7 +104,7 @@ func TestTransferToX(t *testing.T) {
 						t.Fatalf("transfer %d to %s: %+v", i, to.ID(), h)
 					}
 					wantReason(t, term, 0, elector.ReasonHandover)
-					term = to.elected(time.Second)
+					term = to.Elected(time.Second)
 					time.Sleep(shortLease)
 				}
 			})
@@ -148,13 +148,13 @@ func TestTransferToTheDying(t *testing.T) {
 		all, term, op := trio(t, c)
 		go func() {
 			<-term.Done()
-			c.each(cut, "b")
+			c.Each(cut, "b")
 		}()
 		h, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b")
 		if !errors.Is(err, elector.ErrRefused) || h.To.Candidate != "c" {
 			t.Errorf("%+v, %v", h, err)
 		}
-		next := all[2].elected(time.Second)
+		next := all[2].Elected(time.Second)
 		if gap := next.Since().Sub(h.From.Since); h.Gap > shortLease/4+100*time.Millisecond || h.Gap == 0 {
 			t.Errorf("without a leader for %v (%v)", h.Gap, gap)
 		}
@@ -165,10 +165,10 @@ func TestTransferToTheDying(t *testing.T) {
 // replayed, must not end a term that it does not mean.
 func TestHandOverMeansOneTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		ask := func(nonce string, token uint64) {
-			c.nodes[0].server().Publish("mandate:{orders}:ask",
+			c.Nodes[0].Server().Publish("mandate:{orders}:ask",
 				fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"%s","token":%d}`, nonce, token))
 		}
 		ask("n1", term.Token()-1)

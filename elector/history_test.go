@@ -26,12 +26,12 @@ func TestHistoryOfTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a", func(c *elector.Config) { c.Cooldown = time.Nanosecond }).run(nil)
-	one := a.elected(time.Minute)
+	a := makeCandidate(t, q, "a", func(c *elector.Config) { c.Cooldown = time.Nanosecond }).Begin(nil)
+	one := a.Elected(time.Minute)
 	if err := a.Resign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	two := a.elected(time.Minute)
+	two := a.Elected(time.Minute)
 	var got []elector.TermRecord
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if got, err = electionOf(q, "orders").History(t.Context(), 10); err == nil && len(got) == 2 && !got[1].Until.IsZero() && !got[0].From.IsZero() {

@@ -17,14 +17,14 @@ func TestKeyDeletedOnAMajority(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(shortLease + time.Second)
-				for _, nd := range c.nodes[:n/2+1] {
-					nd.server().Del(lockKey)
+				for _, nd := range c.Nodes[:n/2+1] {
+					nd.Server().Del(lockKey)
 				}
 				wantReason(t, term, shortLease/4, elector.ReasonLost)
-				if next := a.elected(2 * shortLease); next.Token() <= term.Token() {
+				if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
 					t.Errorf("token %d after %d", next.Token(), term.Token())
 				}
 			})
@@ -36,28 +36,28 @@ func TestKeyOverwritten(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(shortLease + time.Second)
-				for _, nd := range c.nodes[:n/2+1] {
-					if err := nd.server().Set(lockKey, "maintenance by joe"); err != nil {
+				for _, nd := range c.Nodes[:n/2+1] {
+					if err := nd.Server().Set(lockKey, "maintenance by joe"); err != nil {
 						t.Fatal(err)
 					}
 				}
 				wantReason(t, term, shortLease/4, elector.ReasonLost)
-				a.quiet(10 * shortLease)
+				a.Quiet(10 * shortLease)
 				if err := a.Check(); err == nil || !strings.Contains(err.Error(), lockKey) || !strings.Contains(err.Error(), "maintenance by joe") {
 					t.Errorf("Check does not name the key and its value: %v", err)
 				}
-				if lines := a.log.lines("cannot campaign"); len(lines) != 1 {
+				if lines := a.Log.Lines("cannot campaign"); len(lines) != 1 {
 					t.Errorf("said %d times", len(lines))
 				}
-				for _, nd := range c.nodes {
-					if v, _ := nd.server().Get(lockKey); strings.Contains(v, "joe") {
-						nd.server().Del(lockKey)
+				for _, nd := range c.Nodes {
+					if v, _ := nd.Server().Get(lockKey); strings.Contains(v, "joe") {
+						nd.Server().Del(lockKey)
 					}
 				}
-				if next := a.elected(2 * shortLease); next.Token() <= term.Token() {
+				if next := a.Elected(2 * shortLease); next.Token() <= term.Token() {
 					t.Errorf("token %d after %d", next.Token(), term.Token())
 				}
 			})
@@ -69,14 +69,14 @@ func TestFlushAllUnderALeader(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				all := []*candidate{c.start("a"), c.start("b")}
+				all := []*candidate{c.Start("a"), c.Start("b")}
 				_, term := first(t, 3*shortLease, all...)
 				defer never2(t, all...)()
 				last := term.Token()
 				for range 5 {
 					time.Sleep(shortLease + time.Second)
-					for _, nd := range c.nodes {
-						nd.server().FlushAll()
+					for _, nd := range c.Nodes {
+						nd.Server().FlushAll()
 					}
 					wantReason(t, term, shortLease/4, elector.ReasonLost)
 					_, term = first(t, 3*shortLease, all...)
@@ -93,18 +93,18 @@ func TestFlushAllUnderALeader(t *testing.T) {
 // While nobody looks: everything is gone, counters too.
 func TestFlushAllWithoutALeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		last := c.seed().Token()
+		last := c.Seed().Token()
 		for range 3 {
-			for _, nd := range c.nodes {
-				nd.server().FlushAll()
+			for _, nd := range c.Nodes {
+				nd.Server().FlushAll()
 			}
-			a := c.start("a")
-			term := a.elected(3 * shortLease)
+			a := c.Start("a")
+			term := a.Elected(3 * shortLease)
 			if term.Token() <= last {
 				t.Fatalf("token %d after %d", term.Token(), last)
 			}
 			last = term.Token()
-			a.shutdown()
+			a.Shutdown()
 		}
 	})
 }
@@ -113,12 +113,12 @@ func TestOwnClaimWhoseReplyWasLost(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				c.seed()
-				for _, nd := range c.nodes {
-					nd.loseReply("claim", 1)
+				c.Seed()
+				for _, nd := range c.Nodes {
+					nd.LoseReply("claim", 1)
 				}
-				a := c.start("a")
-				term := a.elected(shortLease / 8) // not after the phantom's lease
+				a := c.Start("a")
+				term := a.Elected(shortLease / 8) // not after the phantom's lease
 				time.Sleep(3 * shortLease)
 				if !term.Valid() {
 					t.Fatalf("lost: %v", term.Err())
@@ -133,10 +133,10 @@ func TestKeysOfAnotherTypeAreNamed(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				name := "mandate:{orders}:" + key
-				if _, err := c.nodes[0].server().Push(name, "x"); err != nil {
+				if _, err := c.Nodes[0].Server().Push(name, "x"); err != nil {
 					t.Fatal(err)
 				}
-				err := c.start("a").ended(time.Minute)
+				err := c.Start("a").Ended(time.Minute)
 				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "remove that key") {
 					t.Errorf("Run returned %v", err)
 				}
@@ -149,10 +149,10 @@ func TestCounterThatIsNoCounterIsNamed(t *testing.T) {
 	for _, value := range []string{"hello", "-1", "1.5", "9007199254740991"} {
 		t.Run(value, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
-				if err := c.nodes[0].server().Set(fenceKey, value); err != nil {
+				if err := c.Nodes[0].Server().Set(fenceKey, value); err != nil {
 					t.Fatal(err)
 				}
-				err := c.start("a").ended(time.Minute)
+				err := c.Start("a").Ended(time.Minute)
 				if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), fenceKey) {
 					t.Errorf("Run returned %v", err)
 				}
@@ -164,24 +164,24 @@ func TestCounterThatIsNoCounterIsNamed(t *testing.T) {
 // A history of another type costs the history, not the election.
 func TestHistoryOfAnotherType(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, nd := range c.nodes {
-			if _, err := nd.server().Push("mandate:{orders}:history", "x"); err != nil {
+		for _, nd := range c.Nodes {
+			if _, err := nd.Server().Push("mandate:{orders}:history", "x"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		a, b := c.start("a"), c.start("b")
+		a, b := c.Start("a"), c.Start("b")
 		one, _ := first(t, 3*shortLease, a, b)
 		if l, err := b.Election().Leader(t.Context()); err != nil || l.Candidate != one.ID() || !l.Since.IsZero() {
 			t.Errorf("leader %+v, %v", l, err)
 		}
-		found, err := doctor.Examine(t.Context(), c.quorum("doctor"), doctor.Config{Election: "orders"})
+		found, err := doctor.Examine(t.Context(), c.Quorum("doctor"), doctor.Config{Election: "orders"})
 		if err != nil || !slices.ContainsFunc(found, func(f doctor.Finding) bool {
 			return f.Check == "history" && f.Level == doctor.LevelWarn && strings.Contains(f.Found, "mandate:{orders}:history")
 		}) {
 			t.Errorf("doctor: %+v, %v", found, err)
 		}
-		one.shutdown()
-		if logged := one.log.lines("cannot record history"); len(logged) != 1 || !strings.Contains(logged[0], "WRONGTYPE") {
+		one.Shutdown()
+		if logged := one.Log.Lines("cannot record history"); len(logged) != 1 || !strings.Contains(logged[0], "WRONGTYPE") {
 			t.Errorf("logged %q", logged)
 		}
 		first(t, time.Second, others([]*candidate{a, b}, one)...)
@@ -192,14 +192,14 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				b, d := c.start("b"), c.start("d")
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				b, d := c.Start("b"), c.Start("d")
 				events := watch(t, b)
-				b.quiet(shortLease)
+				b.Quiet(shortLease)
 				want(t, events, time.Second, elector.EventElected, "a", term.Token())
-				for _, nd := range c.nodes {
-					nd.took()
+				for _, nd := range c.Nodes {
+					nd.Took()
 				}
 				messages := []string{
 					"", "x", "{", "null", "[]", `{"v":1}`, strings.Repeat("x", 1<<20), "\xff\x00", `{"v":1,"kind":"released"}`,
@@ -217,8 +217,8 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 				const rounds = 500
 				for range rounds {
 					m := messages[rand.IntN(len(messages))]
-					for _, nd := range c.nodes {
-						nd.server().Publish("mandate:{orders}:"+[]string{"events", "wake"}[rand.IntN(2)], m)
+					for _, nd := range c.Nodes {
+						nd.Server().Publish("mandate:{orders}:"+[]string{"events", "wake"}[rand.IntN(2)], m)
 					}
 					time.Sleep(10 * time.Millisecond)
 				}
@@ -226,8 +226,8 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 					t.Fatalf("messages ended the term: %v", term.Err())
 				}
 				claims := 0
-				for _, cl := range c.nodes[0].took() {
-					if cl.script == "claim" {
+				for _, cl := range c.Nodes[0].Took() {
+					if cl.Script == "claim" {
 						claims++
 					}
 				}
@@ -239,13 +239,13 @@ func TestGarbageOnTheChannelsDoesNoHarm(t *testing.T) {
 					t.Errorf("reported as true: %+v", ev)
 				case <-time.After(time.Second):
 				}
-				a.shutdown()
+				a.Shutdown()
 				_, next := first(t, shortLease, b, d)
 				if next.Token() <= term.Token() || next.Token() > term.Token()+uint64(time.Hour/time.Millisecond) {
 					t.Errorf("token %d after %d", next.Token(), term.Token())
 				}
 				for _, x := range []*candidate{b, d} {
-					if lines := x.log.lines("WARN"); len(lines) > 0 {
+					if lines := x.Log.Lines("WARN"); len(lines) > 0 {
 						t.Errorf("%s complains: %q", x.ID(), lines)
 					}
 				}

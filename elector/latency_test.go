@@ -15,7 +15,7 @@ func timingOf(l time.Duration) lease.Timing {
 }
 
 // far puts all nodes at the end of a round trip, also for who connects.
-func (c *cluster) far(trip time.Duration) { c.each(fault{delay: trip / 2, far: true}) }
+func far(c *cluster, trip time.Duration) { c.Each(fault{Delay: trip / 2, Far: true}) }
 
 // A candidate is elected, renews for many leases, keeps its term through the loss of all
 // connections at any moment, and hands over, up to the round trip that doctor names.
@@ -26,12 +26,12 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 				timing := timingOf(l)
 				trip := timing.MaxRoundTrip() - 2*time.Millisecond
 				bubble(t, n, func(t *testing.T, c *cluster) {
-					c.seed()
-					c.far(trip)
+					c.Seed()
+					far(c, trip)
 					with := func(cfg *elector.Config) { cfg.Lease = l }
 					began := time.Now()
-					a := c.start("a", with)
-					term := a.elected(6 * time.Second) // connections first, whatever the lease
+					a := c.Start("a", with)
+					term := a.Elected(6 * time.Second) // connections first, whatever the lease
 					t.Logf("elected after %v with a round trip of %v", time.Since(began), trip)
 					holds := func(what string) {
 						t.Helper()
@@ -46,19 +46,19 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 					const phases = 24
 					for i := range phases {
 						time.Sleep(3*l + timing.RenewEvery*time.Duration(i)/phases)
-						for _, nd := range c.nodes {
-							nd.reset("")
+						for _, nd := range c.Nodes {
+							nd.Reset("")
 						}
 						for range 100 {
 							time.Sleep(2 * l / 100)
 							holds(fmt.Sprintf("the loss of all connections, %d", i))
 						}
 					}
-					b := c.start("b", with)
+					b := c.Start("b", with)
 					time.Sleep(2*l + 6*time.Second)
 					began = time.Now()
-					a.stop()
-					b.elected(l)
+					a.Stop()
+					b.Elected(l)
 					t.Logf("handed over in %v", time.Since(began))
 				})
 			})
@@ -85,18 +85,18 @@ func TestDistanceAtWhichNobodyLeads(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%v/%v", l, tc.trip), func(t *testing.T) {
 				bubble(t, 3, func(t *testing.T, c *cluster) {
-					c.seed()
-					c.far(tc.trip)
-					a := c.start("a", func(cfg *elector.Config) { cfg.Lease = l })
+					c.Seed()
+					far(c, tc.trip)
+					a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = l })
 					if tc.leads {
-						term := a.elected(20 * time.Second)
+						term := a.Elected(20 * time.Second)
 						time.Sleep(20 * l)
 						if !term.Valid() {
 							t.Errorf("the term was lost: %v", term.Err())
 						}
 					} else {
 						time.Sleep(20 * l)
-						if len(a.terms) > 0 {
+						if len(a.Terms) > 0 {
 							t.Error("somebody led")
 						}
 					}

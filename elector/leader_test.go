@@ -16,8 +16,8 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		const terms = 4
 		n := 0
-		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) { cfg.RestartDelay = time.Nanosecond })
-		a.run(func(ctx context.Context, term *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.RestartDelay = time.Nanosecond })
+		a.Begin(func(ctx context.Context, term *elector.Term) error {
 			if n++; n < terms {
 				return nil
 			}
@@ -25,8 +25,8 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 			return nil
 		})
 		time.Sleep(2 * shortLease)
-		for i, node := range c.nodes {
-			entries, err := node.server().Stream("mandate:{orders}:history")
+		for i, node := range c.Nodes {
+			entries, err := node.Server().Stream("mandate:{orders}:history")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,17 +50,17 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 // shutdown of a candidate that has followed others since is no failure.
 func TestShutdownLongAfterALostRelease(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		c.each(down, "a")
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		c.Each(down, "a")
 		wantReason(t, term, 2*shortLease, elector.ReasonExpired)
-		b := c.start("b")
-		b.elected(3 * shortLease)
+		b := c.Start("b")
+		b.Elected(3 * shortLease)
 		time.Sleep(3 * shortLease)
-		c.heal()
+		c.Heal()
 		time.Sleep(shortLease)
-		a.stop()
-		if err := a.ended(shortLease); err != nil {
+		a.Stop()
+		if err := a.Ended(shortLease); err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})

@@ -19,10 +19,10 @@ func TestTwoListsUnderFaults(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				other := [][]int{{0, 3, 4}, {3, 1, 0}}[seed%2]
-				c.seed()
+				c.Seed()
 				d := &dice{c: c, rng: rng, since: map[way]time.Time{}, free: map[int]time.Time{}}
-				a := []*candidate{c.startOn("a1", []int{0, 1, 2}), c.startOn("a2", []int{0, 1, 2})}
-				b := []*candidate{c.startOn("b1", other), c.startOn("b2", other)}
+				a := []*candidate{startOn(c, "a1", []int{0, 1, 2}), startOn(c, "a2", []int{0, 1, 2})}
+				b := []*candidate{startOn(c, "b1", other), startOn(c, "b2", other)}
 				defer never2(t, a...)()
 				defer never2(t, b...)()
 				common := slices.DeleteFunc([]int{0, 1, 2}, func(n int) bool { return !slices.Contains(other, n) })
@@ -34,7 +34,7 @@ func TestTwoListsUnderFaults(t *testing.T) {
 						d.check(t, a, b, common)
 					}
 				}
-				c.heal()
+				c.Heal()
 				time.Sleep(6 * shortLease)
 				if n := len(slices.DeleteFunc(all, func(x *candidate) bool { return !x.IsLeader() })); n != 1 {
 					t.Errorf("%d lead when all is well", n)
@@ -64,22 +64,22 @@ type dice struct {
 func (d *dice) roll(all []*candidate) {
 	now := time.Now()
 	for _, x := range all {
-		for i, n := range d.c.nodes {
+		for i, n := range d.c.Nodes {
 			w := way{x.ID(), i}
 			since, known := d.since[w]
 			switch cuts := d.rng.IntN(3) == 0; {
 			case cuts:
-				n.set(cut, x.ID())
+				n.Set(cut, x.ID())
 				d.since[w] = time.Time{}
 			case !known || since.IsZero():
-				n.set(fault{}, x.ID())
+				n.Set(fault{}, x.ID())
 				d.since[w] = now
 			}
 		}
 	}
 	if d.rng.IntN(6) == 0 {
-		i := d.rng.IntN(len(d.c.nodes))
-		d.c.nodes[i].restartEmpty()
+		i := d.rng.IntN(len(d.c.Nodes))
+		d.c.Nodes[i].RestartEmpty()
 		for w, since := range d.since {
 			if w.node == i && !since.IsZero() {
 				d.since[w] = now
@@ -92,7 +92,7 @@ func (d *dice) roll(all []*candidate) {
 func (d *dice) check(t *testing.T, a, b []*candidate, common []int) {
 	t.Helper()
 	for _, i := range common {
-		if lock, _ := d.c.nodes[i].server().Get(lockKey); lock != "" && !slices.ContainsFunc(slices.Concat(a, b), func(x *candidate) bool {
+		if lock, _ := d.c.Nodes[i].Server().Get(lockKey); lock != "" && !slices.ContainsFunc(slices.Concat(a, b), func(x *candidate) bool {
 			return x.IsLeader() && strings.HasPrefix(lock, x.ID()+"/")
 		}) {
 			d.free[i] = time.Now()

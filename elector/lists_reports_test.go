@@ -34,20 +34,20 @@ func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 // Whoever looks is told who votes with which nodes, and that two lead.
 func TestReportsOfOtherNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		c.seed()
-		a := c.startOn("a", []int{0, 1, 2})
-		first := a.elected(3 * shortLease)
+		c.Seed()
+		a := startOn(c, "a", []int{0, 1, 2})
+		first := a.Elected(3 * shortLease)
 		time.Sleep(3 * shortLease)
-		c.nodes[0].set(down)
-		b := c.startOn("b", []int{0, 3, 4})
-		second := b.elected(3 * shortLease)
+		c.Nodes[0].Set(down)
+		b := startOn(c, "b", []int{0, 3, 4})
+		second := b.Elected(3 * shortLease)
 		time.Sleep(shortLease)
-		c.nodes[0].heal()
+		c.Nodes[0].Heal()
 		time.Sleep(shortLease / 2)
 		if !first.Valid() || !second.Valid() {
 			t.Fatalf("both lead for a little while: %v, %v", first.Err(), second.Err())
 		}
-		q := c.quorumOf("operator", 1, 2, 0)
+		q := c.QuorumOf("operator", 1, 2, 0)
 		all, err := electionOf(q, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].SameNodes(all[1]) || !all[0].SameNodes(all[0]) {
 			t.Fatalf("candidates %+v, %v", all, err)
@@ -63,13 +63,13 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		// show that they disagree.
 		conflicts := 0
 		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
-			st, err := electionOf(c.quorumOf("operator", nodes...), "orders").Status(t.Context())
+			st, err := electionOf(c.QuorumOf("operator", nodes...), "orders").Status(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(st.Conflict, "a") && strings.Contains(st.Conflict, "b") {
 				conflicts++
-				wantFail(t, c.quorumOf("operator", nodes...), "locks", "a ", "b ")
+				wantFail(t, c.QuorumOf("operator", nodes...), "locks", "a ", "b ")
 			}
 		}
 		if conflicts != 1 {
@@ -84,12 +84,12 @@ func TestReportsOfOtherNodes(t *testing.T) {
 // under whatever order, it is told nothing.
 func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		a, b := c.startOn("a", []int{0, 1, 2}), c.startOn("b", []int{2, 1, 0})
+		a, b := startOn(c, "a", []int{0, 1, 2}), startOn(c, "b", []int{2, 1, 0})
 		first(t, 3*shortLease, a, b)
 		time.Sleep(2 * shortLease)
-		wantFail(t, c.quorumOf("operator", 0, 1, 3), "candidates", "127.0.0.1:7003")
-		wantFail(t, c.quorumOf("operator", 0, 1, 3), "nodes", "votes with other nodes")
-		all, err := doctor.Examine(t.Context(), c.quorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: shortLease})
+		wantFail(t, c.QuorumOf("operator", 0, 1, 3), "candidates", "127.0.0.1:7003")
+		wantFail(t, c.QuorumOf("operator", 0, 1, 3), "nodes", "votes with other nodes")
+		all, err := doctor.Examine(t.Context(), c.QuorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: shortLease})
 		if err != nil {
 			t.Fatal(err)
 		}

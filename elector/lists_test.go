@@ -15,16 +15,16 @@ import (
 const otherNodes = "votes with other Redis nodes than this candidate"
 
 // startOn starts a candidate on some of the nodes.
-func (c *cluster) startOn(id string, nodes []int, change ...func(*elector.Config)) *candidate {
-	c.t.Helper()
-	return makeCandidate(c.t, c.quorumOf(id, nodes...), id, change...).run(nil)
+func startOn(c *cluster, id string, nodes []int, change ...func(*elector.Config)) *candidate {
+	c.T.Helper()
+	return makeCandidate(c.T, c.QuorumOf(id, nodes...), id, change...).Begin(nil)
 }
 
 // noneDiffers wants that nobody complains about another list of nodes.
 func noneDiffers(t *testing.T, cs ...*candidate) {
 	t.Helper()
 	for _, x := range cs {
-		if lines := x.log.lines("other Redis nodes"); len(lines) > 0 {
+		if lines := x.Log.Lines("other Redis nodes"); len(lines) > 0 {
 			t.Errorf("%s complains: %q", x.ID(), lines)
 		}
 	}
@@ -35,24 +35,24 @@ func TestOtherNodesAreRefused(t *testing.T) {
 	for _, other := range [][]int{{0, 3, 4}, {3, 4, 0}, {0, 1, 3}, {4, 2, 1}} {
 		t.Run(fmt.Sprint(other), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.seed()
-				a := c.startOn("a", []int{0, 1, 2})
-				term := a.elected(3 * shortLease)
-				b := c.startOn("b", other)
-				b.quiet(4 * shortLease)
+				c.Seed()
+				a := startOn(c, "a", []int{0, 1, 2})
+				term := a.Elected(3 * shortLease)
+				b := startOn(c, "b", other)
+				b.Quiet(4 * shortLease)
 				if err := b.Check(); err == nil || !strings.Contains(err.Error(), "a holds the lock and "+otherNodes) {
 					t.Errorf("Check: %v", err)
 				}
-				b.quiet(6 * shortLease)
-				if lines := b.log.lines("refusing to lead"); len(lines) != 1 {
+				b.Quiet(6 * shortLease)
+				if lines := b.Log.Lines("refusing to lead"); len(lines) != 1 {
 					t.Errorf("said %d times", len(lines))
 				}
 				if !term.Valid() || a.Check() != nil {
 					t.Errorf("the leader suffered: %v, %v", term.Err(), a.Check())
 				}
 				noneDiffers(t, a)
-				a.shutdown() // nobody is there to disagree with
-				b.elected(shortLease)
+				a.Shutdown() // nobody is there to disagree with
+				b.Elected(shortLease)
 				if err := b.Check(); err != nil {
 					t.Errorf("alone: %v", err)
 				}
@@ -65,19 +65,19 @@ func TestOtherNodesAreRefused(t *testing.T) {
 // claims what it has to give back.
 func TestRefusedCandidateClaimsLittle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		c.seed()
-		term := c.startOn("a", []int{0, 1, 2}).elected(3 * shortLease)
-		b := c.startOn("b", []int{0, 3, 4})
-		b.quiet(6 * shortLease)
-		for _, n := range c.nodes {
-			n.took()
+		c.Seed()
+		term := startOn(c, "a", []int{0, 1, 2}).Elected(3 * shortLease)
+		b := startOn(c, "b", []int{0, 3, 4})
+		b.Quiet(6 * shortLease)
+		for _, n := range c.Nodes {
+			n.Took()
 		}
 		const leases = 12
-		b.quiet(leases * shortLease)
-		for i, n := range c.nodes {
+		b.Quiet(leases * shortLease)
+		for i, n := range c.Nodes {
 			claims := 0
-			for _, cl := range n.took() {
-				if cl.script == "claim" {
+			for _, cl := range n.Took() {
+				if cl.Script == "claim" {
 					claims++
 				}
 			}
@@ -94,12 +94,12 @@ func TestRefusedCandidateClaimsLittle(t *testing.T) {
 // The order of a list is nobody's business, nor under which names it is.
 func TestSameNodesInAnotherOrder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.startOn("a", []int{0, 1, 2})
-		a.elected(3 * shortLease)
-		b := c.startOn("b", []int{2, 0, 1})
-		b.quiet(8 * shortLease)
-		a.shutdown()
-		b.elected(shortLease)
+		a := startOn(c, "a", []int{0, 1, 2})
+		a.Elected(3 * shortLease)
+		b := startOn(c, "b", []int{2, 0, 1})
+		b.Quiet(8 * shortLease)
+		a.Shutdown()
+		b.Elected(shortLease)
 		noneDiffers(t, a, b)
 	})
 }
@@ -113,16 +113,16 @@ func TestOtherNodesFromTheStart(t *testing.T) {
 				for i := range 6 {
 					bubble(t, 5, func(t *testing.T, c *cluster) {
 						if !fresh {
-							c.seed()
+							c.Seed()
 						}
-						c.nodes[1].set(fault{delay: time.Duration(i%3) * time.Millisecond / 4})
-						c.nodes[3].set(fault{delay: time.Duration(i/3) * time.Millisecond / 2})
-						a := c.startOn("a", []int{0, 1, 2})
-						b := c.startOn("b", other)
+						c.Nodes[1].Set(fault{Delay: time.Duration(i%3) * time.Millisecond / 4})
+						c.Nodes[3].Set(fault{Delay: time.Duration(i/3) * time.Millisecond / 2})
+						a := startOn(c, "a", []int{0, 1, 2})
+						b := startOn(c, "b", other)
 						defer never2(t, a, b)()
 						one, _ := first(t, 4*shortLease, a, b)
 						for _, x := range others([]*candidate{a, b}, one) {
-							x.quiet(3 * shortLease)
+							x.Quiet(3 * shortLease)
 						}
 					})
 				}
@@ -136,35 +136,35 @@ func TestOtherNodesFromTheStart(t *testing.T) {
 func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 	for name, how := range map[string]func(c *cluster){
 		"its data kept":              func(c *cluster) {},
-		"empty":                      func(c *cluster) { c.nodes[0].restartEmpty() },
-		"first back for the earlier": func(c *cluster) { c.nodes[0].set(down, "b") },
-		"first back for the later":   func(c *cluster) { c.nodes[0].set(down, "a") },
+		"empty":                      func(c *cluster) { c.Nodes[0].RestartEmpty() },
+		"first back for the earlier": func(c *cluster) { c.Nodes[0].Set(down, "b") },
+		"first back for the later":   func(c *cluster) { c.Nodes[0].Set(down, "a") },
 		// Its claims win there, are given back, and leave a counter beyond both tokens.
 		"beside a candidate that reaches no other": func(c *cluster) {
-			c.nodes[0].set(down, "a", "b")
-			for _, n := range c.nodes[1:3] {
-				n.set(cut, "c")
+			c.Nodes[0].Set(down, "a", "b")
+			for _, n := range c.Nodes[1:3] {
+				n.Set(cut, "c")
 			}
-			c.startOn("c", []int{0, 1, 2})
+			startOn(c, "c", []int{0, 1, 2})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.seed()
-				a := c.startOn("a", []int{0, 1, 2})
-				first := a.elected(3 * shortLease)
+				c.Seed()
+				a := startOn(c, "a", []int{0, 1, 2})
+				first := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
-				c.nodes[0].set(down)
-				b := c.startOn("b", []int{0, 3, 4})
-				second := b.elected(3 * shortLease)
+				c.Nodes[0].Set(down)
+				b := startOn(c, "b", []int{0, 3, 4})
+				second := b.Elected(3 * shortLease)
 				time.Sleep(2 * shortLease)
 				if !first.Valid() || !second.Valid() {
 					t.Fatalf("both led, each on a majority of its own: %v, %v", first.Err(), second.Err())
 				}
-				c.nodes[0].heal()
+				c.Nodes[0].Heal()
 				how(c)
 				time.Sleep(shortLease)
-				c.nodes[0].heal()
+				c.Nodes[0].Heal()
 				ended, stays, loser := first, second, a
 				select {
 				case <-first.Done():
@@ -177,7 +177,7 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 				if !strings.Contains(why.Error(), "another leader") || !strings.Contains(why.Error(), "127.0.0.1:7001") {
 					t.Errorf("ended with %v", why)
 				}
-				loser.quiet(4 * shortLease)
+				loser.Quiet(4 * shortLease)
 				if err := loser.Check(); err == nil || !strings.Contains(err.Error(), otherNodes) {
 					t.Errorf("Check: %v", err)
 				}
@@ -197,10 +197,10 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
-				m := c.nodes[1].server()
+				m := c.Nodes[1].Server()
 				for range 3 {
 					if err := m.Set(lockKey, value); err != nil {
 						t.Fatal(err)
@@ -214,13 +214,13 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 				// The node goes away while the attempt holds it.
 				_ = m.Set(lockKey, value)
 				time.Sleep(shortLease / 2)
-				c.nodes[1].set(cut, "a")
+				c.Nodes[1].Set(cut, "a")
 				time.Sleep(3 * shortLease)
 				if !term.Valid() {
 					t.Fatalf("lost to an attempt that was met once: %v", term.Err())
 				}
 				m.Del(lockKey)
-				c.nodes[1].heal()
+				c.Nodes[1].Heal()
 				time.Sleep(shortLease)
 				for range 3 { // now somebody renews it
 					m.SetTTL(lockKey, shortLease)
@@ -238,16 +238,16 @@ func TestAttemptThatPassesEndsNoTerm(t *testing.T) {
 // off from the other's. Both may make room; then one leads.
 func TestTwoLeadersHoldANodeOfEachOther(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		c.seed()
-		c.nodes[1].set(cut, "a")
-		c.nodes[0].set(cut, "b")
-		a, b := c.startOn("a", []int{0, 1, 2}), c.startOn("b", []int{0, 1, 3})
-		one, two := a.elected(3*shortLease), b.elected(3*shortLease)
+		c.Seed()
+		c.Nodes[1].Set(cut, "a")
+		c.Nodes[0].Set(cut, "b")
+		a, b := startOn(c, "a", []int{0, 1, 2}), startOn(c, "b", []int{0, 1, 3})
+		one, two := a.Elected(3*shortLease), b.Elected(3*shortLease)
 		time.Sleep(3 * shortLease)
 		if !one.Valid() || !two.Valid() {
 			t.Fatalf("%v, %v", one.Err(), two.Err())
 		}
-		c.heal()
+		c.Heal()
 		time.Sleep(2 * shortLease)
 		defer never2(t, a, b)()
 		if one.Valid() && two.Valid() {
@@ -266,18 +266,18 @@ func TestForgettingIsNoOtherList(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				all := []*candidate{c.start("a"), c.start("b"), c.start("d")}
+				all := []*candidate{c.Start("a"), c.Start("b"), c.Start("d")}
 				lead, _ := first(t, 3*shortLease, all...)
 				defer never2(t, all...)()
 				for i := range 24 {
 					time.Sleep(shortLease/2 + time.Duration(i%7)*shortLease/4)
-					nd := c.nodes[i%n]
+					nd := c.Nodes[i%n]
 					if i%3 == 0 {
-						nd.set(cut, lead.ID())
+						nd.Set(cut, lead.ID())
 					}
-					nd.restartEmpty()
+					nd.RestartEmpty()
 					time.Sleep(time.Duration(i%5) * shortLease)
-					nd.heal()
+					nd.Heal()
 					if i%6 == 5 {
 						if lead.IsLeader() {
 							_ = lead.Resign(t.Context())

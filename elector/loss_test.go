@@ -16,24 +16,24 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	for _, gap := range []time.Duration{0, renewal / 5, renewal * 7 / 10, 2 * renewal} {
 		t.Run(gap.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				one := a.elected(3 * shortLease)
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
 				time.Sleep(2*renewal + renewal/10)
-				for i, n := range c.nodes {
+				for i, n := range c.Nodes {
 					if i > 0 {
 						time.Sleep(gap)
 					}
-					n.server().FlushAll() // as a restart does, without the lost connections
+					n.Server().FlushAll() // as a restart does, without the lost connections
 				}
 				time.Sleep(renewal / 20)
-				b := c.start("b")
+				b := c.Start("b")
 				if gap > renewal/2 { // a renewal came in between
 					defer never2(t, a, b)()
-					b.quiet(shortLease / 2)
+					b.Quiet(shortLease / 2)
 					time.Sleep(2 * shortLease)
 					return
 				}
-				two := b.elected(renewal / 4)
+				two := b.Elected(renewal / 4)
 				began := time.Now()
 				if !one.Valid() || two.Token() <= one.Token() {
 					t.Errorf("token %d (valid %v), then %d", one.Token(), one.Valid(), two.Token())
@@ -51,13 +51,13 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 // a candidate that was just started, and that can't reach the node which remembers.
 func TestAMajorityForgets(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		one := a.elected(3 * shortLease)
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
 		time.Sleep(shortLease/2 + shortLease/20)
-		c.nodes[0].server().FlushAll()
-		c.nodes[1].server().FlushAll()
-		c.nodes[2].set(cut, "b")
-		b := c.start("b")
+		c.Nodes[0].Server().FlushAll()
+		c.Nodes[1].Server().FlushAll()
+		c.Nodes[2].Set(cut, "b")
+		b := c.Start("b")
 		defer never2(t, a, b)()
 		wantReason(t, one, shortLease/4, elector.ReasonLost)
 		lost := time.Now()
@@ -75,24 +75,24 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {
 				ahead := time.Now().Add(30 * time.Minute).UnixMilli()
-				for _, n := range c.nodes {
-					if err := n.server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
+				for _, n := range c.Nodes {
+					if err := n.Server().Set(fenceKey, strconv.FormatInt(ahead, 10)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				if term.Token() <= uint64(ahead) {
 					t.Fatalf("token %d, the counter was %d", term.Token(), ahead)
 				}
 				next := a
 				if who == "a follower" {
-					next = c.start("b")
-					next.quiet(shortLease / 2)
-					c.each(cut, "a")
+					next = c.Start("b")
+					next.Quiet(shortLease / 2)
+					c.Each(cut, "a")
 				}
-				c.forget()
-				if again := next.elected(4 * shortLease); again.Token() <= term.Token() {
+				forget(c)
+				if again := next.Elected(4 * shortLease); again.Token() <= term.Token() {
 					t.Errorf("token %d after %d", again.Token(), term.Token())
 				}
 			})

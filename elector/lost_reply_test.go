@@ -19,16 +19,16 @@ func TestOneLostRenewReplyCostsNothing(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				for _, nd := range c.nodes {
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				for _, nd := range c.Nodes {
 					lost := 0
-					nd.on(func(cl call, p *server.Peer) bool {
-						if cl.script != "renew" || lost == 3 {
+					nd.On(func(cl call, p *server.Peer) bool {
+						if cl.Script != "renew" || lost == 3 {
 							return false
 						}
 						lost++
-						nd.run(cl) // applied ...
+						nd.Run(cl) // applied ...
 						p.Close()  // ... and never answered
 						return true
 					})
@@ -44,22 +44,22 @@ func TestOneLostRenewReplyCostsNothing(t *testing.T) {
 
 func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(2*shortLease + time.Second)
-		calls := c.nodes[0].took()
+		calls := c.Nodes[0].Took()
 		var sent time.Time // of the newest renewal that was answered
 		for _, cl := range calls {
-			if cl.script == "renew" {
-				sent = cl.at
+			if cl.Script == "renew" {
+				sent = cl.At
 			}
 		}
-		nd := c.nodes[0]
-		nd.on(func(cl call, p *server.Peer) bool {
-			if cl.script != "renew" {
+		nd := c.Nodes[0]
+		nd.On(func(cl call, p *server.Peer) bool {
+			if cl.Script != "renew" {
 				return false
 			}
-			nd.run(cl)
+			nd.Run(cl)
 			p.Close()
 			return true
 		})
@@ -67,25 +67,25 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 		if d := time.Since(sent); d != deadlineAfter-wire {
 			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
 		}
-		if len(a.log.lines("cannot campaign")) != 1 {
-			t.Errorf("said %d times", len(a.log.lines("cannot campaign")))
+		if len(a.Log.Lines("cannot campaign")) != 1 {
+			t.Errorf("said %d times", len(a.Log.Lines("cannot campaign")))
 		}
 	})
 }
 
 func TestClockStepOnOneNodeOfThree(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
-		for _, nd := range c.nodes {
-			nd.server().FastForward(time.Hour) // its clock steps ahead: the lock expires
-			b.quiet(shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		for _, nd := range c.Nodes {
+			nd.Server().FastForward(time.Hour) // its clock steps ahead: the lock expires
+			b.Quiet(shortLease)
 			if !term.Valid() {
 				t.Fatalf("a step on one node ended the term: %v", term.Err())
 			}
-			if c.locks() != 3 {
+			if c.Locks() != 3 {
 				t.Error("the lock was not planted again")
 			}
 		}
@@ -96,17 +96,17 @@ func TestShortAndFractionalLeases(t *testing.T) {
 	for _, l := range []time.Duration{50 * time.Millisecond, 333 * time.Millisecond, 1500 * time.Millisecond} {
 		t.Run(l.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.each(fault{delay: 500 * time.Microsecond})
+				c.Each(fault{Delay: 500 * time.Microsecond})
 				lease := func(cfg *elector.Config) { cfg.Lease = l }
-				a := c.start("a", lease)
-				term := a.elected(5 * l)
-				b := c.start("b", lease)
-				b.quiet(50 * l)
+				a := c.Start("a", lease)
+				term := a.Elected(5 * l)
+				b := c.Start("b", lease)
+				b.Quiet(50 * l)
 				if !term.Valid() {
 					t.Fatalf("lost: %v", term.Err())
 				}
-				a.shutdown()
-				b.elected(l / 2)
+				a.Shutdown()
+				b.Elected(l / 2)
 			})
 		})
 	}
@@ -114,13 +114,13 @@ func TestShortAndFractionalLeases(t *testing.T) {
 
 func TestLeaseShorterThanTheRoundTrip(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		c.each(fault{delay: 40 * time.Millisecond})
-		a := c.start("a", func(cfg *elector.Config) { cfg.Lease = 50 * time.Millisecond })
-		a.quiet(20 * time.Second)
+		c.Each(fault{Delay: 40 * time.Millisecond})
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Lease = 50 * time.Millisecond })
+		a.Quiet(20 * time.Second)
 		if err := a.Check(); err == nil || !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("Check: %v", err)
 		}
-		if n := len(a.log.lines("WARN")); n > 3 {
+		if n := len(a.Log.Lines("WARN")); n > 3 {
 			t.Errorf("%d warnings in 20 s", n)
 		}
 	})

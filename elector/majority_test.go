@@ -37,12 +37,12 @@ func TestMajorityDown(t *testing.T) {
 	for name, f := range map[string]fault{"refused": down, "frozen": frozen, "cut": cut} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				all := []*candidate{c.start("a"), c.start("b"), c.start("c")}
+				all := []*candidate{c.Start("a"), c.Start("b"), c.Start("c")}
 				leader, term := first(t, 3*shortLease, all...)
 				time.Sleep(shortLease)
 				defer never2(t, all...)()
-				for _, nd := range c.nodes[:2] {
-					nd.set(f)
+				for _, nd := range c.Nodes[:2] {
+					nd.Set(f)
 				}
 				began := time.Now()
 				wantReason(t, term, shortLease, elector.ReasonExpired)
@@ -54,17 +54,17 @@ func TestMajorityDown(t *testing.T) {
 				}
 				time.Sleep(12 * shortLease)
 				for _, x := range all {
-					if len(x.terms) > 0 {
+					if len(x.Terms) > 0 {
 						t.Fatalf("%s was elected by a minority", x.ID())
 					}
-					if lines := x.log.lines(""); len(lines) > 15 {
+					if lines := x.Log.Lines(""); len(lines) > 15 {
 						t.Errorf("%s: the log floods: %d lines", x.ID(), len(lines))
 					}
 					if x.Check() == nil {
 						t.Errorf("%s is ready", x.ID())
 					}
 				}
-				c.heal()
+				c.Heal()
 				_, next := first(t, shortLease/2, all...)
 				if next.Token() <= term.Token() {
 					t.Errorf("token %d after %d", next.Token(), term.Token())
@@ -82,20 +82,20 @@ func TestMajorityDown(t *testing.T) {
 
 func TestLeaderOnTheMinoritySide(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		stop := never2(t, a, b)
-		c.nodes[0].set(cut, "b")
-		c.nodes[1].set(cut, "a")
-		c.nodes[2].set(cut, "a")
+		c.Nodes[0].Set(cut, "b")
+		c.Nodes[1].Set(cut, "a")
+		c.Nodes[2].Set(cut, "a")
 		began := time.Now()
 		wantReason(t, term, shortLease, elector.ReasonExpired)
 		if d := time.Since(began); d > deadlineAfter {
 			t.Errorf("stopped only after %v", d)
 		}
-		two := b.elected(shortLease)
+		two := b.Elected(shortLease)
 		if d := time.Since(began); d > shortLease+shortLease/4 {
 			t.Errorf("the other side elected after %v", d)
 		}
@@ -103,14 +103,14 @@ func TestLeaderOnTheMinoritySide(t *testing.T) {
 			t.Errorf("token %d after %d", two.Token(), term.Token())
 		}
 		time.Sleep(5 * shortLease)
-		c.heal()
+		c.Heal()
 		time.Sleep(5 * shortLease)
 		stop()
-		if !two.Valid() || len(a.terms) > 0 {
+		if !two.Valid() || len(a.Terms) > 0 {
 			t.Errorf("healing cost the term: %v", two.Err())
 		}
-		if c.locks() != 3 {
-			t.Errorf("%d locks", c.locks())
+		if c.Locks() != 3 {
+			t.Errorf("%d locks", c.Locks())
 		}
 		if err := a.Check(); err != nil {
 			t.Errorf("a: %v", err)
@@ -120,16 +120,16 @@ func TestLeaderOnTheMinoritySide(t *testing.T) {
 
 func TestOneNodeRestartsEmpty(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
-		for _, nd := range c.nodes { // one after the other
-			nd.restartEmpty()
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		for _, nd := range c.Nodes { // one after the other
+			nd.RestartEmpty()
 			// At the next renewal; one or two later where a pool still has connections
 			// to the old process (in a bubble it can't see that they are dead).
-			eventually(t, shortLease, "planted again", func() bool { return c.locks() == 3 })
-			b.quiet(shortLease)
+			eventually(t, shortLease, "planted again", func() bool { return c.Locks() == 3 })
+			b.Quiet(shortLease)
 			if !term.Valid() {
 				t.Fatalf("lost: %v", term.Err())
 			}
@@ -139,19 +139,19 @@ func TestOneNodeRestartsEmpty(t *testing.T) {
 
 func TestNodeThatForgotGrantsNothingForALease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease)
 		// The leader can't reach two of the nodes any more, and one of them
 		// forgets: with that node's vote b could win beside it, at once.
-		c.nodes[1].set(cut, "a")
-		c.nodes[2].set(cut, "a")
-		c.nodes[1].restartEmpty()
-		c.nodes[2].restartEmpty()
-		b := c.start("b")
+		c.Nodes[1].Set(cut, "a")
+		c.Nodes[2].Set(cut, "a")
+		c.Nodes[1].RestartEmpty()
+		c.Nodes[2].RestartEmpty()
+		b := c.Start("b")
 		stop := never2(t, a, b)
 		began := time.Now()
-		two := b.elected(3 * shortLease)
+		two := b.Elected(3 * shortLease)
 		if d := time.Since(began); d < shortLease {
 			t.Errorf("nodes that forgot voted after %v", d)
 		}
@@ -164,18 +164,18 @@ func TestNodeThatForgotGrantsNothingForALease(t *testing.T) {
 
 func TestPlantIsNoVote(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease)
-		c.nodes[2].set(down, "a")
-		c.nodes[1].server().FlushAll() // no restart: a broken connection would hide the plant
-		c.nodes[0].took()
+		c.Nodes[2].Set(down, "a")
+		c.Nodes[1].Server().FlushAll() // no restart: a broken connection would hide the plant
+		c.Nodes[0].Took()
 		before := term.Deadline()
 		time.Sleep(shortLease / 2)
 		var renewals []time.Time
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "renew" {
-				renewals = append(renewals, cl.at)
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script == "renew" {
+				renewals = append(renewals, cl.At)
 			}
 		}
 		if len(renewals) < 2 {
@@ -195,13 +195,13 @@ func TestPlantIsNoVote(t *testing.T) {
 // before the other was asked. Never two terms, and never an older token.
 func TestMajorityRestartsEmpty(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		all := []*candidate{c.start("a"), c.start("b")}
+		all := []*candidate{c.Start("a"), c.Start("b")}
 		_, term := first(t, 3*shortLease, all...)
 		defer never2(t, all...)()
 		for range 5 {
 			time.Sleep(shortLease + time.Second)
-			for _, nd := range c.nodes[1:] {
-				nd.restartEmpty()
+			for _, nd := range c.Nodes[1:] {
+				nd.RestartEmpty()
 			}
 			time.Sleep(shortLease)
 			if term.Valid() {

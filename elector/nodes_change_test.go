@@ -27,9 +27,9 @@ func (cr *crew) now() []*candidate {
 
 // restart replaces one by its next life, with that list of nodes.
 func (cr *crew) restart(c *cluster, old *candidate, nodes []int) {
-	c.t.Helper()
-	old.shutdown()
-	next := c.startOn(old.ID(), nodes)
+	c.T.Helper()
+	old.Shutdown()
+	next := startOn(c, old.ID(), nodes)
 	cr.mu.Lock()
 	defer cr.mu.Unlock()
 	cr.all[slices.Index(cr.all, old)] = next
@@ -68,7 +68,7 @@ func (cr *crew) vacancy(t *testing.T) (stop func() time.Duration) {
 // roll restarts all candidates, one after the other, the leader at the end or at the
 // beginning, with another list of nodes.
 func (cr *crew) roll(c *cluster, leaderLast bool, nodes ...int) {
-	c.t.Helper()
+	c.T.Helper()
 	all := cr.now()
 	lead := slices.IndexFunc(all, (*candidate).IsLeader)
 	if leaderLast {
@@ -91,30 +91,29 @@ func TestReplacingANode(t *testing.T) {
 			for _, leaderLast := range []bool{true, false} {
 				t.Run(fmt.Sprintf("data=%v,n=%d,leaderLast=%v", withData, n, leaderLast), func(t *testing.T) {
 					bubble(t, n, func(t *testing.T, c *cluster) {
-						spare := &node{c: c, addr: "127.0.0.1:7099", faults: map[string]fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}}
-						spare.start()
+						spare := c.NewNode("127.0.0.1:7099")
 						list := make([]int, n)
 						for i := range list {
 							list[i] = i
 						}
-						cr := &crew{all: []*candidate{c.startOn("a", list), c.startOn("b", list), c.startOn("d", list)}}
+						cr := &crew{all: []*candidate{startOn(c, "a", list), startOn(c, "b", list), startOn(c, "d", list)}}
 						_, term := first(t, 3*shortLease, cr.all...)
 						time.Sleep(3 * shortLease)
 						stop := cr.vacancy(t)
 
-						dead := c.nodes[n-1]
-						dead.set(down)
+						dead := c.Nodes[n-1]
+						dead.Set(down)
 						if withData {
 							for _, key := range []string{lockKey, fenceKey, "mandate:{orders}:id"} {
-								if v, err := dead.server().Get(key); err == nil {
-									_ = spare.server().Set(key, v)
-									if left := dead.server().TTL(key); left > 0 {
-										spare.server().SetTTL(key, left)
+								if v, err := dead.Server().Get(key); err == nil {
+									_ = spare.Server().Set(key, v)
+									if left := dead.Server().TTL(key); left > 0 {
+										spare.Server().SetTTL(key, left)
 									}
 								}
 							}
 						}
-						c.nodes = append(c.nodes, spare)
+						c.Nodes = append(c.Nodes, spare)
 						time.Sleep(time.Second)
 						list[n-1] = n
 						cr.roll(c, leaderLast, list...)
@@ -129,14 +128,14 @@ func TestReplacingANode(t *testing.T) {
 						if i < 0 || all[i].Term().Token() <= term.Token() {
 							t.Fatalf("the leader after all: %d", i)
 						}
-						for _, nd := range c.nodes[:(n-1)/2] { // the new node votes: others may go
-							nd.set(down)
+						for _, nd := range c.Nodes[:(n-1)/2] { // the new node votes: others may go
+							nd.Set(down)
 						}
 						time.Sleep(3 * shortLease)
 						if !all[i].IsLeader() {
 							t.Error("the new node gives no vote")
 						}
-						c.heal()
+						c.Heal()
 					})
 				})
 			}
@@ -156,11 +155,11 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d to %d", len(to.from), len(to.to)), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				cr := &crew{all: []*candidate{c.startOn("a", to.from), c.startOn("b", to.from), c.startOn("d", to.from)}}
+				cr := &crew{all: []*candidate{startOn(c, "a", to.from), startOn(c, "b", to.from), startOn(c, "d", to.from)}}
 				_, term := first(t, 3*shortLease, cr.all...)
 				time.Sleep(3 * shortLease)
 				stop := cr.vacancy(t)
-				before, after := c.quorumOf("operator", to.from...), c.quorumOf("operator", to.to...)
+				before, after := c.QuorumOf("operator", to.from...), c.QuorumOf("operator", to.to...)
 
 				if err := electionOf(before, "orders").Pause(t.Context(), 0, "other nodes"); err != nil {
 					t.Fatal(err)

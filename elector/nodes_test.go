@@ -16,16 +16,16 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				c.each(fault{delay: 200 * time.Microsecond})
-				c.seed()
-				for _, nd := range c.nodes[n/2+1:] {
-					nd.set(frozen)
+				c.Each(fault{Delay: 200 * time.Microsecond})
+				c.Seed()
+				for _, nd := range c.Nodes[n/2+1:] {
+					nd.Set(frozen)
 				}
-				leader := c.start("c0")
-				term := leader.elected(time.Second)
+				leader := c.Start("c0")
+				term := leader.Elected(time.Second)
 				all := []*candidate{leader}
 				for i := range 3 {
-					all = append(all, c.start(fmt.Sprintf("c%d", i+1)))
+					all = append(all, c.Start(fmt.Sprintf("c%d", i+1)))
 				}
 				for len(all) > 1 {
 					time.Sleep(3 * shortLease) // renewals
@@ -33,14 +33,14 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 						t.Fatalf("the term was lost: %v", term.Err())
 					}
 					began := time.Now()
-					leader.stop()
+					leader.Stop()
 					all = others(all, leader)
 					next, after := first(t, time.Second, all...)
 					gap := time.Since(began)
 					if gap > 50*time.Millisecond {
 						t.Errorf("hand-over among %d took %v", len(all), gap)
 					}
-					if err := leader.ended(time.Second); err != nil {
+					if err := leader.Ended(time.Second); err != nil {
 						t.Error(err)
 					}
 					if took := time.Since(began); took > time.Second {
@@ -51,7 +51,7 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 					}
 					leader, term = next, after
 				}
-				if n := len(leader.log.lines("redis node is not responding")); n != len(c.nodes)/2 {
+				if n := len(leader.Log.Lines("redis node is not responding")); n != len(c.Nodes)/2 {
 					t.Errorf("the hung nodes were reported %d times", n)
 				}
 			})
@@ -61,10 +61,10 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 
 func TestHungNodeFromTheStart(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.nodes[1].set(frozen)
-		a := c.start("a")
-		a.elected(2 * shortLease) // nodes that know nothing vote after a lease
-		st, err := electionOf(a.q, "orders").Status(t.Context())
+		c.Nodes[1].Set(frozen)
+		a := c.Start("a")
+		a.Elected(2 * shortLease) // nodes that know nothing vote after a lease
+		st, err := electionOf(a.Q, "orders").Status(t.Context())
 		if err != nil || st.Leader == nil || st.Leader.Candidate != "a" {
 			t.Fatalf("status %+v, %v", st, err)
 		}
@@ -81,16 +81,16 @@ var brokenNodes = map[string]struct {
 	hurt, mend func(*node)
 	says       string
 }{
-	"refused":  {func(n *node) { n.set(down) }, (*node).heal, "connection refused"},
-	"LOADING":  {func(n *node) { n.say("LOADING Redis is loading the dataset in memory") }, func(n *node) { n.say("") }, "LOADING"},
-	"READONLY": {func(n *node) { n.say("READONLY You can't write against a read only replica.") }, func(n *node) { n.say("") }, "READONLY"},
+	"refused":  {func(n *node) { n.Set(down) }, (*node).Heal, "connection refused"},
+	"LOADING":  {func(n *node) { n.RefuseWith("LOADING Redis is loading the dataset in memory") }, func(n *node) { n.RefuseWith("") }, "LOADING"},
+	"READONLY": {func(n *node) { n.RefuseWith("READONLY You can't write against a read only replica.") }, func(n *node) { n.RefuseWith("") }, "READONLY"},
 	"foreign counter": {
-		func(n *node) { _ = n.server().Set("mandate:{orders}:fence", "twelve") }, func(n *node) { n.server().Del("mandate:{orders}:fence") },
+		func(n *node) { _ = n.Server().Set("mandate:{orders}:fence", "twelve") }, func(n *node) { n.Server().Del("mandate:{orders}:fence") },
 		"see what it holds with redis-cli TYPE mandate:{orders}:fence, and GET mandate:{orders}:fence if that is a string",
 	},
 	"NOAUTH": {
-		func(n *node) { n.server().RequireAuth("secret"); n.reset("") },
-		func(n *node) { n.server().RequireAuth(""); n.reset("") }, "give the password",
+		func(n *node) { n.Server().RequireAuth("secret"); n.Reset("") },
+		func(n *node) { n.Server().RequireAuth(""); n.Reset("") }, "give the password",
 	},
 }
 
@@ -98,9 +98,9 @@ func TestOneNodeBroken(t *testing.T) {
 	for name, tc := range brokenNodes {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				tc.hurt(c.nodes[2])
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				tc.hurt(c.Nodes[2])
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(20 * shortLease)
 				if !term.Valid() {
 					t.Fatalf("lost: %v", term.Err())
@@ -109,17 +109,17 @@ func TestOneNodeBroken(t *testing.T) {
 				if name == "refused" {
 					title, other = other, title
 				}
-				said := a.log.lines(title, "127.0.0.1:7003", tc.says)
-				if len(said) != 1 || len(a.log.lines(title)) != 1 || len(a.log.lines(other)) != 0 {
-					t.Errorf("want it said once: %q", a.log.lines("WARN"))
+				said := a.Log.Lines(title, "127.0.0.1:7003", tc.says)
+				if len(said) != 1 || len(a.Log.Lines(title)) != 1 || len(a.Log.Lines(other)) != 0 {
+					t.Errorf("want it said once: %q", a.Log.Lines("WARN"))
 				}
-				tc.mend(c.nodes[2])
+				tc.mend(c.Nodes[2])
 				time.Sleep(2 * shortLease)
-				if len(a.log.lines("responds again", "127.0.0.1:7003")) != 1 {
+				if len(a.Log.Lines("responds again", "127.0.0.1:7003")) != 1 {
 					t.Error("its return was not said")
 				}
-				if c.locks() != 3 || !term.Valid() {
-					t.Errorf("%d locks, valid %v", c.locks(), term.Valid())
+				if c.Locks() != 3 || !term.Valid() {
+					t.Errorf("%d locks, valid %v", c.Locks(), term.Valid())
 				}
 			})
 		})
@@ -130,11 +130,11 @@ func TestOneNodeBroken(t *testing.T) {
 // at the network.
 func TestBrokenNodeIsNotDown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.seed()
-		brokenNodes["foreign counter"].hurt(c.nodes[0])
-		brokenNodes["foreign counter"].hurt(c.nodes[1])
-		c.nodes[2].set(down)
-		st, err := electionOf(c.quorum("status"), "orders").Status(t.Context())
+		c.Seed()
+		brokenNodes["foreign counter"].hurt(c.Nodes[0])
+		brokenNodes["foreign counter"].hurt(c.Nodes[1])
+		c.Nodes[2].Set(down)
+		st, err := electionOf(c.Quorum("status"), "orders").Status(t.Context())
 		if !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "a majority of the Redis nodes answered with an error") ||
 			!strings.Contains(err.Error(), brokenNodes["foreign counter"].says) {
 			t.Errorf("status: %v", err)
@@ -144,9 +144,9 @@ func TestBrokenNodeIsNotDown(t *testing.T) {
 				t.Errorf("node %d: %+v", i, n)
 			}
 		}
-		brokenNodes["foreign counter"].mend(c.nodes[1])
-		c.nodes[1].set(down)
-		if _, err := electionOf(c.quorum("one"), "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no majority of the Redis nodes answered") {
+		brokenNodes["foreign counter"].mend(c.Nodes[1])
+		c.Nodes[1].Set(down)
+		if _, err := electionOf(c.Quorum("one"), "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no majority of the Redis nodes answered") {
 			t.Errorf("two of three are down: %v", err)
 		}
 	})
@@ -160,31 +160,31 @@ func TestNodeDownAtTheStart(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
 				bubble(t, n, func(t *testing.T, c *cluster) {
-					for _, nd := range c.nodes {
+					for _, nd := range c.Nodes {
 						tc.hurt(nd)
 					}
-					a := c.start("a")
-					a.quiet(30 * shortLease)
+					a := c.Start("a")
+					a.Quiet(30 * shortLease)
 					if err := a.Check(); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), tc.says) {
 						t.Errorf("Check: %v", err)
 					}
-					if lines := a.log.lines("cannot campaign", tc.says); len(lines) != 1 {
+					if lines := a.Log.Lines("cannot campaign", tc.says); len(lines) != 1 {
 						t.Errorf("said %d times", len(lines))
 					}
-					if lines := a.log.lines(""); len(lines) > 4+n {
+					if lines := a.Log.Lines(""); len(lines) > 4+n {
 						t.Errorf("the log floods: %d lines", len(lines))
 					}
 					if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 						t.Errorf("Leader: %v", err)
 					}
-					for _, nd := range c.nodes {
+					for _, nd := range c.Nodes {
 						tc.mend(nd)
 					}
-					a.elected(2 * shortLease)
+					a.Elected(2 * shortLease)
 					if err := a.Check(); err != nil {
 						t.Errorf("Check: %v", err)
 					}
-					if len(a.log.lines("can campaign again")) != 1 {
+					if len(a.Log.Lines("can campaign again")) != 1 {
 						t.Error("its end was not said")
 					}
 				})
@@ -196,10 +196,10 @@ func TestNodeDownAtTheStart(t *testing.T) {
 // The very first election with a node down takes a lease, and the log says why.
 func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.nodes[0].set(down)
-		a := c.start("a")
-		a.elected(2 * shortLease)
-		if lines := a.log.lines("waiting for nodes that abstain", "nodes=2"); len(lines) != 1 {
+		c.Nodes[0].Set(down)
+		a := c.Start("a")
+		a.Elected(2 * shortLease)
+		if lines := a.Log.Lines("waiting for nodes that abstain", "nodes=2"); len(lines) != 1 {
 			t.Errorf("said %d times: %v", len(lines), lines)
 		}
 	})
@@ -208,7 +208,7 @@ func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
 // The application holds every connection of its own client: ours are not among them.
 func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		app := c.client("app", 0)
+		app := c.Client("app", 0)
 		defer app.Close()
 		app.Options().PoolSize = 1
 		app = redis.NewClient(app.Options())
@@ -223,13 +223,13 @@ func TestExhaustedPoolOfTheApplicationCostsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { q.Close() })
-		a := makeCandidate(t, q, "a").run(nil)
-		term := a.elected(time.Second)
+		a := makeCandidate(t, q, "a").Begin(nil)
+		term := a.Elected(time.Second)
 		time.Sleep(10 * shortLease)
 		if !term.Valid() {
 			t.Errorf("lost: %v", term.Err())
 		}
-		if lines := a.log.lines("WARN"); len(lines) > 0 {
+		if lines := a.Log.Lines("WARN"); len(lines) > 0 {
 			t.Errorf("%q", lines)
 		}
 	})
@@ -248,7 +248,7 @@ func wantTwins(t *testing.T, c *cluster, nodes ...int) {
 	t.Helper()
 	var clients []redis.UniversalClient
 	for i, nd := range nodes {
-		cl := c.client("a", nd)
+		cl := c.Client("a", nd)
 		cl.Options().Addr = fmt.Sprintf("10.0.0.%d:6379", i+1)
 		defer cl.Close()
 		clients = append(clients, cl)
@@ -258,8 +258,8 @@ func wantTwins(t *testing.T, c *cluster, nodes ...int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	a := makeCandidate(t, q, "a").run(nil)
-	err = a.endedOrElected(3 * shortLease)
+	a := makeCandidate(t, q, "a").Begin(nil)
+	err = a.EndedOrElected(3 * shortLease)
 	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "listed twice") {
 		t.Fatalf("got %v", err)
 	}

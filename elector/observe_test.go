@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // The reason of a term's end is in a message, and where the history can't be read only
@@ -18,15 +19,15 @@ import (
 // it.
 func TestObserverKeepsMessagesThroughAnOutage(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
-		c.each(fault{up: drop}, "bystander") // what is published arrives, and no request is answered
-		a.shutdown()
+		c.Each(fault{Up: testredis.Drop}, "bystander") // what is published arrives, and no request is answered
+		a.Shutdown()
 		time.Sleep(shortLease) // several readings have failed
-		c.nodes[0].server().Del("mandate:{orders}:history")
-		c.heal()
+		c.Nodes[0].Server().Del("mandate:{orders}:history")
+		c.Heal()
 		if ev := want(t, events, shortLease, elector.EventReleased, "a", term.Token()); ev.Reason != elector.ReasonShutdown {
 			t.Errorf("%+v", ev)
 		}
@@ -37,18 +38,18 @@ func TestObserverKeepsMessagesThroughAnOutage(t *testing.T) {
 // of Redis that was on its way meanwhile shows how things stood before: it changes nothing.
 func TestObserverIgnoresAnswersOlderThanItsOwnNews(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		one := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		events := watch(t, b)
 		want(t, events, time.Second, elector.EventElected, "a", one.Token())
 		time.Sleep(time.Second)
 		var late atomic.Int32
-		for _, nd := range c.nodes {
+		for _, nd := range c.Nodes {
 			held := false
-			nd.on(func(cl call, _ *server.Peer) bool {
-				if cl.script == "looked" && !held { // the nodes have read the lock, and answer later
+			nd.On(func(cl call, _ *server.Peer) bool {
+				if cl.Script == "looked" && !held { // the nodes have read the lock, and answer later
 					held = true
 					late.Add(1)
 					time.Sleep(300 * time.Millisecond)
@@ -56,13 +57,13 @@ func TestObserverIgnoresAnswersOlderThanItsOwnNews(t *testing.T) {
 				return false
 			})
 		}
-		c.publish("events", forge(elector.EventElected, "a", "", one.Token())) // makes it look
+		publish(c, "events", forge(elector.EventElected, "a", "", one.Token())) // makes it look
 		time.Sleep(50 * time.Millisecond)
-		if int(late.Load()) != len(c.nodes) {
+		if int(late.Load()) != len(c.Nodes) {
 			t.Fatalf("%d nodes were asked", late.Load())
 		}
-		a.shutdown()
-		two := b.elected(100 * time.Millisecond)
+		a.Shutdown()
+		two := b.Elected(100 * time.Millisecond)
 		want(t, events, 100*time.Millisecond, elector.EventReleased, "a", one.Token())
 		want(t, events, 100*time.Millisecond, elector.EventElected, "b", two.Token())
 		if err := b.Resign(t.Context()); err != nil {
@@ -81,15 +82,15 @@ func TestObserverIgnoresAnswersOlderThanItsOwnNews(t *testing.T) {
 // majority shows the leader, and it leads all the same. It is not reported gone.
 func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
-		c.nodes[2].set(cut, "bystander")
+		c.Nodes[2].Set(cut, "bystander")
 		for range 3 {
 			time.Sleep(shortLease/4 + shortLease/7) // at different times after a renewal
-			c.nodes[1].server().Del(lockKey)
-			c.publish("events", forge(elector.EventReleased, "ghost", "", term.Token())) // makes it look
+			c.Nodes[1].Server().Del(lockKey)
+			publish(c, "events", forge(elector.EventReleased, "ghost", "", term.Token())) // makes it look
 		}
 		time.Sleep(shortLease)
 		if all := never(t, events, nil); len(all) > 0 || !term.Valid() {
@@ -102,19 +103,19 @@ func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
 // that it leads. Its own observer does not report it as the leader.
 func TestObserverDoesNotReportAnUndecidedClaim(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		c.seed()
-		for _, nd := range c.nodes {
-			nd.loseReply("claim", 1)
+		c.Seed()
+		for _, nd := range c.Nodes {
+			nd.LoseReply("claim", 1)
 		}
-		b := makeCandidate(t, c.quorum("b"), "b")
+		b := makeCandidate(t, c.Quorum("b"), "b")
 		events := watch(t, b)
 		want(t, events, time.Second, elector.EventVacant, "", 0)
-		b.run(nil)
+		b.Begin(nil)
 		for range 20 { // looks, before it claims again and after
 			time.Sleep(10 * time.Millisecond)
-			c.publish("events", forge(elector.EventElected, "b", "", 1))
+			publish(c, "events", forge(elector.EventElected, "b", "", 1))
 		}
-		term := b.elected(2 * shortLease)
+		term := b.Elected(2 * shortLease)
 		want(t, events, time.Second, elector.EventElected, "b", term.Token())
 		time.Sleep(2 * shortLease)
 		if all := never(t, events, nil); len(all) > 0 {
@@ -128,13 +129,13 @@ func TestObserverDoesNotReportAnUndecidedClaim(t *testing.T) {
 func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 	for phase := range 4 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			a := c.start("a")
-			term := a.elected(3 * shortLease)
-			events := watch(t, makeCandidate(t, c.quorum("bystander"), "bystander"))
+			a := c.Start("a")
+			term := a.Elected(3 * shortLease)
+			events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
 			want(t, events, time.Second, elector.EventElected, "a", term.Token())
 			time.Sleep(shortLease + time.Duration(phase)*shortLease/16)
-			c.crash(a)
-			for c.locks() > 1 {
+			crash(c, a)
+			for c.Locks() > 1 {
 				time.Sleep(time.Millisecond)
 			}
 			want(t, events, 100*time.Millisecond, elector.EventVacant, "", term.Token())
@@ -146,18 +147,18 @@ func TestObserverReportsAVanishedLeaderWhenItsLockLapses(t *testing.T) {
 // and then dropped the release with its reason.
 func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		bystander := makeCandidate(t, c.quorum("bystander"), "bystander")
+		bystander := makeCandidate(t, c.Quorum("bystander"), "bystander")
 		outside := watch(t, bystander)
 		next(t, outside, time.Second)
 		bad := map[string]int{}
 		const rounds = 100
 		for i := range rounds {
-			a := makeCandidate(t, c.quorum(fmt.Sprint("a", i)), "a")
+			a := makeCandidate(t, c.Quorum(fmt.Sprint("a", i)), "a")
 			own := watch(t, a)
-			a.run(nil)
-			a.elected(3 * shortLease)
+			a.Begin(nil)
+			a.Elected(3 * shortLease)
 			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-			a.shutdown()
+			a.Shutdown()
 			for name, ch := range map[string]<-chan elector.Event{"outside": outside, "own": own} {
 				for {
 					ev := next(t, ch, 3*shortLease)
@@ -184,16 +185,16 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 // candidate does itself.
 func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		events := observe(t.Context(), a.Election())
 		if ev := <-events; ev.Kind != elector.EventElected {
 			t.Fatalf("%+v", ev)
 		}
 		elected, _ := json.Marshal(elector.Event{Version: 1, Kind: elector.EventElected, Election: "orders", Candidate: "x", Token: term.Token()})
-		c.nodes[0].server().Publish("mandate:{orders}:events", string(elected)) // makes it ask
+		c.Nodes[0].Server().Publish("mandate:{orders}:events", string(elected)) // makes it ask
 		time.Sleep(time.Millisecond)
-		c.nodes[0].set(frozen, "a")
+		c.Nodes[0].Set(frozen, "a")
 		time.Sleep(10 * time.Millisecond) // the question is open
 		go func() { _ = a.Resign(context.Background()) }()
 		time.Sleep(10 * time.Millisecond)

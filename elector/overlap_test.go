@@ -55,13 +55,13 @@ func TestHistoryMarksTwoLeaders(t *testing.T) {
 	for _, stays := range []string{"a", "b"} {
 		t.Run(stays+" stays", func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.seed()
-				a := c.startOn("a", []int{0, 1, 2})
-				one := a.elected(3 * shortLease)
+				c.Seed()
+				a := startOn(c, "a", []int{0, 1, 2})
+				one := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
-				c.nodes[0].set(down)
-				b := c.startOn("b", []int{0, 3, 4})
-				two := b.elected(3 * shortLease)
+				c.Nodes[0].Set(down)
+				b := startOn(c, "b", []int{0, 3, 4})
+				two := b.Elected(3 * shortLease)
 				time.Sleep(2 * shortLease)
 				if !one.Valid() || !two.Valid() {
 					t.Fatalf("both led: %v, %v", one.Err(), two.Err())
@@ -70,17 +70,17 @@ func TestHistoryMarksTwoLeaders(t *testing.T) {
 				if stays == "b" {
 					loses, lost = a, one
 				}
-				c.nodes[0].heal()
-				c.nodes[0].set(down, loses.ID()) // the other one gets there first
+				c.Nodes[0].Heal()
+				c.Nodes[0].Set(down, loses.ID()) // the other one gets there first
 				time.Sleep(shortLease)
-				c.nodes[0].heal()
+				c.Nodes[0].Heal()
 				wantReason(t, lost, 2*shortLease, elector.ReasonLost)
-				loses.shutdown()
+				loses.Shutdown()
 				time.Sleep(time.Second)
-				(map[string]*candidate{"a": a, "b": b})[stays].shutdown()
+				(map[string]*candidate{"a": a, "b": b})[stays].Shutdown()
 				time.Sleep(time.Second)
 				for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
-					wantOverlap(t, c.quorumOf("operator", nodes...), one, two)
+					wantOverlap(t, c.QuorumOf("operator", nodes...), one, two)
 				}
 			})
 		})
@@ -120,16 +120,16 @@ func wantOverlap(t *testing.T, q *elector.Quorum, one, two *elector.Term) {
 // The sitting leader's term is marked while it leads still.
 func TestHistoryMarksTheSittingLeader(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		c.seed()
-		a := c.startOn("a", []int{0, 1, 2})
-		one := a.elected(3 * shortLease)
+		c.Seed()
+		a := startOn(c, "a", []int{0, 1, 2})
+		one := a.Elected(3 * shortLease)
 		time.Sleep(3 * shortLease)
-		c.nodes[0].set(cut, "a") // of the list of a, two stay
-		c.nodes[0].server().Del(lockKey)
-		b := c.startOn("b", []int{0, 3, 4})
-		two := b.elected(3 * shortLease)
+		c.Nodes[0].Set(cut, "a") // of the list of a, two stay
+		c.Nodes[0].Server().Del(lockKey)
+		b := startOn(c, "b", []int{0, 3, 4})
+		two := b.Elected(3 * shortLease)
 		time.Sleep(2 * shortLease)
-		q := c.quorumOf("operator", 0, 1, 2)
+		q := c.QuorumOf("operator", 0, 1, 2)
 		if !one.Valid() || !two.Valid() {
 			t.Fatalf("both lead: %v, %v", one.Err(), two.Err())
 		}
@@ -148,30 +148,30 @@ func TestHistoryMarksTheSittingLeader(t *testing.T) {
 // handover.
 func TestHistoryMarksNoLateReport(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.seed()
+		c.Seed()
 		wakes := make(chan struct{})
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			<-wakes
 			return nil
 		})
-		one := a.elected(3 * shortLease)
-		b := c.start("b")
+		one := a.Elected(3 * shortLease)
+		b := c.Start("b")
 		time.Sleep(2 * shortLease)
-		c.each(cut, "a")
+		c.Each(cut, "a")
 		wantReason(t, one, 2*shortLease, elector.ReasonExpired)
-		b.elected(2 * shortLease)
+		b.Elected(2 * shortLease)
 		time.Sleep(4 * shortLease)
-		c.heal()
+		c.Heal()
 		time.Sleep(shortLease)
 		close(wakes)
-		a.shutdown()
+		a.Shutdown()
 		time.Sleep(time.Second)
-		d := c.start("d")
-		b.shutdown()
-		d.elected(shortLease)
+		d := c.Start("d")
+		b.Shutdown()
+		d.Elected(shortLease)
 		time.Sleep(shortLease)
-		q := c.quorum("operator")
+		q := c.Quorum("operator")
 		terms := historyOf(t, q, "seed", "a", "b", "d")
 		if r := terms["a"]; r.Gap > -4*shortLease {
 			t.Fatalf("it did not report its end late: %+v", r)

@@ -16,34 +16,34 @@ import (
 // term, and not the process: the election had worked, so Run waits for the new password.
 func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a, b := c.start("a"), c.start("b")
+		a, b := c.Start("a"), c.Start("b")
 		_, term := first(t, 3*shortLease, a, b)
 		time.Sleep(shortLease)
-		for _, nd := range c.nodes {
-			nd.server().RequireAuth("new")
-			nd.reset("") // CLIENT KILL
+		for _, nd := range c.Nodes {
+			nd.Server().RequireAuth("new")
+			nd.Reset("") // CLIENT KILL
 		}
 		wantReason(t, term, shortLease, elector.ReasonExpired)
 		time.Sleep(20 * shortLease)
 		for _, x := range []*candidate{a, b} {
 			select {
-			case <-x.done:
-				t.Fatalf("%s: Run ended: %v", x.ID(), x.result)
+			case <-x.Done:
+				t.Fatalf("%s: Run ended: %v", x.ID(), x.Result)
 			default:
 			}
 			if err := x.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 				t.Errorf("%s: Check: %v", x.ID(), err)
 			}
-			if n := len(x.log.lines("cannot campaign")); n != 1 {
+			if n := len(x.Log.Lines("cannot campaign")); n != 1 {
 				t.Errorf("%s: said %d times", x.ID(), n)
 			}
-			if n := len(x.log.lines("")); n > 16 {
+			if n := len(x.Log.Lines("")); n > 16 {
 				t.Errorf("%s: the log floods: %d lines", x.ID(), n)
 			}
 		}
-		for _, nd := range c.nodes {
-			nd.server().RequireAuth("")
-			nd.reset("")
+		for _, nd := range c.Nodes {
+			nd.Server().RequireAuth("")
+			nd.Reset("")
 		}
 		if _, next := first(t, shortLease, a, b); next.Token() <= term.Token() {
 			t.Errorf("token %d after %d", next.Token(), term.Token())
@@ -80,9 +80,9 @@ func TestWrongPasswordEverywhere(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
 				bubble(t, n, func(t *testing.T, c *cluster) {
 					var clients []redis.UniversalClient
-					for i, nd := range c.nodes {
-						nd.server().RequireAuth("secret")
-						cl := c.client("a", i)
+					for i, nd := range c.Nodes {
+						nd.Server().RequireAuth("secret")
+						cl := c.Client("a", i)
 						o := cl.Options()
 						o.Password = tc.password
 						defer cl.Close()
@@ -93,7 +93,7 @@ func TestWrongPasswordEverywhere(t *testing.T) {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { q.Close() })
-					err = makeCandidate(t, q, "a").run(nil).ended(time.Minute)
+					err = makeCandidate(t, q, "a").Begin(nil).Ended(time.Minute)
 					if !errors.Is(err, elector.ErrPermanent) {
 						t.Fatalf("Run returned %v", err)
 					}

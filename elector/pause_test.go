@@ -26,17 +26,17 @@ func TestPauseKeepsTheLeader(t *testing.T) {
 				if err != nil || !st.Paused || st.Pause != "database migration" || st.PauseLeft != 0 || st.Leader == nil {
 					t.Errorf("%+v, %v", st, err)
 				}
-				all[0].shutdown()
-				requests := c.nodes[0].requests()
-				all[1].quiet(4 * shortLease)
-				all[2].shutdown() // restarts of all change nothing
-				d := c.start("d")
-				d.quiet(2 * shortLease)
-				if asked := c.nodes[0].requests() - requests; asked > 40 {
+				all[0].Shutdown()
+				requests := c.Nodes[0].Requests()
+				all[1].Quiet(4 * shortLease)
+				all[2].Shutdown() // restarts of all change nothing
+				d := c.Start("d")
+				d.Quiet(2 * shortLease)
+				if asked := c.Nodes[0].Requests() - requests; asked > 40 {
 					t.Errorf("%d requests in 6 leases of a pause", asked)
 				}
 				for _, x := range []*candidate{all[1], d} {
-					if lines := x.log.lines("election paused", "database migration"); len(lines) != 1 {
+					if lines := x.Log.Lines("election paused", "database migration"); len(lines) != 1 {
 						t.Errorf("%s said the pause %d times", x.ID(), len(lines))
 					}
 					if err := x.Check(); err != nil {
@@ -57,24 +57,24 @@ func TestPauseKeepsTheLeader(t *testing.T) {
 
 func TestPauseEndsAutomatically(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		op := c.quorum("operator")
+		op := c.Quorum("operator")
 		if err := electionOf(op, "orders").Pause(t.Context(), 3*shortLease, ""); err != nil {
 			t.Fatal(err)
 		}
-		a := c.start("a")
-		a.quiet(3*shortLease - time.Millisecond)
-		a.elected(2 * shortLease)
+		a := c.Start("a")
+		a.Quiet(3*shortLease - time.Millisecond)
+		a.Elected(2 * shortLease)
 	})
 }
 
 func TestPauseNeedsAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		op := c.quorum("operator")
-		c.nodes[0].set(down, "operator")
+		op := c.Quorum("operator")
+		c.Nodes[0].Set(down, "operator")
 		if err := electionOf(op, "orders").Pause(t.Context(), 0, ""); err == nil || errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "7001") {
 			t.Errorf("one node down: %v", err)
 		}
-		c.nodes[1].set(down, "operator")
+		c.Nodes[1].Set(down, "operator")
 		if err := electionOf(op, "orders").Resume(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("two nodes down: %v", err)
 		}
@@ -90,17 +90,17 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a", change)
-				term := a.elected(3 * shortLease)
-				op := c.quorum("operator")
-				c.each(fault{deaf: true}, "a") // its renewals tell it
+				a := c.Start("a", change)
+				term := a.Elected(3 * shortLease)
+				op := c.Quorum("operator")
+				c.Each(fault{LoseMessages: true}, "a") // its renewals tell it
 				if err := electionOf(op, "orders").Pause(t.Context(), 0, "migration"); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(shortLease / 2)
-				c.heal()
-				b := c.start("b", change)
-				b.quiet(6 * shortLease)
+				c.Heal()
+				b := c.Start("b", change)
+				b.Quiet(6 * shortLease)
 				if !term.Valid() {
 					t.Fatalf("nobody leads in the pause: %v", term.Err())
 				}
@@ -113,7 +113,7 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 				if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				b.elected(2 * shortLease)
+				b.Elected(2 * shortLease)
 			})
 		})
 	}
@@ -122,10 +122,10 @@ func TestNobodyMakesRoomInAPause(t *testing.T) {
 // What status does not call a pause is none.
 func TestAnEmptyPauseIsNone(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		if err := c.nodes[0].server().Set("mandate:{orders}:pause", ""); err != nil {
+		if err := c.Nodes[0].Server().Set("mandate:{orders}:pause", ""); err != nil {
 			t.Fatal(err)
 		}
-		c.start("a").elected(3 * shortLease)
+		c.Start("a").Elected(3 * shortLease)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestPauseIsKnownAtOnce(t *testing.T) {
 			t.Helper()
 			time.Sleep(shortLease / 10)
 			for _, x := range all[1:] {
-				if n := len(x.log.lines(line)); n != 1 {
+				if n := len(x.Log.Lines(line)); n != 1 {
 					t.Errorf("%s logged %q %d times within a tenth of a lease", x.ID(), line, n)
 				}
 			}

@@ -49,18 +49,18 @@ func TestFailingProbeStepsDown(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w := &ward{}
 		const stops = 700 * time.Millisecond
-		a := makeCandidate(t, c.quorum("a"), "a", probed(w))
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(w))
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(stops)
-			if c.locks() != 3 {
+			if c.Locks() != 3 {
 				t.Error("the lock was released under the running work")
 			}
 			return nil
 		})
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		events := watch(t, a)
 		want(t, events, time.Second, elector.EventElected, "a", term.Token())
 		w.set(errors.New("the queue is not reachable"))
@@ -72,7 +72,7 @@ func TestFailingProbeStepsDown(t *testing.T) {
 			t.Error("IsLeader while unhealthy")
 		}
 		began := time.Now()
-		two := b.elected(time.Second)
+		two := b.Elected(time.Second)
 		if d := time.Since(began); d < stops-time.Millisecond || d > stops+20*time.Millisecond {
 			t.Errorf("b was elected %v after the step-down, the work took %v to stop", d, stops)
 		}
@@ -85,13 +85,13 @@ func TestFailingProbeStepsDown(t *testing.T) {
 		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "the queue is not reachable") {
 			t.Errorf("Check: %v", err)
 		}
-		b.shutdown()
-		a.quiet(5 * shortLease)
-		if lines := a.log.lines("unhealthy, not campaigning"); len(lines) != 1 {
+		b.Shutdown()
+		a.Quiet(5 * shortLease)
+		if lines := a.Log.Lines("unhealthy, not campaigning"); len(lines) != 1 {
 			t.Errorf("said %d times", len(lines))
 		}
 		w.set(nil)
-		a.elected(2 * time.Second)
+		a.Elected(2 * time.Second)
 		if err := a.Check(); err != nil {
 			t.Errorf("Check: %v", err)
 		}
@@ -101,27 +101,27 @@ func TestFailingProbeStepsDown(t *testing.T) {
 func TestCooldownDoublesPerTrip(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &ward{}
-		a := c.start("a", probed(w), func(cfg *elector.Config) { cfg.Cooldown = 2 * time.Second })
+		a := c.Start("a", probed(w), func(cfg *elector.Config) { cfg.Cooldown = 2 * time.Second })
 		wait := 2 * time.Second
 		for range 7 {
-			term := a.elected(time.Minute)
+			term := a.Elected(time.Minute)
 			w.set(errors.New("sick"))
 			wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
 			began := time.Now()
 			w.set(nil)
-			next := a.elected(time.Minute)
+			next := a.Elected(time.Minute)
 			if d := time.Since(began); d < wait || d > wait+2*time.Second {
 				t.Errorf("back after %v, want %v", d, wait)
 			}
 			wait = min(2*wait, 32*time.Second)
-			a.terms <- next
+			a.Terms <- next
 		}
-		term := <-a.terms
+		term := <-a.Terms
 		time.Sleep(5 * shortLease) // a good term
 		w.set(errors.New("sick"))
 		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
 		w.set(nil)
-		a.elected(5 * time.Second)
+		a.Elected(5 * time.Second)
 	})
 }
 
@@ -129,26 +129,26 @@ func TestProbeHangsForEver(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w, free := &ward{}, make(chan struct{})
 		defer close(free)
-		a := c.start("a", probed(w))
-		term := a.elected(time.Minute)
-		b := c.start("b")
+		a := c.Start("a", probed(w))
+		term := a.Elected(time.Minute)
+		b := c.Start("b")
 		time.Sleep(shortLease)
-		c.nodes[0].took()
+		c.Nodes[0].Took()
 		w.do(func(context.Context) error { <-free; return nil }) // ignores its context
 		began := time.Now()
 		wantReason(t, term, 8*time.Second, elector.ReasonUnhealthy) // 3 x (interval + time-out) + interval
 		t.Logf("tripped after %v", time.Since(began))
 		// Renewal never waited for it.
 		var last time.Time
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "renew" && cl.from("a") {
-				if !last.IsZero() && cl.at.Sub(last) > shortLease/4+10*time.Millisecond {
-					t.Errorf("a renewal came %v after the one before", cl.at.Sub(last))
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script == "renew" && cl.From("a") {
+				if !last.IsZero() && cl.At.Sub(last) > shortLease/4+10*time.Millisecond {
+					t.Errorf("a renewal came %v after the one before", cl.At.Sub(last))
 				}
-				last = cl.at
+				last = cl.At
 			}
 		}
-		b.elected(time.Second)
+		b.Elected(time.Second)
 		time.Sleep(20 * shortLease)
 		if n := w.most.Load(); n != 1 {
 			t.Errorf("%d runs of the probe at once", n)
@@ -159,14 +159,14 @@ func TestProbeHangsForEver(t *testing.T) {
 func TestProbePanics(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		w := &ward{}
-		a := c.start("a", probed(w))
-		term := a.elected(time.Minute)
+		a := c.Start("a", probed(w))
+		term := a.Elected(time.Minute)
 		w.do(func(context.Context) error { panic("nil map") })
 		if ended := wantReason(t, term, 5*time.Second, elector.ReasonUnhealthy); !strings.Contains(ended.Error(), "nil map") {
 			t.Errorf("reason %v", ended)
 		}
 		w.set(nil)
-		a.elected(3 * shortLease)
+		a.Elected(3 * shortLease)
 	})
 }
 
@@ -188,8 +188,8 @@ func TestSlowAndFlakyProbesCostNothing(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				w, n := &ward{}, 0
 				w.do(check(&n))
-				a := c.start("a", probed(w))
-				term := a.elected(time.Minute)
+				a := c.Start("a", probed(w))
+				term := a.Elected(time.Minute)
 				time.Sleep(30 * shortLease)
 				if !term.Valid() {
 					t.Errorf("lost: %v", term.Err())
@@ -201,16 +201,16 @@ func TestSlowAndFlakyProbesCostNothing(t *testing.T) {
 
 func TestAllUnhealthyNobodyLeads(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		c.seed() // a first start after so long would wait for a lease
+		c.Seed() // a first start after so long would wait for a lease
 		wards := map[string]*ward{"a": {}, "b": {}}
 		var all []*candidate
 		for id, w := range wards {
 			w.set(errors.New(id + " has no disk"))
-			all = append(all, c.start(id, probed(w)))
+			all = append(all, c.Start(id, probed(w)))
 		}
 		time.Sleep(5 * shortLease)
 		for _, x := range all {
-			if len(x.terms) > 0 {
+			if len(x.Terms) > 0 {
 				t.Errorf("%s leads", x.ID())
 			}
 			if err := x.Check(); err == nil || !strings.Contains(err.Error(), x.ID()+" has no disk") {
@@ -223,7 +223,7 @@ func TestAllUnhealthyNobodyLeads(t *testing.T) {
 		wards["b"].set(nil)
 		for _, x := range all {
 			if x.ID() == "b" {
-				x.elected(3 * time.Second)
+				x.Elected(3 * time.Second)
 			}
 		}
 	})
@@ -246,7 +246,7 @@ func TestHealthIsAskedLast(t *testing.T) {
 		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
 		})
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease/4 - 100*time.Millisecond) // shortly before its renewal
 		g := make(chan struct{})
 		<-gate
@@ -254,14 +254,14 @@ func TestHealthIsAskedLast(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		sick.set(errors.New("sick"))
 		time.Sleep(time.Second)
-		for _, nd := range c.nodes {
-			nd.took()
+		for _, nd := range c.Nodes {
+			nd.Took()
 		}
 		close(g)
 		time.Sleep(shortLease / 8)
-		for i, nd := range c.nodes {
-			for _, cl := range nd.took() {
-				if cl.script == "renew" {
+		for i, nd := range c.Nodes {
+			for _, cl := range nd.Took() {
+				if cl.Script == "renew" {
 					t.Errorf("node %d: renewed on a verdict from before the pause", i)
 				}
 			}
@@ -275,24 +275,24 @@ func TestHealthIsAskedLast(t *testing.T) {
 func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		sick := &ward{}
-		a := makeCandidate(t, c.quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(4 * shortLease)
 			return nil
 		})
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease)
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease)
 		go a.Resign(context.Background())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
-		b.quiet(shortLease + time.Second)
+		b.Quiet(shortLease + time.Second)
 		sick.set(errors.New("sick"))
 		time.Sleep(shortLease) // beyond every threshold
-		c.nodes[0].took()
-		b.elected(shortLease)
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "renew" && cl.from("a") {
+		c.Nodes[0].Took()
+		b.Elected(shortLease)
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script == "renew" && cl.From("a") {
 				t.Fatal("an unhealthy candidate renewed while it drained")
 			}
 		}

@@ -20,31 +20,31 @@ func leaseOf(d time.Duration) func(*elector.Config) {
 
 func TestRealHungMinorityNode(t *testing.T) {
 	servers := servertest.RedisN(t, 3)
-	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
-	one := a.elected(5 * realLease)
-	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
-	b.quiet(realLease)
+	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).Begin(nil)
+	one := a.Elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).Begin(nil)
+	b.Quiet(realLease)
 	servers[2].Hang(t)
 	defer servers[2].Wake(t)
-	b.quiet(3 * realLease)
+	b.Quiet(3 * realLease)
 	if !one.Valid() {
 		t.Fatalf("lost: %v", one.Err())
 	}
 	began := time.Now()
-	a.stop()
-	two := b.elected(realLease)
+	a.Stop()
+	two := b.Elected(realLease)
 	if gap := two.Since().Sub(began); gap > realLease/4 {
 		t.Errorf("hand-over took %v", gap)
 	}
-	if err := a.ended(realLease); err != nil {
+	if err := a.Ended(realLease); err != nil {
 		t.Error(err)
 	}
 	// A newcomer that dials the hung node claims as fast.
-	d := makeCandidate(t, realQuorum(t, servers...), "d", leaseOf(realLease)).run(nil)
-	d.quiet(realLease)
+	d := makeCandidate(t, realQuorum(t, servers...), "d", leaseOf(realLease)).Begin(nil)
+	d.Quiet(realLease)
 	began = time.Now()
-	b.stop()
-	if gap := d.elected(realLease).Since().Sub(began); gap > realLease/4 {
+	b.Stop()
+	if gap := d.Elected(realLease).Since().Sub(began); gap > realLease/4 {
 		t.Errorf("hand-over to a newcomer took %v", gap)
 	}
 	servers[2].Wake(t)
@@ -56,14 +56,14 @@ func TestRealHungMinorityNode(t *testing.T) {
 
 func TestRealNodeRestartsEmpty(t *testing.T) {
 	servers := servertest.RedisN(t, 3)
-	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).run(nil)
-	term := a.elected(5 * realLease)
-	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).run(nil)
+	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).Begin(nil)
+	term := a.Elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, servers...), "b", leaseOf(realLease)).Begin(nil)
 	for _, s := range servers {
 		s.Restart(t)
 		op := s.Client(t)
 		eventually(t, realLease, "planted again", func() bool { return op.Exists(t.Context(), lockKey).Val() == 1 })
-		b.quiet(realLease)
+		b.Quiet(realLease)
 		if !term.Valid() {
 			t.Fatalf("lost: %v", term.Err())
 		}
@@ -73,12 +73,12 @@ func TestRealNodeRestartsEmpty(t *testing.T) {
 func TestRealPasswordRotated(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
 	// The first candidate has seen the election work from outside, the second has led.
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
-	one := a.elected(5 * realLease)
-	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
-	b.quiet(realLease / 2)
-	a.shutdown()
-	term := b.elected(realLease)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	one := a.Elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).Begin(nil)
+	b.Quiet(realLease / 2)
+	a.Shutdown()
+	term := b.Elected(realLease)
 	s.Do(t, "CONFIG", "SET", "requirepass", "new")
 	if err := s.Client(t, withPassword("new")).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
 		t.Fatal(err)
@@ -86,20 +86,20 @@ func TestRealPasswordRotated(t *testing.T) {
 	wantReason(t, term, realLease, elector.ReasonExpired)
 	time.Sleep(2 * realLease)
 	select {
-	case <-b.done:
-		t.Fatalf("Run ended: %v", b.result)
+	case <-b.Done:
+		t.Fatalf("Run ended: %v", b.Result)
 	default:
 	}
 	if err := b.Check(); err == nil || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "unauthenticated") {
 		t.Errorf("Check: %v", err)
 	}
-	if n := len(b.log.lines("cannot campaign")); n != 1 {
+	if n := len(b.Log.Lines("cannot campaign")); n != 1 {
 		t.Errorf("said %d times", n)
 	}
 	if err := s.Client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if next := b.elected(2 * realLease); next.Token() <= term.Token() || next.Token() <= one.Token() {
+	if next := b.Elected(2 * realLease); next.Token() <= term.Token() || next.Token() <= one.Token() {
 		t.Errorf("token %d after %d", next.Token(), term.Token())
 	}
 }
@@ -116,12 +116,12 @@ func TestRealWrongPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { q.Close() })
-		a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
+		a := makeCandidate(t, q, "a", leaseOf(realLease)).Begin(nil)
 		if want == "" {
-			a.elected(5 * realLease)
+			a.Elected(5 * realLease)
 			continue
 		}
-		err = a.endedOrElected(5 * realLease)
+		err = a.EndedOrElected(5 * realLease)
 		if err == nil || !strings.Contains(err.Error(), elector.ErrPermanent.Error()) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: Run returned %v", url, err)
 		}
@@ -138,17 +138,17 @@ func TestRealNoRightToSubscribe(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { q.Close() })
-		return makeCandidate(t, q, id, leaseOf(realLease)).run(nil)
+		return makeCandidate(t, q, id, leaseOf(realLease)).Begin(nil)
 	}
 	a := start("a")
-	one := a.elected(5 * realLease)
+	one := a.Elected(5 * realLease)
 	b := start("b")
-	b.quiet(2 * realLease)
+	b.Quiet(2 * realLease)
 	if !one.Valid() {
 		t.Fatalf("lost: %v", one.Err())
 	}
-	a.shutdown()
-	if two := b.elected(realLease + realLease/4); two.Token() <= one.Token() {
+	a.Shutdown()
+	if two := b.Elected(realLease + realLease/4); two.Token() <= one.Token() {
 		t.Errorf("token %d after %d", two.Token(), one.Token())
 	}
 	if err := b.Check(); err != nil {
@@ -159,19 +159,19 @@ func TestRealNoRightToSubscribe(t *testing.T) {
 // Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
 func TestRealOutOfMemory(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
-	term := a.elected(5 * realLease)
-	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
-	b.quiet(realLease / 2)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	term := a.Elected(5 * realLease)
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).Begin(nil)
+	b.Quiet(realLease / 2)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	b.quiet(3 * realLease)
+	b.Quiet(3 * realLease)
 	if !term.Valid() {
 		t.Fatalf("lost: %v", term.Err())
 	}
 	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	time.Sleep(realLease)
-	a.shutdown()
-	b.elected(2 * realLease)
+	a.Shutdown()
+	b.Elected(2 * realLease)
 }
 
 func withPassword(pw string) func(*redis.Options) { return func(o *redis.Options) { o.Password = pw } }
@@ -186,10 +186,10 @@ func TestRealNoRightToSubscribeIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { q.Close() })
-	makeCandidate(t, q, "a", leaseOf(realLease)).run(nil).elected(5 * realLease)
-	b := makeCandidate(t, q, "b", leaseOf(realLease)).run(nil) // it waits: a leader has nothing to hear
-	b.quiet(2 * realLease)
-	if lines := b.log.lines("WARN"); len(lines) != 1 || !strings.Contains(lines[0], "NOPERM") {
+	makeCandidate(t, q, "a", leaseOf(realLease)).Begin(nil).Elected(5 * realLease)
+	b := makeCandidate(t, q, "b", leaseOf(realLease)).Begin(nil) // it waits: a leader has nothing to hear
+	b.Quiet(2 * realLease)
+	if lines := b.Log.Lines("WARN"); len(lines) != 1 || !strings.Contains(lines[0], "NOPERM") {
 		t.Errorf("want one line that says so, got %q", lines)
 	}
 }
@@ -198,8 +198,8 @@ func TestRealNoRightToSubscribeIsLogged(t *testing.T) {
 // leader would step down, and the operator would not know.
 func TestRealOperatorWhoCannotSubscribeIsRefused(t *testing.T) {
 	s := servertest.Redis(t)
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
-	a.elected(5 * realLease)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	a.Elected(5 * realLease)
 	s.Do(t, "ACL", "SETUSER", "operator", "on", ">pw", "~mandate:*", "&mandate:*", "+@all", "-subscribe")
 	q, err := elector.Open("redis://operator:pw@" + s.Addr())
 	if err != nil {
@@ -222,11 +222,11 @@ func TestRealOperatorWhoCannotSubscribeIsRefused(t *testing.T) {
 // holds the lock, and followers reported an error.
 func TestRealOutOfMemoryFollowersSeeTheLeader(t *testing.T) {
 	s := servertest.RedisN(t, 1)[0]
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
-	a.elected(5 * realLease)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	a.Elected(5 * realLease)
 	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).run(nil)
-	b.quiet(2 * realLease)
+	b := makeCandidate(t, realQuorum(t, s), "b", leaseOf(realLease)).Begin(nil)
+	b.Quiet(2 * realLease)
 	if err := b.Check(); err != nil {
 		t.Errorf("a follower that sees a leader: %v", err)
 	}
@@ -239,12 +239,12 @@ func TestRealCloseBesideAHungNode(t *testing.T) {
 	servers[2].Hang(t)
 	defer servers[2].Wake(t)
 	q := realQuorum(t, servers...)
-	a := makeCandidate(t, q, "a", leaseOf(realLease)).run(nil)
-	a.elected(5 * realLease)
-	a.shutdown()
-	b := makeCandidate(t, q, "b", leaseOf(realLease)).run(nil)
-	b.elected(realLease)
-	b.shutdown()
+	a := makeCandidate(t, q, "a", leaseOf(realLease)).Begin(nil)
+	a.Elected(5 * realLease)
+	a.Shutdown()
+	b := makeCandidate(t, q, "b", leaseOf(realLease)).Begin(nil)
+	b.Elected(realLease)
+	b.Shutdown()
 	began := time.Now()
 	q.Close()
 	if d := time.Since(began); d > 200*time.Millisecond {
@@ -256,8 +256,8 @@ func TestRealCloseBesideAHungNode(t *testing.T) {
 // protocol error, not with NOAUTH, so no error named the password, and Run waited for ever.
 func TestRealNoPasswordEndsRun(t *testing.T) {
 	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
-	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).run(nil)
-	err := a.endedOrElected(5 * realLease)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	err := a.EndedOrElected(5 * realLease)
 	if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "give the password") {
 		t.Errorf("Run returned %v; Check: %v", err, a.Check())
 	}

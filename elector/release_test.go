@@ -27,9 +27,9 @@ var outages = []struct {
 }
 
 // outage is one of them, for d.
-func (c *cluster) outage(f fault, d time.Duration, clients ...string) {
-	c.each(f, clients...)
-	time.AfterFunc(d, func() { c.each(fault{}, clients...) })
+func outage(c *cluster, f fault, d time.Duration, clients ...string) {
+	c.Each(f, clients...)
+	time.AfterFunc(d, func() { c.Each(fault{}, clients...) })
 }
 
 func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
@@ -37,20 +37,20 @@ func TestReleaseAtShutdownThroughAnOutage(t *testing.T) {
 		for _, d := range []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s for %v", o.name, d), func(t *testing.T) {
 				onAll(t, func(t *testing.T, c *cluster) {
-					a := c.start("a")
-					term := a.elected(3 * shortLease)
-					b := c.start("b")
-					b.quiet(shortLease + 100*time.Millisecond) // between two renewals
-					c.outage(o.f, d, "a")
+					a := c.Start("a")
+					term := a.Elected(3 * shortLease)
+					b := c.Start("b")
+					b.Quiet(shortLease + 100*time.Millisecond) // between two renewals
+					outage(c, o.f, d, "a")
 					began := time.Now()
-					a.stop()
-					if next := b.elected(shortLease); next.Token() <= term.Token() {
+					a.Stop()
+					if next := b.Elected(shortLease); next.Token() <= term.Token() {
 						t.Errorf("token %d after %d", next.Token(), term.Token())
 					}
 					if took := time.Since(began); took > d+o.notice+100*time.Millisecond {
 						t.Errorf("the next one leads after %v", took)
 					}
-					if err := a.ended(time.Second); err != nil {
+					if err := a.Ended(time.Second); err != nil {
 						t.Errorf("Run: %v", err)
 					}
 				})
@@ -65,14 +65,14 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			onAll(t, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(shortLease + 100*time.Millisecond)
-				c.each(o.f, "a")
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease + 100*time.Millisecond)
+				c.Each(o.f, "a")
 				began := time.Now()
-				a.stop()
-				err := a.ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
+				a.Stop()
+				err := a.Ended(shortLease + 2*callTimeout) // as Run and docs/runbook.md say
 				var not *elector.NotReleasedError
 				if !errors.Is(err, elector.ErrNotReleased) || !errors.As(err, &not) || not.Token != term.Token() || not.Err == nil {
 					t.Errorf("Run: %v", err)
@@ -80,11 +80,11 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 				if took := time.Since(began); took < shortLease-callTimeout {
 					t.Errorf("Run returned after %v, while the lock stood", took)
 				}
-				b.elected(shortLease / 10)
+				b.Elected(shortLease / 10)
 				if err := a.Resign(t.Context()); err == nil {
 					t.Error("Resign says that the lock was released")
 				}
-				c.heal()
+				c.Heal()
 			})
 		})
 	}
@@ -95,35 +95,35 @@ func TestReleaseThatNeverArrives(t *testing.T) {
 func TestStepDownWhileRedisIsAway(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		w := &ward{}
-		a := c.start("a", flaky(w)...)
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease + 100*time.Millisecond)
+		a := c.Start("a", flaky(w)...)
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + 100*time.Millisecond)
 		const away = 2 * time.Second
-		c.outage(down, away, "a")
+		outage(c, down, away, "a")
 		w.set(errors.New("sick"))
 		wantReason(t, term, time.Second, elector.ReasonUnhealthy)
-		b.elected(away + shortLease/16)
-		if len(a.log.lines("lock not released, retrying")) != 1 {
+		b.Elected(away + shortLease/16)
+		if len(a.Log.Lines("lock not released, retrying")) != 1 {
 			t.Error("not logged, or more than once")
 		}
 		w.set(nil)
 		time.Sleep(2 * shortLease)
-		a.shutdown()
+		a.Shutdown()
 	})
 }
 
 // A term that expired is given back in the background: its candidate campaigns on.
 func TestExpiredTermIsGivenBackToo(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.quiet(shortLease + 100*time.Millisecond)
-		c.each(cut, "a")
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(shortLease + 100*time.Millisecond)
+		c.Each(cut, "a")
 		wantReason(t, term, shortLease, elector.ReasonExpired)
 		time.Sleep(100 * time.Millisecond)
-		c.each(fault{}, "a")
+		c.Each(fault{}, "a")
 		began := time.Now()
 		first(t, shortLease, a, b)
 		if took := time.Since(began); took > callTimeout+shortLease/16 {
@@ -136,10 +136,10 @@ func TestExpiredTermIsGivenBackToo(t *testing.T) {
 // the life of Run.
 func TestReleaseReachesTheRestLater(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		a.elected(3 * shortLease)
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
 		time.Sleep(shortLease + 100*time.Millisecond)
-		c.nodes[2].set(down, "a")
+		c.Nodes[2].Set(down, "a")
 		began := time.Now()
 		if err := a.Resign(t.Context()); err != nil {
 			t.Fatal(err)
@@ -148,13 +148,13 @@ func TestReleaseReachesTheRestLater(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		time.Sleep(time.Second)
-		if c.locks() != 1 {
-			t.Errorf("%d locks", c.locks())
+		if c.Locks() != 1 {
+			t.Errorf("%d locks", c.Locks())
 		}
-		c.nodes[2].heal()
+		c.Nodes[2].Heal()
 		time.Sleep(shortLease / 16)
-		if c.locks() != 0 {
-			t.Errorf("%d locks", c.locks())
+		if c.Locks() != 0 {
+			t.Errorf("%d locks", c.Locks())
 		}
 	})
 }
@@ -162,17 +162,17 @@ func TestReleaseReachesTheRestLater(t *testing.T) {
 // The same for a term of Campaign.
 func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
+		a := makeCandidate(t, c.Quorum("a"), "a")
 		term, err := a.Campaign(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(shortLease / 10)
-		c.each(cut)
+		c.Each(cut)
 		if err := term.Resign(t.Context()); !errors.Is(err, elector.ErrNotReleased) {
 			t.Errorf("Resign: %v", err)
 		}
-		c.heal()
+		c.Heal()
 		again, err := a.Campaign(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -187,43 +187,43 @@ func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
 // not hold up; and Run, when it ends meanwhile, reports what became of it.
 func TestExpiredTermHoldsUpNoCampaign(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease + 100*time.Millisecond)
-		c.each(cut, "a")
+		c.Each(cut, "a")
 		wantReason(t, term, shortLease, elector.ReasonExpired)
 		time.Sleep(callTimeout + 100*time.Millisecond) // the first release has its time
-		if n := len(a.log.lines("msg=following")); n != 2 {
+		if n := len(a.Log.Lines("msg=following")); n != 2 {
 			t.Errorf("it began to campaign %d times, want 2", n)
 		}
-		a.stop()
+		a.Stop()
 		var not *elector.NotReleasedError
-		if err := a.ended(shortLease); !errors.As(err, &not) || not.Token != term.Token() {
+		if err := a.Ended(shortLease); !errors.As(err, &not) || not.Token != term.Token() {
 			t.Errorf("Run: %v", err)
 		}
-		c.heal()
+		c.Heal()
 	})
 }
 
 // A lock that has lapsed before the work returned can't be given back, and is no error.
 func TestLapsedLockIsNotOwed(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			time.Sleep(2 * shortLease)
 			return nil
 		})
-		term := a.elected(3 * shortLease)
-		c.each(cut, "a")
+		term := a.Elected(3 * shortLease)
+		c.Each(cut, "a")
 		wantReason(t, term, shortLease, elector.ReasonExpired)
-		a.stop()
-		if err := a.ended(3 * shortLease); err != nil {
+		a.Stop()
+		if err := a.Ended(3 * shortLease); err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		if n := len(a.log.lines("lock not released")); n != 0 {
+		if n := len(a.Log.Lines("lock not released")); n != 0 {
 			t.Errorf("logged %d times", n)
 		}
-		c.heal()
+		c.Heal()
 	})
 }
 
@@ -238,17 +238,17 @@ func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				sick := &ward{}
-				a := makeCandidate(t, c.quorum("a"), "a", flaky(sick)...).run(func(ctx context.Context, _ *elector.Term) error {
+				a := makeCandidate(t, c.Quorum("a"), "a", flaky(sick)...).Begin(func(ctx context.Context, _ *elector.Term) error {
 					<-ctx.Done()
 					time.Sleep(w.lingers)
 					return nil
 				})
-				a.elected(3 * shortLease)
+				a.Elected(3 * shortLease)
 				time.Sleep(3*shortLease - time.Millisecond)
 				sick.set(errors.New("sick")) // it renews no more
 				time.Sleep(w.lingers + time.Second)
 				var end elector.Event
-				entries, err := c.nodes[0].server().Stream("mandate:{orders}:history")
+				entries, err := c.Nodes[0].Server().Stream("mandate:{orders}:history")
 				for _, e := range entries {
 					if ev, err := elector.ParseEvent(e.Values[1]); err == nil && ev.Kind == elector.EventReleased {
 						end = ev
@@ -270,17 +270,17 @@ func TestReleaseOnASlowNodeIsNotDropped(t *testing.T) {
 	for _, delay := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.seed()
-				c.nodes[2].set(fault{delay: delay})
-				a := makeCandidate(t, c.quorum("a"), "a")
+				c.Seed()
+				c.Nodes[2].Set(fault{Delay: delay})
+				a := makeCandidate(t, c.Quorum("a"), "a")
 				boom := errors.New("boom")
-				a.run(func(context.Context, *elector.Term) error { return boom })
-				if err := a.ended(shortLease); !errors.Is(err, boom) {
+				a.Begin(func(context.Context, *elector.Term) error { return boom })
+				if err := a.Ended(shortLease); !errors.Is(err, boom) {
 					t.Fatal(err)
 				}
-				electionOf(a.q, "orders").Status(t.Context()) // the quorum lives on
+				electionOf(a.Q, "orders").Status(t.Context()) // the quorum lives on
 				time.Sleep(10 * delay)
-				if n := c.locks(); n != 0 {
+				if n := c.Locks(); n != 0 {
 					t.Errorf("%d locks were left behind", n)
 				}
 			})

@@ -17,16 +17,16 @@ const renewEvery = shortLease / 4
 // is unconfirmed, and no longer.
 func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(4*renewEvery + time.Second)
 		wantRenewals(t, a, elector.RenewalStats{Confirmed: 4})
 		if err := a.Check(); err != nil {
 			t.Errorf("Check: %v", err)
 		}
 
-		for _, nd := range c.nodes[1:] {
-			nd.set(down)
+		for _, nd := range c.Nodes[1:] {
+			nd.Set(down)
 		}
 		time.Sleep(2 * time.Second)
 		got := a.Stats().Renewals
@@ -37,14 +37,14 @@ func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 			t.Error("no renewal succeeds, and Check is nil")
 		}
 
-		c.heal()
+		c.Heal()
 		time.Sleep(renewEvery)
 		if err := a.Check(); err != nil {
 			t.Errorf("after the next renewal Check still says: %v", err)
 		}
 		want := a.Stats().Renewals
-		for _, nd := range c.nodes[1:] {
-			nd.server().Del(lockKey)
+		for _, nd := range c.Nodes[1:] {
+			nd.Server().Del(lockKey)
 		}
 		wantReason(t, term, renewEvery+time.Second, elector.ReasonLost)
 		if want.Refused++; want.Confirmed <= 4 {
@@ -65,22 +65,22 @@ func wantRenewals(t *testing.T, a *candidate, want elector.RenewalStats) {
 // leader would else renew less often than it was told to.
 func TestRenewalsKeepTheirPaceOnASlowLine(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		c.seed()
-		c.each(fault{delay: 500 * time.Millisecond})
-		c.start("a").elected(3 * shortLease)
+		c.Seed()
+		c.Each(fault{Delay: 500 * time.Millisecond})
+		c.Start("a").Elected(3 * shortLease)
 		time.Sleep(2 * renewEvery)
-		c.nodes[0].took()
+		c.Nodes[0].Took()
 		time.Sleep(8 * renewEvery)
 		var last time.Time
 		n := 0
-		for _, cl := range c.nodes[0].took() {
-			if cl.script != "renew" {
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script != "renew" {
 				continue
 			}
-			if d := cl.at.Sub(last); !last.IsZero() && (d < renewEvery || d > renewEvery+10*time.Millisecond) {
+			if d := cl.At.Sub(last); !last.IsZero() && (d < renewEvery || d > renewEvery+10*time.Millisecond) {
 				t.Errorf("%v between two renewals, want %v", d, renewEvery)
 			}
-			last, n = cl.at, n+1
+			last, n = cl.At, n+1
 		}
 		if n < 7 {
 			t.Errorf("%d renewals", n)
@@ -93,10 +93,10 @@ func TestRenewalsKeepTheirPaceOnASlowLine(t *testing.T) {
 func TestDrainingWhileUnhealthyIsNoTroubleOfRedis(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		sick, stop := &ward{}, make(chan struct{})
-		a := makeCandidate(t, c.quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
-		a.run(func(context.Context, *elector.Term) error { <-stop; return nil })
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
+		a.Begin(func(context.Context, *elector.Term) error { <-stop; return nil })
 		defer close(stop)
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		go a.Resign(t.Context())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 		sick.set(errors.New("sick"))
@@ -118,7 +118,7 @@ func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
 		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 1000, Timeout: shortLease / 1000, Failures: 1}
 		})
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease/16 + time.Millisecond) // the deadline's own timer has just looked
 		w.Wall.Add(int64(time.Hour))
 		w.Boot.Add(int64(time.Hour))
@@ -140,16 +140,16 @@ func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, cl *cluster) {
-				a := makeCandidate(t, cl.quorum("a"), "a").run(func(ctx context.Context, _ *elector.Term) error {
+				a := makeCandidate(t, cl.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
 					<-ctx.Done()
 					return c.err(ctx)
 				})
-				term := a.elected(3 * shortLease)
+				term := a.Elected(3 * shortLease)
 				if err := a.Resign(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				wantReason(t, term, 0, elector.ReasonResigned)
-				if said := a.log.lines("work failed while stopping"); len(said) != c.said {
+				if said := a.Log.Lines("work failed while stopping"); len(said) != c.said {
 					t.Errorf("said: %q", said)
 				}
 			})
@@ -161,17 +161,17 @@ func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
 // after the cool-down.
 func TestWorkResignsItsOwnTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a").run(func(ctx context.Context, term *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, term *elector.Term) error {
 			if err := term.Resign(ctx); err != nil {
 				t.Errorf("Resign: %v", err)
 			}
 			<-ctx.Done()
 			return nil
 		})
-		term := a.elected(3 * shortLease)
+		term := a.Elected(3 * shortLease)
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 		ended := time.Now()
-		if a.elected(3 * shortLease); time.Since(ended) < shortLease {
+		if a.Elected(3 * shortLease); time.Since(ended) < shortLease {
 			t.Errorf("it runs again after %v", time.Since(ended))
 		}
 	})

@@ -10,7 +10,7 @@ import (
 // meanwhile: both channels are ready then.
 func TestResignOfATermThatIsOverSucceeds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
+		a := makeCandidate(t, c.Quorum("a"), "a")
 		term, err := a.Campaign(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -10,31 +10,32 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // crash ends a candidate without a word to Redis.
-func (c *cluster) crash(x *candidate) {
-	c.each(cut, x.ID())
-	x.stop()
+func crash(c *cluster, x *candidate) {
+	c.Each(cut, x.ID())
+	x.Stop()
 }
 
 func TestSameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				old := c.start("a")
-				one := old.elected(3 * shortLease)
-				watcher := makeCandidate(t, c.quorum("watcher"), "watcher")
+				old := c.Start("a")
+				one := old.Elected(3 * shortLease)
+				watcher := makeCandidate(t, c.Quorum("watcher"), "watcher")
 				events := watch(t, watcher)
 				want(t, events, time.Second, elector.EventElected, "a", one.Token())
 				time.Sleep(shortLease)
-				c.crash(old)
-				again := makeCandidate(t, c.quorum("restarted"), "a").run(nil)
-				two := again.elected(shortLease + 100*time.Millisecond)
+				crash(c, old)
+				again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
+				two := again.Elected(shortLease + 100*time.Millisecond)
 				if two.Token() <= one.Token() {
 					t.Errorf("token %d after %d", two.Token(), one.Token())
 				}
-				if lines := again.log.lines("under this candidate's id"); len(lines) != 1 {
+				if lines := again.Log.Lines("under this candidate's id"); len(lines) != 1 {
 					t.Errorf("said %d times that the id is in use", len(lines))
 				}
 				for {
@@ -56,29 +57,29 @@ func TestLateRenewalOfAnEarlierTerm(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a, b := c.start("a"), c.start("b")
+				a, b := c.Start("a"), c.Start("b")
 				x, one := first(t, 3*shortLease, a, b)
 				y := others([]*candidate{a, b}, x)[0]
 				time.Sleep(shortLease)
 				defer never2(t, a, b)()
-				for _, nd := range c.nodes {
-					nd.set(fault{up: hold, down: hold}, x.ID()) // renewals, and then the release, are kept on the way
+				for _, nd := range c.Nodes {
+					nd.Set(fault{Up: testredis.Hold, Down: testredis.Hold}, x.ID()) // renewals, and then the release, are kept on the way
 				}
 				wantReason(t, one, shortLease, elector.ReasonExpired)
-				two := y.elected(shortLease)
+				two := y.Elected(shortLease)
 				time.Sleep(time.Second)
-				value, _ := c.nodes[0].server().Get(lockKey)
-				c.heal() // now they arrive
+				value, _ := c.Nodes[0].Server().Get(lockKey)
+				c.Heal() // now they arrive
 				time.Sleep(3 * shortLease)
 				if !two.Valid() {
 					t.Fatalf("the late requests ended the new term: %v", two.Err())
 				}
-				for i, nd := range c.nodes {
-					if v, _ := nd.server().Get(lockKey); v != value {
+				for i, nd := range c.Nodes {
+					if v, _ := nd.Server().Get(lockKey); v != value {
 						t.Errorf("node %d: the lock is %q, was %q", i, v, value)
 					}
 				}
-				if len(x.terms) > 0 {
+				if len(x.Terms) > 0 {
 					t.Error("the old leader came back beside the new one")
 				}
 			})
@@ -90,8 +91,8 @@ func TestLostAndWonAgainInQuickSuccession(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		var mu sync.Mutex
 		running := 0
-		a := makeCandidate(t, c.quorum("a"), "a")
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			mu.Lock()
 			if running++; running > 1 {
 				t.Error("two terms of one Elector at once")
@@ -106,13 +107,13 @@ func TestLostAndWonAgainInQuickSuccession(t *testing.T) {
 		})
 		last := uint64(0)
 		for range 20 {
-			term := a.elected(3 * shortLease)
+			term := a.Elected(3 * shortLease)
 			if term.Token() <= last {
 				t.Fatalf("token %d after %d", term.Token(), last)
 			}
 			last = term.Token()
 			time.Sleep(time.Second)
-			c.nodes[0].server().Del(lockKey)
+			c.Nodes[0].Server().Del(lockKey)
 			wantReason(t, term, shortLease/4, elector.ReasonLost)
 		}
 	})
@@ -121,12 +122,12 @@ func TestLostAndWonAgainInQuickSuccession(t *testing.T) {
 func TestShutdownTwiceAtOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range 10 {
-			a := c.start(fmt.Sprintf("a%d", i))
-			a.elected(3 * shortLease)
+			a := c.Start(fmt.Sprintf("a%d", i))
+			a.Elected(3 * shortLease)
 			began := time.Now()
 			var wg sync.WaitGroup
 			for range 4 {
-				wg.Go(a.stop)
+				wg.Go(a.Stop)
 				wg.Go(func() {
 					if err := a.Resign(t.Context()); err != nil {
 						t.Errorf("Resign: %v", err)
@@ -134,14 +135,14 @@ func TestShutdownTwiceAtOnce(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if err := a.ended(time.Second); err != nil {
+			if err := a.Ended(time.Second); err != nil {
 				t.Error(err)
 			}
 			if d := time.Since(began); d > 50*time.Millisecond {
 				t.Errorf("took %v", d)
 			}
 			time.Sleep(time.Millisecond)
-			if c.locks() != 0 {
+			if c.Locks() != 0 {
 				t.Error("the lock was kept")
 			}
 		}
@@ -152,20 +153,20 @@ func TestShutdownWhileNothingAnswers(t *testing.T) {
 	for name, f := range map[string]fault{"frozen": frozen, "refused": down, "cut": cut} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(shortLease)
-				c.each(f)
+				a := c.Start("a")
+				a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease)
+				c.Each(f)
 				time.Sleep(100 * time.Millisecond)
 				began := time.Now()
-				b.shutdown()
+				b.Shutdown()
 				if d := time.Since(began); d > shortLease/2 {
 					t.Errorf("the follower's shutdown took %v", d)
 				}
 				began = time.Now()
-				a.stop() // it repeats the release until the lock has lapsed, and says so
-				if err := a.ended(shortLease + 2*callTimeout); !errors.Is(err, elector.ErrNotReleased) {
+				a.Stop() // it repeats the release until the lock has lapsed, and says so
+				if err := a.Ended(shortLease + 2*callTimeout); !errors.Is(err, elector.ErrNotReleased) {
 					t.Errorf("Run returned %v after %v", err, time.Since(began))
 				}
 			})
@@ -178,20 +179,20 @@ func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				c.seed()
-				for i, nd := range c.nodes {
-					nd.set(fault{delay: time.Duration(10+10*i) * time.Millisecond})
+				c.Seed()
+				for i, nd := range c.Nodes {
+					nd.Set(fault{Delay: time.Duration(10+10*i) * time.Millisecond})
 				}
 				for after := time.Duration(0); after < 100*time.Millisecond; after += 3 * time.Millisecond {
-					a := c.start(fmt.Sprint("a", after.Milliseconds()))
+					a := c.Start(fmt.Sprint("a", after.Milliseconds()))
 					time.Sleep(after)
-					a.stop()
-					if err := a.ended(time.Second); err != nil {
+					a.Stop()
+					if err := a.Ended(time.Second); err != nil {
 						t.Errorf("after %v: %v", after, err)
 					}
-					eventually(t, 200*time.Millisecond, fmt.Sprintf("no orphan key after a claim cancelled at %v", after), func() bool { return c.locks() == 0 })
+					eventually(t, 200*time.Millisecond, fmt.Sprintf("no orphan key after a claim cancelled at %v", after), func() bool { return c.Locks() == 0 })
 					time.Sleep(200 * time.Millisecond)
-					if n := c.locks(); n != 0 {
+					if n := c.Locks(); n != 0 {
 						t.Errorf("after %v: a late claim left %d keys", after, n)
 					}
 				}
@@ -202,29 +203,29 @@ func TestCancelledInTheMiddleOfAClaim(t *testing.T) {
 
 func TestLateClaimOnAFrozenNode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.seed()
-		a := c.start("a")
-		a.elected(time.Second)
-		b := c.start("b")
-		b.quiet(time.Second)
-		for _, nd := range c.nodes {
-			nd.set(frozen, "b")
+		c.Seed()
+		a := c.Start("a")
+		a.Elected(time.Second)
+		b := c.Start("b")
+		b.Quiet(time.Second)
+		for _, nd := range c.Nodes {
+			nd.Set(frozen, "b")
 		}
-		a.shutdown()
+		a.Shutdown()
 		time.Sleep(500 * time.Millisecond) // b hears nothing
-		b.stop()
-		if err := b.ended(shortLease); err != nil {
+		b.Stop()
+		if err := b.Ended(shortLease); err != nil {
 			t.Error(err)
 		}
-		c.heal() // what b had sent arrives
+		c.Heal() // what b had sent arrives
 		time.Sleep(time.Second)
-		d := c.start("d")
-		term := d.elected(shortLease + time.Second)
+		d := c.Start("d")
+		term := d.Elected(shortLease + time.Second)
 		time.Sleep(3 * shortLease)
 		if !term.Valid() {
 			t.Errorf("lost: %v", term.Err())
 		}
-		if v, _ := c.nodes[0].server().Get(lockKey); !strings.HasPrefix(v, "d/") {
+		if v, _ := c.Nodes[0].Server().Get(lockKey); !strings.HasPrefix(v, "d/") {
 			t.Errorf("lock %q", v)
 		}
 	})
@@ -235,8 +236,8 @@ func TestLateClaimOnAFrozenNode(t *testing.T) {
 func TestLateClaimHasNoOldToken(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		const way = 300 * time.Millisecond
-		c.nodes[0].set(fault{delay: way})
-		term := c.start("a").elected(3 * shortLease)
+		c.Nodes[0].Set(fault{Delay: way})
+		term := c.Start("a").Elected(3 * shortLease)
 		granted := term.Since().Add(-way)
 		if token := time.UnixMilli(int64(term.Token())); token.Before(granted.Add(-10 * time.Millisecond)) {
 			t.Errorf("the token is of %v before its grant", granted.Sub(token))

@@ -16,14 +16,14 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
-				term := a.elected(3 * shortLease)
-				c.start("b", func(cfg *elector.Config) {
+				a := c.Start("a", func(cfg *elector.Config) { cfg.Advertise, cfg.Version, cfg.Priority = "10.0.0.1:80", "v7", 3 })
+				term := a.Elected(3 * shortLease)
+				c.Start("b", func(cfg *elector.Config) {
 					cfg.Probe = health.Func(func(context.Context) error { return errors.New("disk full") })
 				})
 				time.Sleep(shortLease)
 				began := time.Now()
-				all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
+				all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
 				if err != nil || len(all) != 2 {
 					t.Fatalf("%+v, %v", all, err)
 				}
@@ -37,7 +37,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 				if x := all[1]; x.ID != "b" || x.Role != "following" || x.Healthy || !strings.Contains(x.Detail, "disk full") || x.Token != 0 {
 					t.Errorf("%+v", x)
 				}
-				none, err := electionOf(c.quorum("other"), "unknown").Candidates(t.Context())
+				none, err := electionOf(c.Quorum("other"), "unknown").Candidates(t.Context())
 				if err != nil || len(none) != 0 {
 					t.Errorf("of an unknown election: %+v, %v", none, err)
 				}
@@ -49,9 +49,9 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 func TestRollCallGoesOnWithoutAHungCandidateOrNode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
-		c.each(fault{deaf: true}, "b")
-		c.nodes[0].set(frozen, "")
-		c.nodes[0].set(frozen, "operator")
+		c.Each(fault{LoseMessages: true}, "b")
+		c.Nodes[0].Set(frozen, "")
+		c.Nodes[0].Set(frozen, "operator")
 		began := time.Now()
 		all, err := electionOf(op, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].ID != "a" || all[1].ID != "c" {
@@ -68,11 +68,11 @@ func TestRollCallGoesOnWithoutAHungCandidateOrNode(t *testing.T) {
 func TestRollCallNeedsAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
-		c.nodes[0].set(down, "operator")
+		c.Nodes[0].Set(down, "operator")
 		if all, err := electionOf(op, "orders").Candidates(t.Context()); err != nil || len(all) != 3 {
 			t.Errorf("one node down: %+v, %v", all, err)
 		}
-		c.nodes[1].set(down, "operator")
+		c.Nodes[1].Set(down, "operator")
 		if _, err := electionOf(op, "orders").Candidates(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("two nodes down: %v", err)
 		}
@@ -82,12 +82,12 @@ func TestRollCallNeedsAMajority(t *testing.T) {
 // Regression: a candidate whose probe fails with a long error was missing in the roll call.
 func TestLongErrorOfAProbeHidesNoCandidate(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		a.elected(3 * shortLease)
-		c.start("b", func(cfg *elector.Config) {
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		c.Start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error { return errors.New(strings.Repeat("ü", 10_000)) })
-		}).quiet(shortLease)
-		all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context())
+		}).Quiet(shortLease)
+		all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[1].Healthy || !strings.Contains(all[1].Detail, "üü") || len(all[1].Detail) > 1000 {
 			t.Errorf("%d candidates, %v", len(all), err)
 		}
@@ -98,11 +98,11 @@ func TestLongErrorOfAProbeHidesNoCandidate(t *testing.T) {
 // with the first answer of the two.
 func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.quorum("one process")
-		makeCandidate(t, q, "a").run(nil).elected(3 * shortLease)
-		makeCandidate(t, q, "b").run(nil).quiet(shortLease)
+		q := c.Quorum("one process")
+		makeCandidate(t, q, "a").Begin(nil).Elected(3 * shortLease)
+		makeCandidate(t, q, "b").Begin(nil).Quiet(shortLease)
 		for range 20 {
-			if all, err := electionOf(c.quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
+			if all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
 			}
 		}

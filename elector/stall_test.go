@@ -13,10 +13,10 @@ import (
 )
 
 // beating has a heartbeat as work probe, and work that beats while alive holds.
-func (c *cluster) beating(t *testing.T, id string, alive *atomic.Bool, bound time.Duration) *candidate {
+func beating(c *cluster, t *testing.T, id string, alive *atomic.Bool, bound time.Duration) *candidate {
 	h := health.NewHeartbeat(bound)
-	x := makeCandidate(t, c.quorum(id), id, func(cfg *elector.Config) { cfg.WorkProbe = h })
-	return x.run(func(ctx context.Context, _ *elector.Term) error {
+	x := makeCandidate(t, c.Quorum(id), id, func(cfg *elector.Config) { cfg.WorkProbe = h })
+	return x.Begin(func(ctx context.Context, _ *elector.Term) error {
 		for ctx.Err() == nil {
 			if alive.Load() {
 				h.Beat()
@@ -36,10 +36,10 @@ func TestStalledWorkLosesTheLeadership(t *testing.T) {
 		aliveA.Store(true)
 		aliveB.Store(true)
 		const bound = 2 * time.Second
-		a := c.beating(t, "a", &aliveA, bound)
-		term := a.elected(3 * shortLease)
-		b := c.beating(t, "b", &aliveB, bound)
-		b.quiet(5 * shortLease)
+		a := beating(c, t, "a", &aliveA, bound)
+		term := a.Elected(3 * shortLease)
+		b := beating(c, t, "b", &aliveB, bound)
+		b.Quiet(5 * shortLease)
 		if !term.Valid() {
 			t.Fatalf("lost: %v", term.Err())
 		}
@@ -48,14 +48,14 @@ func TestStalledWorkLosesTheLeadership(t *testing.T) {
 		if !strings.Contains(ended.Error(), "no progress") {
 			t.Errorf("reason %v", ended)
 		}
-		b.elected(20 * time.Millisecond)
+		b.Elected(20 * time.Millisecond)
 	})
 }
 
 func TestCandidatesAreNotShutOutAfterAStall(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		var never atomic.Bool // nobody's work makes progress
-		a, b := c.beating(t, "a", &never, time.Second), c.beating(t, "b", &never, time.Second)
+		a, b := beating(c, t, "a", &never, time.Second), beating(c, t, "b", &never, time.Second)
 		seen := map[string]int{}
 		for range 8 {
 			x, term := first(t, 20*shortLease, a, b)
@@ -84,17 +84,17 @@ func TestStartGraceOfTheWork(t *testing.T) {
 			}
 			return nil
 		})
-		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) {
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) {
 			cfg.WorkProbe, cfg.WorkProbeSettings.StartGrace = p, 5*time.Second
 		})
-		a.run(func(ctx context.Context, _ *elector.Term) error {
+		a.Begin(func(ctx context.Context, _ *elector.Term) error {
 			time.Sleep(4 * time.Second)
 			open.Store(true)
 			<-ctx.Done()
 			open.Store(false)
 			return nil
 		})
-		term := a.elected(time.Minute)
+		term := a.Elected(time.Minute)
 		time.Sleep(5 * shortLease)
 		if !term.Valid() {
 			t.Errorf("lost: %v", term.Err())

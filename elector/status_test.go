@@ -12,11 +12,11 @@ import (
 func TestStatusWithAHungNode(t *testing.T) {
 	for hung := range 3 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			a := c.start("a")
-			term := a.elected(3 * shortLease)
+			a := c.Start("a")
+			term := a.Elected(3 * shortLease)
 			time.Sleep(shortLease)
-			c.nodes[hung].set(frozen)
-			op := c.quorum("operator")
+			c.Nodes[hung].Set(frozen)
+			op := c.Quorum("operator")
 			least := shortLease
 			for range 40 {
 				began := time.Now()
@@ -35,7 +35,7 @@ func TestStatusWithAHungNode(t *testing.T) {
 					t.Errorf("the hung node: %+v", n)
 				}
 				// What is left is as of now, up to Redis' milliseconds.
-				if end := c.nodes[(hung+1)%3].server().TTL(lockKey); st.Leader.LeaseLeft > end+time.Millisecond {
+				if end := c.Nodes[(hung+1)%3].Server().TTL(lockKey); st.Leader.LeaseLeft > end+time.Millisecond {
 					t.Errorf("%v are left, and the lock has %v", st.Leader.LeaseLeft, end)
 				}
 				least = min(least, st.Leader.LeaseLeft)
@@ -51,12 +51,12 @@ func TestStatusWithAHungNode(t *testing.T) {
 // While the answers do not decide who leads, the last one is waited for.
 func TestStatusWaitsForTheNodeThatDecides(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease / 10) // and the next renewal, which puts the lock back, is not soon
-		c.nodes[0].server().Del(lockKey)
-		c.nodes[1].set(fault{delay: 200 * time.Millisecond}, "operator")
-		st, err := electionOf(c.quorum("operator"), "orders").Status(t.Context())
+		c.Nodes[0].Server().Del(lockKey)
+		c.Nodes[1].Set(fault{Delay: 200 * time.Millisecond}, "operator")
+		st, err := electionOf(c.Quorum("operator"), "orders").Status(t.Context())
 		if err != nil || st.Leader == nil || st.Leader.Token != term.Token() {
 			t.Errorf("%+v, %v", st, err)
 		}
@@ -66,9 +66,9 @@ func TestStatusWaitsForTheNodeThatDecides(t *testing.T) {
 // Without a majority the bounds are those of the limit, and of the caller.
 func TestStatusBounds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.nodes[0].set(frozen)
-		c.nodes[1].set(frozen)
-		op := c.quorum("operator")
+		c.Nodes[0].Set(frozen)
+		c.Nodes[1].Set(frozen)
+		op := c.Quorum("operator")
 		for limit, want := range map[time.Duration]time.Duration{time.Minute: 1500 * time.Millisecond, 100 * time.Millisecond: 100 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
@@ -85,11 +85,11 @@ func TestStatusBounds(t *testing.T) {
 // two ports, and not as context.DeadlineExceeded is.
 func TestHungNodeIsNoAnswerInTime(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.quorum("a")
+		q := c.Quorum("a")
 		if _, err := electionOf(q, "orders").Status(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.nodes[0].set(frozen)
+		c.Nodes[0].Set(frozen)
 		if _, err := electionOf(q, "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer in time") {
 			t.Errorf("got %v", err)
 		}

@@ -12,11 +12,11 @@ import (
 
 // answerAll answers every request on the election's channel, as anyone can who may
 // subscribe and publish. It ends with the test.
-func (c *cluster) answerAll(answers ...string) {
-	rdb := c.client("stranger", 0)
-	sub := rdb.Subscribe(c.t.Context(), "mandate:{orders}:ask")
-	if _, err := sub.Receive(c.t.Context()); err != nil {
-		c.t.Fatal(err)
+func answerAll(c *cluster, answers ...string) {
+	rdb := c.Client("stranger", 0)
+	sub := rdb.Subscribe(c.T.Context(), "mandate:{orders}:ask")
+	if _, err := sub.Receive(c.T.Context()); err != nil {
+		c.T.Fatal(err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -27,11 +27,11 @@ func (c *cluster) answerAll(answers ...string) {
 				continue
 			}
 			for _, a := range answers {
-				c.nodes[0].server().Publish("mandate:{orders}:ask:"+q.Nonce, a)
+				c.Nodes[0].Server().Publish("mandate:{orders}:ask:"+q.Nonce, a)
 			}
 		}
 	}()
-	c.t.Cleanup(func() {
+	c.T.Cleanup(func() {
 		sub.Close()
 		rdb.Close()
 		<-done
@@ -46,7 +46,7 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				_, term, op := trio(t, c)
 				ghost := `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`
-				c.answerAll("", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
+				answerAll(c, "", "null", "[]", `{"refused":"no"}`, `{"card":null}`, `{"card":{"id":"x"}}`, ghost, ghost)
 				all, err := electionOf(op, "orders").Candidates(t.Context())
 				ids := map[string]int{}
 				for _, x := range all {
@@ -71,8 +71,8 @@ func TestForgedAnswersToARollCall(t *testing.T) {
 func TestUnreadableAnswersToAHandover(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
-		c.answerAll("", "what?", `{"refused":7}`)
-		c.each(fault{deaf: true}, "a")
+		answerAll(c, "", "what?", `{"refused":7}`)
+		c.Each(fault{LoseMessages: true}, "a")
 		if h, err := electionOf(op, "orders").StepDown(within(t, shortLease), ""); !errors.Is(err, elector.ErrRefused) || errors.Is(err, elector.ErrNoLeader) {
 			t.Errorf("a leader that received nothing: %+v, %v", h, err)
 		}
@@ -84,13 +84,13 @@ func TestUnreadableAnswersToAHandover(t *testing.T) {
 func TestHandoverGapAmongStrangeEntries(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, term, op := trio(t, c)
-		for _, nd := range c.nodes {
+		for _, nd := range c.Nodes {
 			for _, entry := range []string{
 				"", "what?", `{"v":1,"kind":"released","election":"orders"}`,
 				fmt.Sprintf(`{"v":1,"kind":"released","election":"others","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()),
 				fmt.Sprintf(`{"v":1,"kind":"released","election":"orders","candidate":"a","token":%d,"time":"1999-01-01T00:00:00Z"}`, term.Token()-1),
 			} {
-				if _, err := nd.server().XAdd("mandate:{orders}:history", "*", []string{"event", entry}); err != nil {
+				if _, err := nd.Server().XAdd("mandate:{orders}:history", "*", []string{"event", entry}); err != nil {
 					t.Fatal(err)
 				}
 			}

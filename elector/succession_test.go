@@ -17,14 +17,14 @@ func ranked(t *testing.T, c *cluster, s elector.Succession, change func(i int, c
 	t.Helper()
 	var all []*candidate
 	for i := 1; i <= 5; i++ {
-		all = append(all, c.start(fmt.Sprint("c", i), func(cfg *elector.Config) {
+		all = append(all, c.Start(fmt.Sprint("c", i), func(cfg *elector.Config) {
 			cfg.Succession = s
 			if change != nil {
 				change(i, cfg)
 			}
 		}))
 		if i == 1 {
-			all[0].elected(3 * shortLease)
+			all[0].Elected(3 * shortLease)
 		}
 		time.Sleep(time.Second)
 	}
@@ -34,9 +34,9 @@ func ranked(t *testing.T, c *cluster, s elector.Succession, change func(i int, c
 // leave takes the leader away: in good order, or by a cut of its network.
 func leave(c *cluster, x *candidate, crash bool) {
 	if crash {
-		c.each(cut, x.ID())
+		c.Each(cut, x.ID())
 	} else {
-		x.shutdown()
+		x.Shutdown()
 	}
 }
 
@@ -58,7 +58,7 @@ func TestSuccessionIsPredictable(t *testing.T) {
 						for _, i := range s.order {
 							leave(c, leader, crash)
 							leader = all[i-1]
-							leader.elected(shortLease + 100*time.Millisecond)
+							leader.Elected(shortLease + 100*time.Millisecond)
 							time.Sleep(2 * shortLease)
 						}
 					})
@@ -74,7 +74,7 @@ func TestRotationWalksRound(t *testing.T) {
 			cfg.MaxTerm, cfg.Cooldown = 4*shortLease, time.Second
 		})
 		for i := range 12 {
-			term := all[(i+1)%5].elected(4*shortLease + time.Second)
+			term := all[(i+1)%5].Elected(4*shortLease + time.Second)
 			if i > 0 {
 				continue
 			}
@@ -94,17 +94,17 @@ func TestPriorityBully(t *testing.T) {
 					all := ranked(t, c, elector.SuccessionPriority, func(i int, cfg *elector.Config) { cfg.Priority = rank[i-1] })
 					for _, x := range []*candidate{all[1], all[2]} { // c2 may have been the highest for a while
 						select {
-						case <-x.terms:
+						case <-x.Terms:
 						default:
 						}
 					}
 					leader := all[3]
-					leader.elected(2 * shortLease)
+					leader.Elected(2 * shortLease)
 					time.Sleep(2 * shortLease)
 					for _, i := range []int{5, 2, 3, 1} {
 						leave(c, leader, crash)
 						leader = all[i-1]
-						leader.elected(shortLease + 100*time.Millisecond)
+						leader.Elected(shortLease + 100*time.Millisecond)
 						time.Sleep(2 * shortLease)
 					}
 				})
@@ -118,9 +118,9 @@ func TestPriorityBully(t *testing.T) {
 func TestPriorityDoesNotFlap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var sick atomic.Bool
-		low := c.start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
-		low.elected(3 * shortLease)
-		high := c.start("high", func(cfg *elector.Config) {
+		low := c.Start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
+		low.Elected(3 * shortLease)
+		high := c.Start("high", func(cfg *elector.Config) {
 			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
 			cfg.Probe = health.Func(func(context.Context) error {
@@ -134,10 +134,10 @@ func TestPriorityDoesNotFlap(t *testing.T) {
 			sick.Store(true)
 			time.Sleep(shortLease / 2)
 			sick.Store(false)
-			high.quiet(shortLease / 2)
+			high.Quiet(shortLease / 2)
 		}
-		high.elected(2 * shortLease)
-		low.quiet(4 * shortLease)
+		high.Elected(2 * shortLease)
+		low.Quiet(4 * shortLease)
 	})
 }
 
@@ -147,9 +147,9 @@ func TestADeadFavouriteDelaysForABoundedTime(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				all := ranked(t, c, elector.SuccessionSeniority, nil)
 				time.Sleep(shortLease)
-				c.each(cut, "c2") // the favourite, without a word
+				c.Each(cut, "c2") // the favourite, without a word
 				began := time.Now()
-				all[0].shutdown()
+				all[0].Shutdown()
 				_, term := first(t, shortLease, all[2:]...)
 				if gap := term.Since().Sub(began); gap > shortLease/4+100*time.Millisecond {
 					t.Errorf("%v without a leader", gap)
@@ -161,10 +161,10 @@ func TestADeadFavouriteDelaysForABoundedTime(t *testing.T) {
 
 func TestMaxTermNeedsNoSuccession(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := c.start("a", func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease })
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
-		b.elected(4 * shortLease)
+		a := c.Start("a", func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease })
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Elected(4 * shortLease)
 		wantReason(t, term, 0, elector.ReasonHandover)
 	})
 }
@@ -174,15 +174,15 @@ func TestMaxTermNeedsNoSuccession(t *testing.T) {
 func TestLeadersDoNotYieldToTheDead(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all := ranked(t, c, elector.SuccessionPriority, nil) // all of one priority: the first leads
-		high := c.start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
-		high.quiet(shortLease / 2) // it has to be healthy for longer before it may take over
-		c.each(cut, "high")
-		all[0].quiet(4 * shortLease)
+		high := c.Start("high", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 9 })
+		high.Quiet(shortLease / 2) // it has to be healthy for longer before it may take over
+		c.Each(cut, "high")
+		all[0].Quiet(4 * shortLease)
 		if !all[0].IsLeader() {
 			t.Error("the leader yielded to a dead one")
 		}
 		for _, x := range all[1:] {
-			x.quiet(0)
+			x.Quiet(0)
 		}
 	})
 }

@@ -19,23 +19,23 @@ func TestTwinsAreReported(t *testing.T) {
 	for name, first := range map[string]string{"one leads": "a", "both follow": "c"} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				lead := c.start(first)
-				lead.elected(3 * shortLease)
+				lead := c.Start(first)
+				lead.Elected(3 * shortLease)
 				var twins []*candidate
 				if first == "a" {
 					twins = append(twins, lead)
 				}
 				for len(twins) < 2 {
 					time.Sleep(shortLease / 2)
-					twins = append(twins, makeCandidate(t, c.quorum("twin"), "a").run(nil))
+					twins = append(twins, makeCandidate(t, c.Quorum("twin"), "a").Begin(nil))
 				}
 				time.Sleep(3 * shortLease)
 				for i, twin := range twins {
-					if lines := twin.log.lines(twinWarning); len(lines) != 1 {
+					if lines := twin.Log.Lines(twinWarning); len(lines) != 1 {
 						t.Errorf("twin %d said it %d times: %q", i, len(lines), lines)
 					}
 				}
-				q := c.quorum("operator")
+				q := c.Quorum("operator")
 				all, err := electionOf(q, "orders").Candidates(t.Context())
 				if err != nil || len(all) < 2 {
 					t.Fatalf("roll call: %+v, %v", all, err)
@@ -51,7 +51,7 @@ func TestTwinsAreReported(t *testing.T) {
 					t.Errorf("transfer says %v", err)
 				}
 				if first == "c" {
-					if lines := lead.log.lines(twinWarning); len(lines) != 0 {
+					if lines := lead.Log.Lines(twinWarning); len(lines) != 0 {
 						t.Errorf("the leader has no twin, and says %q", lines)
 					}
 				}
@@ -63,15 +63,15 @@ func TestTwinsAreReported(t *testing.T) {
 // A process that was killed and comes back under its fixed id has no twin.
 func TestRestartUnderAFixedIDIsNoTwin(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		old := c.start("a")
-		old.elected(3 * shortLease)
-		other := c.start("b")
+		old := c.Start("a")
+		old.Elected(3 * shortLease)
+		other := c.Start("b")
 		time.Sleep(shortLease)
-		c.crash(old)
-		again := makeCandidate(t, c.quorum("restarted"), "a").run(nil)
+		crash(c, old)
+		again := makeCandidate(t, c.Quorum("restarted"), "a").Begin(nil)
 		time.Sleep(3 * shortLease)
 		for _, x := range []*candidate{again, other} {
-			if lines := x.log.lines("WARN"); len(lines) != 0 {
+			if lines := x.Log.Lines("WARN"); len(lines) != 0 {
 				t.Errorf("%s warns: %q", x.ID(), lines)
 			}
 		}

@@ -10,13 +10,13 @@ func TestLostReleaseMessageCostsALeaseAtMost(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				one := a.elected(3 * shortLease)
-				b := c.start("b")
-				b.quiet(shortLease)
-				c.each(fault{deaf: true}, "b")
-				a.shutdown()
-				two := b.elected(shortLease + 20*time.Millisecond) // the lease's end, as b last saw it
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				b := c.Start("b")
+				b.Quiet(shortLease)
+				c.Each(fault{LoseMessages: true}, "b")
+				a.Shutdown()
+				two := b.Elected(shortLease + 20*time.Millisecond) // the lease's end, as b last saw it
 				if two.Token() <= one.Token() {
 					t.Errorf("token %d after %d", two.Token(), one.Token())
 				}
@@ -29,14 +29,14 @@ func TestReleaseMessageWakesFollowers(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				x := c.start("c0")
-				term := x.elected(3 * shortLease)
+				x := c.Start("c0")
+				term := x.Elected(3 * shortLease)
 				for i := range 20 {
-					y := c.start(fmt.Sprint("c", i+1))
-					y.quiet(shortLease)
+					y := c.Start(fmt.Sprint("c", i+1))
+					y.Quiet(shortLease)
 					began := time.Now()
-					x.shutdown()
-					next := y.elected(time.Second)
+					x.Shutdown()
+					next := y.Elected(time.Second)
 					// The message, the claim, and on several nodes a second round for the token.
 					if gap := next.Since().Sub(began); gap > 10*wire {
 						t.Errorf("hand-over took %v", gap)
@@ -53,11 +53,11 @@ func TestReleaseMessageWakesFollowers(t *testing.T) {
 
 // claims are the claims that a node got since then, and how many at
 // most within one millisecond.
-func (n *node) claims(since time.Time) (all, burst int) {
+func claims(n *node, since time.Time) (all, burst int) {
 	var at []time.Time
-	for _, cl := range n.took() {
-		if cl.script == "claim" && !cl.at.Before(since) {
-			at = append(at, cl.at)
+	for _, cl := range n.Took() {
+		if cl.Script == "claim" && !cl.At.Before(since) {
+			at = append(at, cl.At)
 		}
 	}
 	from := 0
@@ -74,16 +74,16 @@ func TestManyFollowersAreNoHerd(t *testing.T) {
 	for n, crowd := range map[int]int{1: 200, 3: 60} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				leader := c.start("leader")
-				term := leader.elected(3 * shortLease)
+				leader := c.Start("leader")
+				term := leader.Elected(3 * shortLease)
 				var all []*candidate
 				for i := range crowd {
-					all = append(all, c.start(fmt.Sprintf("f%d", i)))
+					all = append(all, c.Start(fmt.Sprintf("f%d", i)))
 				}
 				time.Sleep(3 * shortLease)
-				nd := c.nodes[0]
+				nd := c.Nodes[0]
 				began := time.Now()
-				leader.shutdown()
+				leader.Shutdown()
 				next, after := first(t, time.Second, all...)
 				gap := after.Since().Sub(began)
 				if most := time.Duration(n*n+1) * time.Millisecond; gap > most { // on several nodes one goes first, the others follow
@@ -95,12 +95,12 @@ func TestManyFollowersAreNoHerd(t *testing.T) {
 				leader, all, term = next, others(all, next), after
 				time.Sleep(2*shortLease + time.Second) // between two renewals
 				// The same crowd after a crash.
-				c.crash(leader)
+				crash(c, leader)
 				ended := lastRenewal(t, nd).Add(shortLease)
 				_, after = first(t, 2*shortLease, all...)
 				gap = after.Since().Sub(ended)
 				time.Sleep(50 * time.Millisecond)
-				claims, burst := nd.claims(ended)
+				claims, burst := claims(nd, ended)
 				t.Logf("crash: next after %v, %d claims, at most %d in one ms", gap, claims, burst)
 				if gap > 20*time.Millisecond {
 					t.Errorf("a new leader %v after the lease's end", gap)
@@ -118,9 +118,9 @@ func TestManyFollowersAreNoHerd(t *testing.T) {
 
 func lastRenewal(t *testing.T, n *node) (at time.Time) {
 	t.Helper()
-	for _, cl := range n.took() {
-		if cl.script == "renew" {
-			at = cl.at
+	for _, cl := range n.Took() {
+		if cl.Script == "renew" {
+			at = cl.At
 		}
 	}
 	if at.IsZero() {
@@ -133,24 +133,24 @@ func TestIdleFollowersAskLittle(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				const followers, leases = 3, 100
 				for i := range followers {
-					c.start(fmt.Sprintf("f%d", i))
+					c.Start(fmt.Sprintf("f%d", i))
 				}
 				time.Sleep(2 * shortLease)
 				before := make([]int, n)
-				for i, nd := range c.nodes {
-					nd.took()
-					before[i] = nd.requests()
+				for i, nd := range c.Nodes {
+					nd.Took()
+					before[i] = nd.Requests()
 				}
 				time.Sleep(leases * shortLease)
-				for i, nd := range c.nodes {
-					all := nd.requests() - before[i]
+				for i, nd := range c.Nodes {
+					all := nd.Requests() - before[i]
 					byLeader := 0
-					for _, cl := range nd.took() {
-						if cl.from("a") {
+					for _, cl := range nd.Took() {
+						if cl.From("a") {
 							byLeader++
 						}
 					}
@@ -174,15 +174,15 @@ func TestRollingDeployTakesMillisecondsPerMove(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				var all []*candidate
 				for i := range 5 {
-					all = append(all, c.start(fmt.Sprint("old", i)))
+					all = append(all, c.Start(fmt.Sprint("old", i)))
 				}
 				leader, term := first(t, 3*shortLease, all...)
 				time.Sleep(2 * shortLease)
 				for i := range 20 { // each in turn: a new one comes, the leader goes
-					all = append(others(all, leader), c.start(fmt.Sprint("new", i)))
+					all = append(others(all, leader), c.Start(fmt.Sprint("new", i)))
 					time.Sleep(2 * shortLease)
 					began := time.Now()
-					leader.shutdown()
+					leader.Shutdown()
 					next, after := first(t, 2*shortLease, all...)
 					if gap := after.Since().Sub(began); gap > 20*time.Millisecond {
 						t.Errorf("move %d: %v without a leader", i, gap)
@@ -209,23 +209,23 @@ func TestTwoHandoversInQuickSuccession(t *testing.T) {
 				for round := range 10 {
 					var all []*candidate
 					for i := range 5 {
-						all = append(all, c.start(fmt.Sprintf("r%d-%d", round, i)))
+						all = append(all, c.Start(fmt.Sprintf("r%d-%d", round, i)))
 					}
 					leader, _ := first(t, 3*shortLease, all...)
 					time.Sleep(2 * shortLease)
 					for len(all) > 1 {
 						began := time.Now()
-						leader.stop()
+						leader.Stop()
 						all = others(all, leader)
 						next, term := first(t, 2*shortLease, all...)
 						if gap := term.Since().Sub(began); gap > 100*time.Millisecond {
 							t.Errorf("round %d, %d left: %v without a leader", round, len(all), gap)
 						}
-						leader.ended(time.Second)
+						leader.Ended(time.Second)
 						leader = next
 						time.Sleep(50 * time.Millisecond)
 					}
-					leader.shutdown()
+					leader.Shutdown()
 				}
 			})
 		})
@@ -238,15 +238,15 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 	for _, hung := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d of 3 hung", hung), func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				c.seed()
-				for _, nd := range c.nodes[:hung] {
-					nd.set(frozen)
+				c.Seed()
+				for _, nd := range c.Nodes[:hung] {
+					nd.Set(frozen)
 				}
 				slow := 0
 				for round := range 20 {
 					var all []*candidate
 					for i := range 4 {
-						all = append(all, c.start(fmt.Sprintf("r%d-%d", round, i)))
+						all = append(all, c.Start(fmt.Sprintf("r%d-%d", round, i)))
 					}
 					began := time.Now()
 					_, term := first(t, 3*shortLease, all...)
@@ -254,10 +254,10 @@ func TestSplitVoteCostsNoLease(t *testing.T) {
 						slow++
 					}
 					for _, x := range all {
-						x.stop()
+						x.Stop()
 					}
 					for _, x := range all {
-						x.ended(shortLease)
+						x.Ended(shortLease)
 					}
 					time.Sleep(2 * shortLease)
 				}

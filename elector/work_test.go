@@ -16,7 +16,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		w, free := &ward{}, make(chan struct{})
 		var overruns atomic.Int32
-		a := makeCandidate(t, c.quorum("a"), "a", probed(w), func(cfg *elector.Config) {
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(w), func(cfg *elector.Config) {
 			cfg.Cooldown = time.Second
 			cfg.OnOverrun = func(term *elector.Term) {
 				overruns.Add(1)
@@ -25,11 +25,11 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 				}
 			}
 		})
-		a.run(func(context.Context, *elector.Term) error { <-free; return nil })
-		term := a.elected(3 * shortLease)
-		b := c.start("b")
+		a.Begin(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
 		events := watch(t, a)
-		b.quiet(shortLease)
+		b.Quiet(shortLease)
 		stop := never2(t, a, b)
 		w.set(errors.New("sick"))
 		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
@@ -39,10 +39,10 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 			t.Error("leads after its end")
 		}
 		time.Sleep(shortLease / 2)
-		if c.locks() != 3 {
+		if c.Locks() != 3 {
 			t.Error("the lock was released under the running work")
 		}
-		two := b.elected(shortLease)
+		two := b.Elected(shortLease)
 		if d := time.Since(began); d < shortLease*3/4-time.Second || d > shortLease+time.Second {
 			t.Errorf("b was elected %v after the step-down", d)
 		}
@@ -54,19 +54,19 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		if n := overruns.Load(); n != 1 {
 			t.Errorf("OnOverrun was called %d times", n)
 		}
-		if len(a.log.lines("work is still running after its lease expired")) != 1 {
+		if len(a.Log.Lines("work is still running after its lease expired")) != 1 {
 			t.Error("not logged once")
 		}
 		if err := a.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
 			t.Errorf("Check: %v", err)
 		}
-		b.shutdown()
+		b.Shutdown()
 		if two.Valid() {
 			t.Error("b leads after its shutdown")
 		}
-		a.quiet(5 * shortLease) // nobody leads: no second local term
+		a.Quiet(5 * shortLease) // nobody leads: no second local term
 		close(free)
-		if next := a.elected(shortLease); next.Token() <= two.Token() {
+		if next := a.Elected(shortLease); next.Token() <= two.Token() {
 			t.Errorf("token %d after %d", next.Token(), two.Token())
 		}
 		stop()
@@ -80,23 +80,23 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 func TestDrainTimeout(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		free := make(chan struct{})
-		a := makeCandidate(t, c.quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
-		a.run(func(context.Context, *elector.Term) error { <-free; return nil })
-		term := a.elected(time.Minute)
-		b := c.start("b")
-		b.quiet(shortLease)
-		a.stop()
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
+		a.Begin(func(context.Context, *elector.Term) error { <-free; return nil })
+		term := a.Elected(time.Minute)
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		a.Stop()
 		wantReason(t, term, time.Second, elector.ReasonShutdown)
-		b.quiet(3*shortLease + shortLease/2)
-		if len(a.log.lines("work is still running")) != 0 {
+		b.Quiet(3*shortLease + shortLease/2)
+		if len(a.Log.Lines("work is still running")) != 0 {
 			t.Error("an overrun although the lease was kept")
 		}
-		b.elected(shortLease)
-		if len(a.log.lines("work is still running")) != 1 {
+		b.Elected(shortLease)
+		if len(a.Log.Lines("work is still running")) != 1 {
 			t.Error("no overrun was reported")
 		}
 		close(free)
-		if err := a.ended(time.Second); err != nil {
+		if err := a.Ended(time.Second); err != nil {
 			t.Error(err)
 		}
 	})
@@ -104,11 +104,11 @@ func TestDrainTimeout(t *testing.T) {
 
 func TestWorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
-		a.run(func(context.Context, *elector.Term) error { return nil })
-		a.elected(3 * shortLease)
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(context.Context, *elector.Term) error { return nil })
+		a.Elected(3 * shortLease)
 		time.Sleep(10 * shortLease)
-		if n := len(a.terms); n < 90 || n > 100 {
+		if n := len(a.Terms); n < 90 || n > 100 {
 			t.Errorf("%d terms in 10 leases, want one per RestartDelay", n)
 		}
 	})
@@ -116,14 +116,14 @@ func TestWorkThatReturnsAtOnceMakesNoHotLoop(t *testing.T) {
 
 func TestGoexitEndsRun(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
-		a.run(func(context.Context, *elector.Term) error { runtime.Goexit(); return nil })
-		term := a.elected(time.Minute)
-		if err := a.ended(time.Minute); err == nil || !strings.Contains(err.Error(), "Goexit") {
+		a := makeCandidate(t, c.Quorum("a"), "a")
+		a.Begin(func(context.Context, *elector.Term) error { runtime.Goexit(); return nil })
+		term := a.Elected(time.Minute)
+		if err := a.Ended(time.Minute); err == nil || !strings.Contains(err.Error(), "Goexit") {
 			t.Errorf("Run returned %v", err)
 		}
 		wantReason(t, term, 0, elector.ReasonPanicked)
-		if c.locks() != 0 {
+		if c.Locks() != 0 {
 			t.Error("the lock was kept")
 		}
 	})
@@ -131,38 +131,38 @@ func TestGoexitEndsRun(t *testing.T) {
 
 func TestSlowObserversDelayNothing(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.quorum("a"), "a")
+		a := makeCandidate(t, c.Quorum("a"), "a")
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		var slow []<-chan elector.Event
 		for range 20 {
 			slow = append(slow, observe(ctx, a.Election())) // nobody reads
 		}
-		a.run(nil)
-		term := a.elected(time.Minute)
+		a.Begin(nil)
+		term := a.Elected(time.Minute)
 		for i := range 1000 {
-			c.nodes[0].server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":1}`)
+			c.Nodes[0].Server().Publish("mandate:{orders}:events", `{"v":1,"kind":"released","election":"orders","token":1}`)
 			if i%100 == 0 {
 				time.Sleep(shortLease / 4)
 			}
 		}
-		c.nodes[0].took()
+		c.Nodes[0].Took()
 		time.Sleep(10 * shortLease)
 		var last time.Time
-		for _, cl := range c.nodes[0].took() {
-			if cl.script != "renew" {
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script != "renew" {
 				continue
 			}
-			if d := cl.at.Sub(last); !last.IsZero() && d > shortLease/4+time.Millisecond {
+			if d := cl.At.Sub(last); !last.IsZero() && d > shortLease/4+time.Millisecond {
 				t.Errorf("a renewal after %v", d)
 			}
-			last = cl.at
+			last = cl.At
 		}
 		if !term.Valid() {
 			t.Errorf("lost: %v", term.Err())
 		}
 		began := time.Now()
-		a.shutdown()
+		a.Shutdown()
 		if d := time.Since(began); d > 100*time.Millisecond {
 			t.Errorf("shutdown took %v", d)
 		}

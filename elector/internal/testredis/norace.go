@@ -1,5 +1,5 @@
 //go:build !race
 
-package elector_test
+package testredis
 
 func oneP() (restore func()) { return func() {} }

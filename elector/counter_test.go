@@ -11,22 +11,22 @@ import (
 // must get the node back: one of the others may fail next.
 func TestClaimsOfAMinorityDontKeepANodeFromTheLeader(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.seed()
-		a := c.start("a")
-		term := a.elected(3 * shortLease)
+		c.Seed()
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
 		time.Sleep(renewEvery + time.Second)
-		c.nodes[0].set(cut, "a")
+		c.Nodes[0].Set(cut, "a")
 		time.Sleep(2 * shortLease) // its lock lapses there
-		b := c.start("b")
-		for _, n := range c.nodes[1:] {
-			n.set(cut, "b")
+		b := c.Start("b")
+		for _, n := range c.Nodes[1:] {
+			n.Set(cut, "b")
 		}
 		time.Sleep(shortLease)
-		c.nodes[0].took()
-		b.quiet(shortLease)
+		c.Nodes[0].Took()
+		b.Quiet(shortLease)
 		claims := 0
-		for _, cl := range c.nodes[0].took() {
-			if cl.script == "claim" {
+		for _, cl := range c.Nodes[0].Took() {
+			if cl.Script == "claim" {
 				claims++
 			}
 		}
@@ -34,16 +34,16 @@ func TestClaimsOfAMinorityDontKeepANodeFromTheLeader(t *testing.T) {
 			t.Fatalf("b claims %d times in a lease, and not between two renewals: nothing is tested", claims)
 		}
 
-		c.nodes[0].set(fault{}, "a")
-		b.quiet(2*renewEvery + callTimeout)
+		c.Nodes[0].Set(fault{}, "a")
+		b.Quiet(2*renewEvery + callTimeout)
 		for range 10 { // and keeps it
-			if !c.nodes[0].server().Exists(lockKey) {
+			if !c.Nodes[0].Server().Exists(lockKey) {
 				t.Fatal("the leader does not hold the node that it reaches")
 			}
-			b.quiet(time.Second)
+			b.Quiet(time.Second)
 		}
-		c.nodes[1].set(down) // the other one holds, then
-		b.quiet(2 * shortLease)
+		c.Nodes[1].Set(down) // the other one holds, then
+		b.Quiet(2 * shortLease)
 		if !term.Valid() {
 			t.Errorf("the term ended: %v", term.Err())
 		}

@@ -1,4 +1,4 @@
-package elector_test
+package testredis
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 // pipe is one connection, with a queue each way, so that nobody ever blocks in a
 // write: a node that writes to a frozen client must not stand still for it.
 type pipe struct {
-	n          *node
+	n          *Node
 	client     string
 	near       net.Conn // the client's side
 	server     net.Conn // the node's
@@ -63,23 +63,23 @@ func subscribing() bool {
 // its mutex held, and a bubble's clock stands still while another goroutine waits
 // for a mutex. Real servers (the Real tests) hang in these places too. Connections for
 // requests can be made far away.
-func (n *node) dial(ctx context.Context, client string) (net.Conn, error) {
+func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
 	f, _ := n.fault(client)
-	far := f.far && !subscribing()
+	far := f.Far && !subscribing()
 	if far {
 		select {
-		case <-time.After(2 * f.delay):
+		case <-time.After(2 * f.Delay):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 	switch f, _ := n.fault(client); {
-	case f.refuse:
+	case f.Refuse:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	case f.unreachable:
+	case f.Unreachable:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
 	}
-	server, err := n.server().Dial()
+	server, err := n.Server().Dial()
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (n *node) dial(ctx context.Context, client string) (net.Conn, error) {
 	n.mu.Lock()
 	n.pipes[p] = true
 	n.mu.Unlock()
-	n.c.wg.Go(func() {
+	n.set.wg.Go(func() {
 		var both sync.WaitGroup
 		both.Go(func() { p.flow(p.near, p.server, true) })
 		both.Go(func() { p.flow(p.server, p.near, false) })
@@ -101,8 +101,8 @@ func (n *node) dial(ctx context.Context, client string) (net.Conn, error) {
 	return conn, nil
 }
 
-// wire is what every way takes.
-const wire = 100 * time.Microsecond
+// Wire is what every way takes.
+const Wire = 100 * time.Microsecond
 
 type chunk struct {
 	data []byte
@@ -161,7 +161,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 			mu.Lock()
 			rest := len(queue)
 			mu.Unlock()
-			if rest > 0 && !closed(p.dead) {
+			if rest > 0 && !isClosed(p.dead) {
 				continue
 			}
 			to.Close()
@@ -176,7 +176,7 @@ func (p *pipe) flow(from, to net.Conn, up bool) {
 	}
 }
 
-func closed(ch <-chan struct{}) bool {
+func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
@@ -189,16 +189,16 @@ func closed(ch <-chan struct{}) bool {
 func (p *pipe) admit(c chunk, up bool) bool {
 	for {
 		f, changed := p.n.fault(p.client)
-		m := f.down
+		m := f.Down
 		if up {
-			m = f.up
-		} else if f.deaf && p.subscribed.Load() {
-			m = drop
+			m = f.Up
+		} else if f.LoseMessages && p.subscribed.Load() {
+			m = Drop
 		}
 		switch m {
-		case drop:
+		case Drop:
 			return false
-		case hold:
+		case Hold:
 			select {
 			case <-changed:
 			case <-p.dead:
@@ -206,7 +206,7 @@ func (p *pipe) admit(c chunk, up bool) bool {
 			}
 			continue
 		}
-		wait := max(f.delay, wire) - time.Since(c.at)
+		wait := max(f.Delay, Wire) - time.Since(c.at)
 		if wait <= 0 {
 			return true
 		}

@@ -1,6 +1,6 @@
 //go:build race
 
-package elector_test
+package testredis
 
 import "runtime"
 

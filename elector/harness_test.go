@@ -1,0 +1,57 @@
+package elector_test
+
+import (
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+)
+
+// The cluster in memory, under short names.
+type (
+	cluster   = testcluster.Cluster
+	candidate = testcluster.Candidate
+	node      = testredis.Node
+	fault     = testredis.Fault
+	call      = testredis.Call
+)
+
+const (
+	shortLease = testcluster.Lease
+	lockKey    = testcluster.LockKey
+	fenceKey   = testcluster.FenceKey
+	tick       = testcluster.Tick
+	wire       = testredis.Wire
+)
+
+var (
+	frozen = testredis.Frozen
+	cut    = testredis.Cut
+	down   = testredis.Down
+
+	bubble        = testcluster.Bubble
+	makeCandidate = testcluster.NewCandidate
+	electionOf    = testcluster.ElectionOf
+	observe       = testcluster.Observe
+	first         = testcluster.First
+	others        = testcluster.Others
+	eventually    = testcluster.Eventually
+	wantReason    = testcluster.WantReason
+)
+
+// realQuorum has connections of its own.
+func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
+	t.Helper()
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	q, err := elector.Open(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}

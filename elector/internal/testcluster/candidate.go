@@ -1,0 +1,139 @@
+package testcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Candidate is an Elector with work that stops when its context ends, and records what
+// happens to it.
+type Candidate struct {
+	*elector.Elector
+	T      testing.TB
+	Q      *elector.Quorum
+	Log    *Logbook
+	Terms  chan *elector.Term // each as its work starts
+	Stop   context.CancelFunc // ends Run
+	Done   chan struct{}      // closed after Run
+	Result error              // of Run, after Done
+}
+
+// NewCandidate makes one that does not run yet.
+func NewCandidate(t testing.TB, q *elector.Quorum, id string, change ...func(*elector.Config)) *Candidate {
+	t.Helper()
+	c := &Candidate{T: t, Q: q, Log: &Logbook{}, Terms: make(chan *elector.Term, 1000), Done: make(chan struct{})}
+	cfg := elector.Config{Election: "orders", ID: id, Lease: Lease, Logger: c.Log.Logger()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	e, err := elector.New(q, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Elector = e
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("what %s logged:\n%s", id, strings.Join(c.Log.Lines(), ""))
+		}
+	})
+	return c
+}
+
+// Begin starts Run, until the end of the test; work nil waits for the end of its context.
+func (c *Candidate) Begin(work elector.Work) *Candidate { return c.BeginIn(context.Background(), work) }
+
+// BeginIn is Begin under a context, which may bring a clock that lies.
+func (c *Candidate) BeginIn(ctx context.Context, work elector.Work) *Candidate {
+	ctx, cancel := context.WithCancel(ctx)
+	c.Stop = cancel
+	go func() {
+		defer close(c.Done)
+		c.Result = c.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+			c.Terms <- term
+			if work != nil {
+				return work(ctx, term)
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	c.T.Cleanup(func() { cancel(); <-c.Done })
+	return c
+}
+
+// Elected waits for the next term.
+func (c *Candidate) Elected(within time.Duration) *elector.Term {
+	c.T.Helper()
+	select {
+	case term := <-c.Terms:
+		return term
+	case <-c.Done:
+	case <-time.After(within):
+	}
+	switch term, _, came := Await(c.Terms, 0); {
+	case came:
+		return term
+	case !c.Running():
+		c.T.Fatalf("%s: Run ended: %v", c.ID(), c.Result)
+	default:
+		c.T.Fatalf("%s was not elected within %v", c.ID(), within)
+	}
+	return nil
+}
+
+// Running tells whether Run has not ended yet.
+func (c *Candidate) Running() bool {
+	select {
+	case <-c.Done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Ended waits for Run's end.
+func (c *Candidate) Ended(within time.Duration) error {
+	c.T.Helper()
+	if _, _, came := Await(c.Done, within); !came {
+		c.T.Fatalf("%s: Run did not end within %v", c.ID(), within)
+	}
+	return c.Result
+}
+
+// Shutdown ends Run and wants it to end well.
+func (c *Candidate) Shutdown() {
+	c.T.Helper()
+	c.Stop()
+	if err := c.Ended(time.Minute); err != nil {
+		c.T.Fatalf("%s: Run returned %v", c.ID(), err)
+	}
+}
+
+// Quiet fails when a term begins within d.
+func (c *Candidate) Quiet(d time.Duration) {
+	c.T.Helper()
+	select {
+	case term := <-c.Terms:
+		c.T.Fatalf("%s was elected with token %d", c.ID(), term.Token())
+	case <-time.After(d):
+	}
+}
+
+// EndedOrElected is Run's error, or one that says that a term began.
+func (c *Candidate) EndedOrElected(within time.Duration) error {
+	c.T.Helper()
+	select {
+	case <-c.Done:
+		return c.Result
+	case term := <-c.Terms:
+		return fmt.Errorf("elected with token %d", term.Token())
+	case <-time.After(within):
+		return errors.New("neither ended nor elected")
+	}
+}

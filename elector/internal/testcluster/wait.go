@@ -1,0 +1,122 @@
+package testcluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Tick is how exactly tests look at what happens.
+const Tick = 100 * time.Microsecond
+
+// Await reads from a channel, at the latest when the time is up. What has come by then
+// counts: on a starved machine both are ready, and a select takes any of them.
+func Await[T any](from <-chan T, within time.Duration) (v T, open, came bool) {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case v, open = <-from:
+		return v, open, true
+	case <-timer.C:
+	}
+	select {
+	case v, open = <-from:
+		return v, open, true
+	default:
+		return v, false, false
+	}
+}
+
+// First waits until one of the candidates leads.
+func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *elector.Term) {
+	t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
+		for _, c := range cs {
+			select {
+			case term := <-c.Terms:
+				return c, term
+			default:
+			}
+		}
+		if late {
+			t.Fatalf("nobody was elected within %v", within)
+		}
+	}
+}
+
+// Eventually waits until ok holds.
+func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
+		if ok() {
+			return
+		}
+		if late {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+// ReasonOf waits for a term's end and returns why.
+func ReasonOf(t testing.TB, term *elector.Term, within time.Duration) *elector.Ended {
+	t.Helper()
+	if _, _, came := Await(term.Done(), within+Tick); !came {
+		t.Fatalf("the term did not end within %v", within)
+	}
+	var ended *elector.Ended
+	if !errors.As(term.Err(), &ended) {
+		t.Fatalf("Err is %v", term.Err())
+	}
+	return ended
+}
+
+// WantReason waits for a term's end and wants that reason.
+func WantReason(t testing.TB, term *elector.Term, within time.Duration, want elector.Reason) *elector.Ended {
+	t.Helper()
+	ended := ReasonOf(t, term, within)
+	if ended.Reason != want {
+		t.Fatalf("the term ended with %q (%v), want %q", ended.Reason, ended, want)
+	}
+	return ended
+}
+
+// Others are all candidates but one.
+func Others(all []*Candidate, c *Candidate) []*Candidate {
+	var rest []*Candidate
+	for _, o := range all {
+		if o != c {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+// ElectionOf is the election of that name, for a test that knows the name to be right.
+func ElectionOf(q *elector.Quorum, name string) *elector.Election {
+	el, err := q.Election(name)
+	if err != nil {
+		panic(err)
+	}
+	return el
+}
+
+// Observe hands what a loop over Observe gets to a channel, which closes after ctx has
+// ended.
+func Observe(ctx context.Context, el *elector.Election) <-chan elector.Event {
+	events := make(chan elector.Event)
+	go func() {
+		defer close(events)
+		for ev := range el.Observe(ctx) {
+			select {
+			case events <- ev:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return events
+}

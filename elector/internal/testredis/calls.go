@@ -1,0 +1,128 @@
+package testredis
+
+import (
+	"bufio"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// Call is one script call as a node received it. Script is its name; "read" and "looked"
+// are the first and the last command of the pipeline that reads an election.
+type Call struct {
+	Script string
+	Args   []string
+	At     time.Time
+}
+
+// From tells whether the lock value of a candidate is among the arguments.
+func (c Call) From(id string) bool {
+	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, id+"/") })
+}
+
+// before sees every command before it runs; those that scripts issue, too.
+func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
+	n.mu.Lock()
+	answer, hook, nested := n.answer, n.hook, n.own == p
+	var c Call
+	switch cmd {
+	case "HELLO": // first on a connection; a script has none
+		n.clients[p] = true
+		n.asked++
+	case "PTTL": // of the lock: once in the pipeline that reads an election
+		if n.clients[p] && strings.HasSuffix(args[0], ":lock") {
+			n.asked++
+			n.calls = append(n.calls, Call{Script: "read", At: time.Now()})
+		}
+	case "GET":
+		if n.clients[p] && strings.HasSuffix(args[0], ":pause") { // last in that pipeline
+			c = Call{Script: "looked", At: time.Now()}
+		}
+	case "SET", "DEL", "PEXPIRE", "TIME", "PUBLISH", "PUBSUB", "XADD": // what else only our scripts use
+	default:
+		n.asked++
+	}
+	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
+		c = Call{Script: n.set.scripts.name(args[0]), Args: args[1:], At: time.Now()}
+		if answer == "" {
+			n.calls = append(n.calls, c)
+		}
+	}
+	n.mu.Unlock()
+	switch {
+	case nested:
+		return false
+	case answer != "":
+		p.WriteError(answer)
+		return true
+	case c.Script != "" && hook != nil:
+		return hook(c, p)
+	}
+	return false
+}
+
+// Run executes a call without sending its answer: for hooks.
+func (n *Node) Run(c Call) {
+	src := n.set.scripts.Source(c.Script)
+	p := server.NewPeer(bufio.NewWriter(io.Discard))
+	n.mu.Lock()
+	n.own = p
+	n.mu.Unlock()
+	n.Server().Server().Dispatch(p, append([]string{"EVAL", src}, c.Args...))
+	n.mu.Lock()
+	n.own = nil
+	n.mu.Unlock()
+}
+
+// On lets a hook see every call before it runs; true: the hook has handled it.
+func (n *Node) On(hook func(Call, *server.Peer) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hook = hook
+}
+
+// RefuseWith makes every answer an error; "" ends it.
+func (n *Node) RefuseWith(err string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answer = err
+}
+
+// Took returns the calls since the last take.
+func (n *Node) Took() []Call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	calls := n.calls
+	n.calls = nil
+	return calls
+}
+
+// Requests is how many commands clients have sent.
+func (n *Node) Requests() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked
+}
+
+// LoseReply makes the node execute the next calls of a script without answering.
+func (n *Node) LoseReply(script string, times int) {
+	n.On(func(cl Call, p *server.Peer) bool {
+		if cl.Script != script || times == 0 {
+			return false
+		}
+		times--
+		n.Run(cl)
+		p.Close()
+		return true
+	})
+}
+
+func (s Scripts) name(sent string) string {
+	if s.Name == nil {
+		return ""
+	}
+	return s.Name(sent)
+}
