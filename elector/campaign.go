@@ -41,7 +41,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 				if no.err != nil {
 					w.Refused(tally)
 				}
-				w.Wait(ctx, m.probes.changes().candidate, m.peers.nudged)
+				w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
 				continue
 			}
 			m.setTrouble(trouble{})
@@ -52,7 +52,7 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 			return nil, err
 		}
 		w.Lost(tally)
-		w.Wait(ctx, m.probes.changes().candidate, m.peers.nudged)
+		w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
 }

@@ -1,10 +1,13 @@
 package elector
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
+	"cmp"
+	"context"
+	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // CandidateStatus is a candidate's answer to a roll call.
@@ -17,7 +20,7 @@ type CandidateStatus struct {
 	Role        Role   `json:"role"`
 	Token       uint64 `json:"token,omitempty"` // of the term that it serves
 	Healthy     bool   `json:"healthy"`
-	Detail      string `json:"detail,omitempty"` // the probe's words, or why it can't take part
+	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
 	Priority    int    `json:"priority,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
@@ -27,105 +30,64 @@ type CandidateStatus struct {
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
 
-// question is what goes over the channel <prefix>:{<election>}:ask. Whoever may
-// publish there can have a leader hand over, as an operator does, again and
-// again; all else costs an answer at most.
-type question struct {
-	Version  int    `json:"v"`
-	Kind     string `json:"kind"`
-	Election string `json:"election"`
-	Nonce    string `json:"nonce,omitempty"` // the answers go to the channel that ends with it
-	// of handOver
-	Token uint64 `json:"token,omitempty"` // whose term is meant
-	To    string `json:"to,omitempty"`    // incarnation; "": anybody
-	Note  string `json:"note,omitempty"`
-	// of card
-	Card *CandidateStatus `json:"card,omitempty"`
+// VotingNode is a Redis node in a candidate's list.
+type VotingNode struct {
+	Name string `json:"name"` // its address, as that candidate knows it
+	// Identity is the word that the node keeps for the election: two candidates may know
+	// one node under two names, or two nodes under one. Empty: it has not answered lately.
+	Identity string `json:"identity,omitempty"`
 }
 
-// The kinds of questions.
-const (
-	askRollCall = "roll-call" // who is there?
-	callCards   = "cards"     // a leader's roll call: everybody may hear the answers
-	askHandOver = "hand-over" // leader, step down
-	sayCard     = "card"      // this is me; goes out when it changes, if the Succession needs it
-	sayGone     = "gone"      // this was me
-	sayPaused   = "paused"    // nobody new is elected
-	sayResumed  = "resumed"
-)
-
-// answer is what comes back.
-type answer struct {
-	Card    *CandidateStatus `json:"card,omitempty"`
-	Refused string           `json:"refused,omitempty"` // why a leader doesn't step down
-	Node    int              `json:"-"`
+// Candidates calls the roll of the election: who is a candidate at this moment, the
+// leader first, then by id. It asks over the channel and waits until all that
+// listen have answered, at most 3 s where a node or a candidate hangs (or until
+// ctx ends). A candidate that hangs or is cut off is missing. The error is
+// ErrUnreachable when no majority of the nodes could be asked, or none of them lets
+// us receive the answers.
+func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
+	answers, errs := el.channel().RollCall(ctx)
+	var all []CandidateStatus
+	for _, a := range answers {
+		all = append(all, statusOf(a))
+	}
+	slices.SortFunc(all, func(a, b CandidateStatus) int {
+		return cmp.Or(cmp.Compare(b.Token, a.Token), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	if errs != nil {
+		return all, noMajority(el.nodes, errs)
+	}
+	return all, nil
 }
 
-func (q question) encode() []byte {
-	q.Version = eventVersion
-	b, err := json.Marshal(q)
-	if err != nil { // strings and numbers
-		panic("elector: a question that can't be encoded: " + err.Error())
-	}
-	return b
+// channel is where the candidates of the election are reached.
+func (el *Election) channel() peers.Channel {
+	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}
 }
 
-func parseQuestion(s string) (question, error) {
-	var q question
-	if len(s) > maxEvent {
-		return q, fmt.Errorf("elector: question of %d bytes: too long to be one of ours", len(s))
+func statusOf(c peers.Candidate) CandidateStatus {
+	st := CandidateStatus{
+		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
+		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
 	}
-	if err := json.Unmarshal([]byte(s), &q); err != nil {
-		return question{}, fmt.Errorf("elector: not a question: %w", err)
+	for _, n := range c.Nodes {
+		st.Nodes = append(st.Nodes, VotingNode(n))
 	}
-	if q.Version < 1 || q.Kind == "" || q.Election == "" {
-		return question{}, errors.New("elector: not a question: version, kind or election is missing")
-	}
-	if q.Nonce != "" && checkWord("", q.Nonce, 64, "{}:*?[]") != nil {
-		return question{}, errors.New("elector: not a question: its nonce can't be a channel's name")
-	}
-	if q.To != "" && checkWord("", q.To, 64, "") != nil {
-		return question{}, errors.New("elector: not a question: nobody can be called that")
-	}
-	q.Note = clip(q.Note, maxReason)
-	if q.Card != nil {
-		q.Card.tame()
-	}
-	return q, nil
+	return st
 }
 
-func (a answer) encode() []byte {
-	b, err := json.Marshal(a)
-	if err != nil { // strings and numbers
-		panic("elector: an answer that can't be encoded: " + err.Error())
+// SameNodes tells whether both candidates can vote with the same nodes, as far as
+// these have told their identities. False means that both could win a majority.
+func (c CandidateStatus) SameNodes(other CandidateStatus) bool {
+	if len(c.Nodes) == 0 || len(other.Nodes) == 0 {
+		return true // it did not say
 	}
-	return b
+	return len(c.Nodes) == len(other.Nodes) && !identitiesOf(c.Nodes).Differ(identitiesOf(other.Nodes).Known(), len(c.Nodes))
 }
 
-func parseAnswer(s string) (answer, error) {
-	var a answer
-	if len(s) > maxEvent {
-		return a, fmt.Errorf("elector: answer of %d bytes: too long to be one of ours", len(s))
+func identitiesOf(nodes []VotingNode) quorum.Identities {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.Identity
 	}
-	if err := json.Unmarshal([]byte(s), &a); err != nil {
-		return answer{}, fmt.Errorf("elector: not an answer: %w", err)
-	}
-	if a.Card != nil {
-		if a.Card.ID == "" || a.Card.Incarnation == "" {
-			return answer{}, errors.New("elector: not an answer: a card without an id")
-		}
-		a.Card.tame()
-	}
-	return a, nil
-}
-
-// tame bounds what a card claims, and how long its words are: it decides who is
-// asked first, and is kept.
-func (c *CandidateStatus) tame() {
-	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
-	c.Detail = clip(c.Detail, maxDetail)
-	c.ID, c.Incarnation = clip(c.ID, maxName), clip(c.Incarnation, 64)
-	c.Advertise, c.Version = clip(c.Advertise, maxAdvertise), clip(c.Version, maxAdvertise)
-	c.Host, c.Role = clip(c.Host, maxAdvertise), Role(clip(string(c.Role), 64))
-	c.Nodes = tameNodes(c.Nodes)
+	return quorum.IdentitiesOf(ids)
 }

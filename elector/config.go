@@ -9,9 +9,9 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -86,12 +86,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Bounds of what ends up in keys and lock values.
-const (
-	maxName      = 200
-	maxAdvertise = 256
-)
-
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -120,7 +114,7 @@ func (c Config) withDefaults() Config {
 
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "(devel)" || checkWord("", info.Main.Version, maxAdvertise, "") != nil {
+	if !ok || info.Main.Version == "(devel)" || quorum.CheckWord("", info.Main.Version, quorum.MaxAdvertise, "") != nil {
 		return ""
 	}
 	return info.Main.Version
@@ -128,7 +122,7 @@ func buildVersion() string {
 
 func defaultID() string {
 	host, err := os.Hostname()
-	if err != nil || checkWord("", host, maxName, "") != nil {
+	if err != nil || quorum.CheckWord("", host, quorum.MaxName, "") != nil {
 		host = "host"
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
@@ -140,14 +134,14 @@ func (c Config) timing() lease.Timing {
 
 func (c Config) validate() error {
 	problems := []error{
-		checkWord("Election", c.Election, maxName, "{}"),
-		checkWord("ID", c.ID, maxName, ""),
+		quorum.CheckWord("Election", c.Election, quorum.MaxName, "{}"),
+		quorum.CheckWord("ID", c.ID, quorum.MaxName, ""),
 	}
 	if c.Advertise != "" {
-		problems = append(problems, checkWord("Advertise", c.Advertise, maxAdvertise, ""))
+		problems = append(problems, quorum.CheckWord("Advertise", c.Advertise, quorum.MaxAdvertise, ""))
 	}
 	if c.Version != "" {
-		problems = append(problems, checkWord("Version", c.Version, maxAdvertise, ""))
+		problems = append(problems, quorum.CheckWord("Version", c.Version, quorum.MaxAdvertise, ""))
 	}
 	if !c.Succession.known() {
 		problems = append(problems, fmt.Errorf("Succession is %q: use Race, ByPriority, Seniority or Rotation", string(c.Succession)))
@@ -161,21 +155,6 @@ func (c Config) validate() error {
 	}
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("elector: config: %w", err)
-	}
-	return nil
-}
-
-// checkWord accepts what can stand in a key and in the one-line lock value.
-func checkWord(field, s string, most int, without string) error {
-	switch {
-	case s == "":
-		return fmt.Errorf("%s is empty: give it a value", field)
-	case len(s) > most:
-		return fmt.Errorf("%s is %d bytes long: at most %d", field, len(s), most)
-	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
-		return fmt.Errorf("%s is %q: spaces and control characters are not allowed", field, s)
-	case strings.ContainsAny(s, without):
-		return fmt.Errorf("%s is %q: the characters %s are not allowed (they would change the Cluster slot)", field, s, without)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // The defaults that Config documents: without a DrainTimeout the lease would lapse under
@@ -78,8 +80,8 @@ func TestEachFieldIsChecked(t *testing.T) {
 	}
 	for field, change := range map[string]func(*Config){
 		"Election":   func(c *Config) { c.Election = "a{b" },
-		"ID":         func(c *Config) { c.ID = strings.Repeat("x", maxName+1) },
-		"Advertise":  func(c *Config) { c.Advertise = strings.Repeat("x", maxAdvertise+1) },
+		"ID":         func(c *Config) { c.ID = strings.Repeat("x", quorum.MaxName+1) },
+		"Advertise":  func(c *Config) { c.Advertise = strings.Repeat("x", quorum.MaxAdvertise+1) },
 		"Version":    func(c *Config) { c.Version = "v 1" },
 		"Succession": func(c *Config) { c.Succession = "eldest" },
 	} {
@@ -89,7 +91,7 @@ func TestEachFieldIsChecked(t *testing.T) {
 		}
 	}
 	most := good
-	most.ID, most.Advertise, most.Version = strings.Repeat("x", maxName), strings.Repeat("x", maxAdvertise), strings.Repeat("x", maxAdvertise)
+	most.ID, most.Advertise, most.Version = strings.Repeat("x", quorum.MaxName), strings.Repeat("x", quorum.MaxAdvertise), strings.Repeat("x", quorum.MaxAdvertise)
 	if err := most.validate(); err != nil {
 		t.Errorf("at the bounds: %v", err)
 	}

@@ -34,8 +34,11 @@
 //	     │          claims and renewals   is it still       campaign.go        │
 //	     │          of a majority         ours?             leader.go          │
 //	     │                                                    ▲                ▼
-//	     └────────► internal/pubsub ──► internal/standby ─────┘            events ──► Observe,
-//	                messages: hints     when to claim again                channels, history
+//	     └────────► internal/pubsub ──► internal/standby ─────┤            events ──► Observe,
+//	                messages: hints     when to claim again   │            channels, history
+//	                        │                                 │
+//	                        └─────────► internal/peers ───────┘
+//	                                    who goes first, requests to hand over
 //
 // Config.Probe and Config.WorkProbe are asked by the state machine, which is the only one
 // to know them. What another candidate or an operator publishes makes a candidate ask
@@ -64,7 +67,7 @@
 //	                                        has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner
 //	work probe        leader.go, per term   at the release          health.Runner
-//	roll call         machine.go            with Run, or the term   what is known of the other candidates
+//	peers             machine.go            with Run, or the term   peers.Peers: what is known of the other candidates
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are

@@ -111,15 +111,13 @@ func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) e
 	}
 	note := cmp.Or(strings.ToValidUTF8(reason, "?"), "paused")
 	err := enough(el.nodes, el.nodes.Pause(ctx, el.keys, note, d, statusTimeout))
-	el.publish(ctx, question{Kind: sayPaused, Note: note})
+	el.channel().Paused(ctx, note)
 	return err
 }
 
-const maxReason = 500
-
 func checkReason(s string) error {
-	if len(s) > maxReason {
-		return failed(nil, "a reason of %d bytes: at most %d", len(s), maxReason)
+	if len(s) > quorum.MaxReason {
+		return failed(nil, "a reason of %d bytes: at most %d", len(s), quorum.MaxReason)
 	}
 	return nil
 }
@@ -128,7 +126,7 @@ func checkReason(s string) error {
 // when there was none. Bounds and errors are those of Pause.
 func (el *Election) Resume(ctx context.Context) error {
 	err := enough(el.nodes, el.nodes.Resume(ctx, el.keys, statusTimeout))
-	el.publish(ctx, question{Kind: sayResumed})
+	el.channel().Resumed(ctx)
 	return err
 }
 

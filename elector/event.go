@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // EventKind is what an Event tells.
@@ -50,14 +51,11 @@ type Event struct {
 
 const eventVersion = 1
 
-// maxEvent is more than any event of ours needs.
-const maxEvent = 16 << 10
-
 // ParseEvent reads an event from the channel or the history stream. Whoever has
 // access to Redis can write there: an event is a hint, never a proof.
 func ParseEvent(s string) (Event, error) {
 	var ev Event
-	if len(s) > maxEvent {
+	if len(s) > quorum.MaxMessage {
 		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &ev); err != nil {
@@ -80,22 +78,10 @@ const maxToken = 1<<53 - 1
 func (ev Event) encode() []byte {
 	// Details hold foreign words (a probe's, a child's): bounded, so that no
 	// event outgrows what a reader accepts.
-	ev.Detail = clip(ev.Detail, maxDetail)
+	ev.Detail = quorum.Clip(ev.Detail, quorum.MaxDetail)
 	b, err := json.Marshal(ev)
 	if err != nil { // strings, numbers and a time of this century
 		panic("elector: an event that can't be encoded: " + err.Error())
 	}
 	return b
-}
-
-// maxDetail bounds foreign words in what is sent.
-const maxDetail = 1000
-
-// clip shortens what is too long to be passed on, and keeps nothing of the rest.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	const more = "..."
-	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 func sampleEvent() Event {
@@ -35,9 +37,9 @@ func TestEventDetailIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := sampleEvent()
-			ev.Detail, ev.Candidate, ev.Advertise = detail, strings.Repeat("\"", maxName), strings.Repeat("\"", maxAdvertise)
+			ev.Detail, ev.Candidate, ev.Advertise = detail, strings.Repeat("\"", quorum.MaxName), strings.Repeat("\"", quorum.MaxAdvertise)
 			b := ev.encode()
-			if len(b) > maxEvent {
+			if len(b) > quorum.MaxMessage {
 				t.Fatalf("%d bytes", len(b))
 			}
 			got, err := ParseEvent(string(b))
@@ -65,7 +67,7 @@ func TestParseEventRefuses(t *testing.T) {
 		"no election":    `{"v":1,"kind":"elected"}`,
 		"huge token":     `{"v":1,"kind":"elected","election":"e","token":9007199254740992}`,
 		"negative token": `{"v":1,"kind":"elected","election":"e","token":-1}`,
-		"too long":       `{"v":1,"kind":"elected","election":"e","detail":"` + strings.Repeat("x", maxEvent) + `"}`,
+		"too long":       `{"v":1,"kind":"elected","election":"e","detail":"` + strings.Repeat("x", quorum.MaxMessage) + `"}`,
 	} {
 		if ev, err := ParseEvent(s); err == nil {
 			t.Errorf("%s: accepted as %+v", name, ev)
@@ -95,7 +97,7 @@ func FuzzParseEvent(f *testing.F) {
 			return // cut on the way
 		}
 		if err != nil {
-			if len(s) > maxEvent/8 { // escapes may make a foreign event longer than ours can be
+			if len(s) > quorum.MaxMessage/8 { // escapes may make a foreign event longer than ours can be
 				return
 			}
 			t.Fatalf("parsed %+v, but not its encoding: %v", ev, err)

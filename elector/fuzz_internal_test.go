@@ -11,64 +11,6 @@ import (
 // Whoever has access to Redis can write to the channels and to the history.
 // These are all the places that read from there, beside ParseEvent.
 
-func FuzzParseQuestion(f *testing.F) {
-	card := CandidateStatus{ID: "a", Incarnation: "ABC", Role: "following", Healthy: true, Priority: 3, RunningFor: time.Hour}
-	for _, q := range []question{
-		{Kind: askRollCall, Election: "e", Nonce: "N1"}, {Kind: askHandOver, Election: "e", Nonce: "N1", Token: 7, To: "ABC", Note: "a note"},
-		{Kind: sayCard, Election: "e", Card: &card}, {Kind: sayPaused, Election: "e", Note: "\xff"},
-	} {
-		f.Add(string(q.encode()))
-	}
-	f.Add(`{"v":1,"kind":"roll-call","election":"e","nonce":"*"}`)
-	f.Add(`{"v":1,"kind":"card","election":"e","card":{"running_ns":-1,"healthy_for_ns":-9223372036854775808,"priority":1e99}}`)
-	f.Fuzz(func(t *testing.T, s string) {
-		q, err := parseQuestion(s)
-		if err != nil {
-			return
-		}
-		if strings.ContainsAny(q.Nonce, " \n\r{}*") || strings.ContainsAny(q.To, " \n\r") || len(q.Nonce) > 64 || len(q.To) > 64 {
-			t.Fatalf("answers would go to channel %q, the seat to %q", q.Nonce, q.To)
-		}
-		if len(q.Note) > maxReason+len("...") {
-			t.Fatalf("a note of %d bytes", len(q.Note))
-		}
-		tamed(t, q.Card)
-		if len(s) > maxEvent/8 { // escapes may make a foreign one longer than ours can be
-			return
-		}
-		if again, err := parseQuestion(string(q.encode())); err != nil || again.Kind != q.Kind || again.Token != q.Token || again.To != q.To {
-			t.Fatalf("%+v became %+v, %v", q, again, err)
-		}
-	})
-}
-
-func FuzzParseAnswer(f *testing.F) {
-	card := CandidateStatus{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
-	f.Add(string(answer{Card: &card}.encode()))
-	f.Add(string(answer{Refused: "no"}.encode()))
-	f.Add(`{"card":{"id":"a","incarnation":"b","healthy_for_ns":-5,"token":18446744073709551616}}`)
-	f.Add(`[]`)
-	f.Fuzz(func(t *testing.T, s string) {
-		a, err := parseAnswer(s)
-		if err != nil {
-			return
-		}
-		tamed(t, a.Card)
-		if a.Card != nil && (a.Card.ID == "" || a.Card.Incarnation == "") {
-			t.Fatalf("nobody answered: %+v", a.Card)
-		}
-	})
-}
-
-// tamed checks the bounds of a card: it decides who is asked first, and is kept.
-func tamed(t *testing.T, c *CandidateStatus) {
-	t.Helper()
-	const dots = len("...")
-	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > maxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > maxDetail+dots) {
-		t.Fatalf("a card out of bounds: %+v", *c)
-	}
-}
-
 // FuzzHistory reads entries, one a line, of two nodes.
 func FuzzHistory(f *testing.F) {
 	ev := sampleEvent()

@@ -6,7 +6,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+const (
+	handoverLook = 200 * time.Millisecond // between looks at who leads
+	// handoverReports is for the reports of a change that was seen already.
+	handoverReports = 100 * time.Millisecond
 )
 
 // Handover is a change of the leader that somebody asked for.
@@ -94,18 +103,14 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 		return Handover{}, ErrNoLeader
 	}
 	h := Handover{From: *st.Leader}
-	events := el.bus.Collect(el.keys.Events, maxEvent)
+	events := el.bus.Collect(el.keys.Events, quorum.MaxMessage)
 	defer events.Close()
-	_ = events.Ready(ctx, joinTimeout) // without them the change is seen a little later
-	var got *answer
-	err = el.ask(ctx, question{Kind: askHandOver, Token: h.From.Token, To: to, Note: note}, 0, func(a answer) bool {
-		got = &a
-		return true
-	})
+	_ = events.Ready(ctx, peers.JoinTimeout) // without them the change is seen a little later
+	got, ok, errs := el.channel().StepDown(ctx, h.From.Token, to, note)
 	switch {
-	case err != nil:
-		return h, err
-	case got == nil:
+	case errs != nil:
+		return h, noMajority(el.nodes, errs)
+	case !ok:
 		return h, refused("the leader %s does not answer: it may hang, be cut off, or be an older version", h.From.Candidate)
 	case got.Refused != "":
 		return h, refused("%s", got.Refused)
@@ -143,7 +148,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 				continue
 			}
 			h.To = *st.Leader
-			enough = time.After(handoverWords)
+			enough = time.After(handoverReports)
 		}
 		if h.Gap = el.gap(ctx, h); h.Gap > 0 {
 			return h, nil
@@ -154,7 +159,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 // gap is the time between two terms, as the history has it; zero when it does not, or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	told, _ := el.nodes.Glance(ctx, el.keys, glance, handoverWords)
+	told, _ := el.nodes.Glance(ctx, el.keys, glance, handoverReports)
 	var released, elected time.Time
 	for _, entries := range told {
 		for _, entry := range entries {

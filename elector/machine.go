@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -42,7 +43,7 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began
 	memory *memory     // of the election: the machine before has left it
 
-	peers *cards
+	peers *peers.Peers
 	going context.Context // ends when Run does, or Campaign's term
 	owed  <-chan error    // how a release ends that is repeated in the background; nil: none is
 
@@ -56,12 +57,12 @@ func newMachine(ctx context.Context, e *Elector) *machine {
 		m.clock = c
 	}
 	m.begun = m.clock.Now()
-	m.peers = newCards(m.candidate, e.election)
+	m.peers = newPeers(m.candidate, e.election)
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.going = going
 	var wg sync.WaitGroup
 	wg.Go(func() { m.probes.run(going) })
-	wg.Go(func() { m.peers.run(going) })
+	wg.Go(func() { m.peers.Run(going) })
 	m.leave = func() {
 		cancel()
 		wg.Wait()
@@ -88,7 +89,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	}
 	m.role = r
 	m.mu.Unlock()
-	m.peers.poke()
+	m.peers.Wake()
 	if old != r {
 		m.log.LogAttrs(context.Background(), slog.LevelInfo, string(r), attrs...) //nolint:sloglint // one of the five constants above
 	}
@@ -99,7 +100,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 
 // heir is the candidate for which the nodes reserve leadership when this term ends.
 func (m *machine) heir(t *Term) quorum.Heir {
-	to := m.peers.favourite()
+	to := m.peers.Heir()
 	if h := t.handTo.Load(); h != nil && h.to != "" {
 		to = h.to
 	}

@@ -1,48 +1,8 @@
 package elector
 
 import (
-	"context"
-	"time"
-
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
-
-// doubt is about a pause: somebody said that there is one, or that it is over.
-// Anybody can say so; only Redis knows.
-type doubt struct {
-	open    bool
-	asked   time.Time // when Redis was asked last
-	waiting bool      // for the time to ask again
-}
-
-// confirmPause asks Redis whether the election is paused, if that is in doubt:
-// not often, whoever raises doubts. A candidate that waits for the end of a pause
-// finds out by a claim.
-func (c *cards) confirmPause(ctx context.Context) {
-	d := &c.pauses
-	if !d.open {
-		return
-	}
-	if wait := c.timing.RetryEvery() - time.Since(d.asked); wait > 0 {
-		if !d.waiting {
-			d.waiting = true
-			time.AfterFunc(wait, c.poke)
-		}
-		return
-	}
-	*d = doubt{asked: time.Now()}
-	if c.isPaused() {
-		select {
-		case c.nudged <- struct{}{}:
-		default:
-		}
-	}
-	c.say(func() {
-		if st, err := c.election.look(ctx); err == nil {
-			c.setPaused(st.Pause)
-		}
-	})
-}
 
 // sayPause takes what a claim told about a pause.
 func (c *candidate) sayPause(t quorum.Tally) {

@@ -175,7 +175,7 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // begun is no error. The name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
-	if err := errors.Join(checkWord("Prefix", prefix, maxName, "{}"), checkWord("Election", name, maxName, "{}")); err != nil {
+	if err := errors.Join(quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"), quorum.CheckWord("Election", name, quorum.MaxName, "{}")); err != nil {
 		return nil, fmt.Errorf("elector: %w", err)
 	}
 	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: quorum.KeysOf(prefix, name)}, nil
@@ -194,7 +194,7 @@ const maxElections = 10_000
 // is returned with it.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	prefix := q.Prefix()
-	if err := checkWord("Prefix", prefix, maxName, "{}"); err != nil {
+	if err := quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"); err != nil {
 		return nil, fmt.Errorf("elector: %w", err)
 	}
 	names, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)

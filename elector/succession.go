@@ -1,11 +1,9 @@
 package elector
 
 import (
-	"cmp"
-	"errors"
-	"maps"
 	"slices"
-	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/peers"
 )
 
 // Succession says who leads after whom. The lock alone decides who leads; a
@@ -35,73 +33,16 @@ func (s Succession) known() bool {
 	return slices.Contains([]Succession{SuccessionRace, SuccessionPriority, SuccessionSeniority, SuccessionRotation}, s)
 }
 
-var errOutranked = errors.New("a candidate with a higher priority is available")
-
-// roster is what a candidate knows of the others. It is the cards' alone.
-type roster map[string]entry // by incarnation
-
-type entry struct {
-	CandidateStatus
-	at time.Time // when its card came
-}
-
-func (r roster) note(c CandidateStatus, now time.Time) {
-	if _, known := r[c.Incarnation]; known || len(r) < mostOthers {
-		r[c.Incarnation] = entry{c, now}
-	}
-}
-
-// forget drops those that were silent for too long.
-func (r roster) forget(now time.Time, after time.Duration) {
-	maps.DeleteFunc(r, func(_ string, c entry) bool { return now.Sub(c.at) > after })
-}
-
-// favourite is who should lead after the leader self; nil: nobody in particular.
-func (r roster) favourite(s Succession, self CandidateStatus) *entry {
-	var able []entry
-	for _, c := range r {
-		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == RoleFollowing {
-			able = append(able, c)
-		}
-	}
-	if len(able) == 0 || s == SuccessionRace {
-		return nil
-	}
-	slices.SortFunc(able, func(a, b entry) int {
-		return cmp.Or(s.compare(self.ID, a.CandidateStatus, b.CandidateStatus), cmp.Compare(a.began(), b.began()),
-			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
-	})
-	return &able[0]
-}
-
-// began is when the candidate started to run, by our clock, coarsely.
-func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
-
-// compare tells whether a goes before b after the leader of that id.
-func (s Succession) compare(leader string, a, b CandidateStatus) int {
+// order is the Succession as the candidates apply it to each other.
+func (s Succession) order() peers.Order {
 	switch s {
 	case SuccessionPriority:
-		return cmp.Compare(b.Priority, a.Priority)
-	case SuccessionRotation: // those behind the leader before those in front of it
-		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
-	case SuccessionRace, SuccessionSeniority: // the longest running first
+		return peers.ByPriority
+	case SuccessionSeniority:
+		return peers.BySeniority
+	case SuccessionRotation:
+		return peers.ByRotation
+	default:
+		return peers.Race
 	}
-	return 0
-}
-
-func ahead(leader, id string) int {
-	if id > leader {
-		return 0
-	}
-	return 1
-}
-
-// bully is the candidate to which a leader must yield, if any: of higher
-// priority, and healthy for long enough that leadership does not flap.
-func (r roster) bully(self CandidateStatus, hold time.Duration, now time.Time) *entry {
-	c := r.favourite(SuccessionPriority, self)
-	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
-		return nil
-	}
-	return c
 }

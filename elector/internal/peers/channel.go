@@ -1,0 +1,121 @@
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Bounds of a request and its answers.
+const (
+	askTimeout = time.Second // for all answers
+	// JoinTimeout is for a subscription to be taken by all nodes.
+	JoinTimeout = 500 * time.Millisecond
+	// linger is for more answers than are expected: candidates of one process share their
+	// connections, and count as one listener.
+	linger = 10 * time.Millisecond
+)
+
+// Nodes is what a Channel needs of quorum.Nodes.
+type Nodes interface {
+	Majority() int
+	Listeners(ctx context.Context, channel string, limit time.Duration) int
+	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
+	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error
+}
+
+// Bus is what it needs of pubsub.Bus.
+type Bus interface {
+	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
+	Collect(channel string, maxSize int) *pubsub.Collector
+}
+
+// Channel is where the candidates of one election, and its operators, reach each other.
+type Channel struct {
+	Nodes    Nodes
+	Bus      Bus
+	Keys     quorum.Keys
+	Election string
+}
+
+// RollCall asks all candidates what they are, and waits until all that listen have
+// answered, or for a bounded time. It returns the errors of the nodes, by node, when no
+// majority of them could be asked.
+func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
+	expected := c.Nodes.Listeners(ctx, c.Keys.Ask, JoinTimeout)
+	if expected == 0 {
+		return nil, nil
+	}
+	known := map[string]bool{}
+	failed = c.ask(ctx, request{Kind: rollCall}, linger, func(a Answer) bool {
+		if a.Candidate != nil && !known[a.Candidate.Incarnation] {
+			known[a.Candidate.Incarnation] = true
+			all = append(all, *a.Candidate)
+		}
+		return len(all) == expected
+	})
+	return all, failed
+}
+
+// StepDown asks the leader of the term with that token to hand over, to the incarnation
+// to or, when that is "", to any. ok is false when it has not answered; the errors are
+// RollCall's.
+func (c Channel) StepDown(ctx context.Context, token uint64, to, note string) (a Answer, ok bool, failed []error) {
+	failed = c.ask(ctx, request{Kind: stepDown, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
+		a, ok = got, true
+		return true
+	})
+	return a, ok, failed
+}
+
+// Paused tells the candidates to look whether the election is paused.
+func (c Channel) Paused(ctx context.Context, note string) {
+	c.publish(ctx, request{Kind: paused, Note: note}, askTimeout)
+}
+
+// Resumed tells those that wait for the end of a pause to look.
+func (c Channel) Resumed(ctx context.Context) {
+	c.publish(ctx, request{Kind: resumed}, askTimeout)
+}
+
+func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
+	q.Election = c.Election
+	return c.Nodes.Publish(ctx, c.Keys.Ask, q.encode(), limit)
+}
+
+// ask publishes a request and hands over the answers until enough says so and what
+// it lingers for has come too, or time is up.
+func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
+	q.Nonce = rand.Text()
+	answers := c.Bus.Collect(c.Keys.Reply(q.Nonce), quorum.MaxMessage)
+	defer answers.Close()
+	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // no answer could arrive, and it might be obeyed
+		return refused
+	}
+	errs := c.publish(ctx, q, askTimeout)
+	if len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err != nil })) < c.Nodes.Majority() {
+		return errs
+	}
+	timeout := time.NewTimer(askTimeout)
+	defer timeout.Stop()
+	for over := false; !over; {
+		select {
+		case <-ctx.Done():
+			over = true
+		case <-timeout.C:
+			over = true
+		case <-answers.Arrived():
+		}
+		// Also when time is up: on a busy machine what came in time may lie here unread.
+		for _, m := range answers.Take() {
+			if a, err := parseAnswer(m.Payload); err == nil && enough(a) {
+				timeout.Reset(linger)
+			}
+		}
+	}
+	return nil
+}

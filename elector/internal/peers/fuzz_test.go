@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Anyone with access to Redis can write to the channels. These are the places that read
+// what candidates tell each other.
+
+func FuzzParseRequest(f *testing.F) {
+	candidate := Candidate{ID: "a", Incarnation: "ABC", Role: "following", Healthy: true, Priority: 3, RunningFor: time.Hour}
+	for _, q := range []request{
+		{Kind: rollCall, Election: "e", Nonce: "N1"}, {Kind: stepDown, Election: "e", Nonce: "N1", Token: 7, To: "ABC", Note: "a note"},
+		{Kind: info, Election: "e", Candidate: &candidate}, {Kind: paused, Election: "e", Note: "\xff"},
+	} {
+		f.Add(string(q.encode()))
+	}
+	f.Add(`{"v":1,"kind":"roll-call","election":"e","nonce":"*"}`)
+	f.Add(`{"v":1,"kind":"card","election":"e","card":{"running_ns":-1,"healthy_for_ns":-9223372036854775808,"priority":1e99}}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		q, err := parseRequest(s)
+		if err != nil {
+			return
+		}
+		if strings.ContainsAny(q.Nonce, " \n\r{}*") || strings.ContainsAny(q.To, " \n\r") || len(q.Nonce) > 64 || len(q.To) > 64 {
+			t.Fatalf("answers would go to channel %q, the seat to %q", q.Nonce, q.To)
+		}
+		if len(q.Note) > quorum.MaxReason+len("...") {
+			t.Fatalf("a note of %d bytes", len(q.Note))
+		}
+		bounded(t, q.Candidate)
+		if len(s) > quorum.MaxMessage/8 { // escapes may make a foreign one longer than ours can be
+			return
+		}
+		if again, err := parseRequest(string(q.encode())); err != nil || again.Kind != q.Kind || again.Token != q.Token || again.To != q.To {
+			t.Fatalf("%+v became %+v, %v", q, again, err)
+		}
+	})
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	candidate := Candidate{ID: "a", Incarnation: "ABC", Role: "leading", Token: 7}
+	f.Add(string(Answer{Candidate: &candidate}.encode()))
+	f.Add(string(Answer{Refused: "no"}.encode()))
+	f.Add(`{"card":{"id":"a","incarnation":"b","healthy_for_ns":-5,"token":18446744073709551616}}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := parseAnswer(s)
+		if err != nil {
+			return
+		}
+		bounded(t, a.Candidate)
+		if a.Candidate != nil && (a.Candidate.ID == "" || a.Candidate.Incarnation == "") {
+			t.Fatalf("no candidate answered: %+v", a.Candidate)
+		}
+	})
+}
+
+// bounded checks the bounds of a candidate: it decides who is asked first, and is kept.
+func bounded(t *testing.T, c *Candidate) {
+	t.Helper()
+	const dots = len("...")
+	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > quorum.MaxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > quorum.MaxDetail+dots) {
+		t.Fatalf("a candidate out of bounds: %+v", *c)
+	}
+}

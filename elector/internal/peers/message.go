@@ -1,0 +1,147 @@
+package peers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Candidate is what a candidate publishes of itself.
+type Candidate struct {
+	ID          string `json:"id"`
+	Incarnation string `json:"incarnation"` // tells two lives of one id apart
+	Advertise   string `json:"advertise,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Host        string `json:"host,omitempty"`
+	Role        string `json:"role"`
+	Token       uint64 `json:"token,omitempty"` // of the term that it serves
+	Healthy     bool   `json:"healthy"`
+	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
+	Priority    int    `json:"priority,omitempty"`
+	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
+	// compared.
+	RunningFor time.Duration `json:"running_ns"`
+	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
+	Nodes      []Node        `json:"nodes,omitempty"` // that it votes with, in the order of its list
+}
+
+// Node is a Redis node in a candidate's list.
+type Node struct {
+	Name     string `json:"name"`               // its address, as that candidate knows it
+	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: it has not answered lately
+}
+
+// request is what is published on the channel <prefix>:{<election>}:ask. Anyone who may
+// publish there can have a leader hand over, as an operator does, again and
+// again; all else costs an answer at most.
+type request struct {
+	Version  int    `json:"v"`
+	Kind     string `json:"kind"`
+	Election string `json:"election"`
+	Nonce    string `json:"nonce,omitempty"` // the answers go to the channel that ends with it
+	// of stepDown
+	Token uint64 `json:"token,omitempty"` // whose term is meant
+	To    string `json:"to,omitempty"`    // incarnation; "": any
+	Note  string `json:"note,omitempty"`
+	// of info and gone
+	Candidate *Candidate `json:"card,omitempty"`
+}
+
+// version is that of the requests' format.
+const version = 1
+
+// The kinds of requests.
+const (
+	rollCall  = "roll-call" // which candidates are there?
+	leaderAll = "cards"     // a leader's roll call: all candidates publish what they are
+	stepDown  = "hand-over" // to the leader
+	info      = "card"      // of the sender; goes out when it changes, if the Order needs it
+	gone      = "gone"      // the sender is no candidate any more
+	paused    = "paused"    // no new leader is elected
+	resumed   = "resumed"
+)
+
+// Answer is what comes back.
+type Answer struct {
+	Candidate *Candidate `json:"card,omitempty"`
+	Refused   string     `json:"refused,omitempty"` // why a leader doesn't step down
+}
+
+func (q request) encode() []byte {
+	q.Version = version
+	b, err := json.Marshal(q)
+	if err != nil { // strings and numbers
+		panic("elector: a request that can't be encoded: " + err.Error())
+	}
+	return b
+}
+
+func parseRequest(s string) (request, error) {
+	var q request
+	if len(s) > quorum.MaxMessage {
+		return q, fmt.Errorf("elector: request of %d bytes: too long to be one of ours", len(s))
+	}
+	if err := json.Unmarshal([]byte(s), &q); err != nil {
+		return request{}, fmt.Errorf("elector: not a request: %w", err)
+	}
+	if q.Version < 1 || q.Kind == "" || q.Election == "" {
+		return request{}, errors.New("elector: not a request: version, kind or election is missing")
+	}
+	if q.Nonce != "" && quorum.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil {
+		return request{}, errors.New("elector: not a request: its nonce can't be a channel's name")
+	}
+	if q.To != "" && quorum.CheckWord("", q.To, 64, "") != nil {
+		return request{}, errors.New("elector: not a request: no candidate can be called that")
+	}
+	q.Note = quorum.Clip(q.Note, quorum.MaxReason)
+	if q.Candidate != nil {
+		q.Candidate.bound()
+	}
+	return q, nil
+}
+
+func (a Answer) encode() []byte {
+	b, err := json.Marshal(a)
+	if err != nil { // strings and numbers
+		panic("elector: an answer that can't be encoded: " + err.Error())
+	}
+	return b
+}
+
+func parseAnswer(s string) (Answer, error) {
+	var a Answer
+	if len(s) > quorum.MaxMessage {
+		return a, fmt.Errorf("elector: answer of %d bytes: too long to be one of ours", len(s))
+	}
+	if err := json.Unmarshal([]byte(s), &a); err != nil {
+		return Answer{}, fmt.Errorf("elector: not an answer: %w", err)
+	}
+	if a.Candidate != nil {
+		if a.Candidate.ID == "" || a.Candidate.Incarnation == "" {
+			return Answer{}, errors.New("elector: not an answer: a candidate without an id")
+		}
+		a.Candidate.bound()
+	}
+	return a, nil
+}
+
+// maxNodes is more than any candidate has.
+const maxNodes = 15
+
+// bound limits what a candidate claims, and how long its texts are: it decides who is
+// asked first, and is kept.
+func (c *Candidate) bound() {
+	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
+	c.Detail = quorum.Clip(c.Detail, quorum.MaxDetail)
+	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
+	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)
+	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)
+	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
+	for i, n := range c.Nodes {
+		c.Nodes[i] = Node{Name: quorum.Clip(n.Name, quorum.MaxName), Identity: quorum.Clip(n.Identity, 16)}
+	}
+}

@@ -1,0 +1,338 @@
+// Package peers is what the candidates of an election tell each other: who they are
+// (the roll call), requests to hand over, and, where the order of succession needs it, who
+// goes first. All of it is hints: the lock alone decides who leads, and the state machine
+// waits for nothing here.
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+)
+
+// Self is the candidate of this process. Its methods are called on many goroutines, and
+// do no I/O unless they say so.
+type Self interface {
+	// Info is what the candidate is, without what Peers adds: Host, RunningFor and
+	// HealthyFor.
+	Info() Candidate
+	// Leading is the token of the term that the candidate serves; false: none.
+	Leading() (token uint64, ok bool)
+	// HandOver ends the term with that token in favour of an incarnation; "": of any.
+	HandOver(token uint64, to string, why error)
+	// IsPaused tells whether the election is paused, as far as the candidate knows.
+	IsPaused() bool
+	// ReadPause asks Redis whether it is.
+	ReadPause(ctx context.Context)
+}
+
+// Config is what Peers is made of.
+type Config struct {
+	Channel
+	Self Self
+	Log  *slog.Logger
+	// Go runs a function in the background; the owner of Peers waits for it.
+	Go func(func())
+
+	ID, Incarnation string
+	Order           Order
+	// Following is the role of those that could lead next, and Stopping that of a leader
+	// whose release still names the heir.
+	Following, Stopping string
+
+	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
+}
+
+// Peers is a candidate's part in what the candidates tell each other.
+type Peers struct {
+	c          Config
+	host       string
+	woken      chan struct{}
+	pauseEnded chan struct{}
+	sending    chan struct{}          // a place for each message under way
+	heir       atomic.Pointer[string] // incarnation; set while leading
+
+	mu       sync.Mutex // of received
+	received []received
+
+	// of the goroutine of Run
+	since   time.Time // when this candidate began to run
+	healthy time.Time // since when it has been healthy; zero: it isn't
+	others  roster
+	shown   string // what was last published of role and health
+	called  time.Time
+	led     uint64 // token of the term of the last roll call
+	seen    map[string]bool
+	twins   map[string]bool // incarnations that were seen under this candidate's id
+	pauses  doubt
+}
+
+// received is a request and the node that it came from.
+type received struct {
+	node int
+	request
+}
+
+// What a flood on the channel costs at most: anyone who makes one gets no answers.
+const (
+	maxReceived = 256 // messages that wait
+	maxSending  = 8   // messages under way: a hung node takes its time for each
+)
+
+var errOutranked = errors.New("a candidate with a higher priority is available")
+
+// New does no I/O.
+func New(c Config) *Peers {
+	host, _ := os.Hostname() // for people only
+	return &Peers{
+		c: c, host: host, woken: make(chan struct{}, 1), pauseEnded: make(chan struct{}, 1), sending: make(chan struct{}, maxSending),
+		others: roster{}, seen: map[string]bool{}, twins: map[string]bool{},
+	}
+}
+
+// Wake has the candidate looked at anew: its role or its health may have changed. It
+// never blocks.
+func (p *Peers) Wake() {
+	select {
+	case p.woken <- struct{}{}:
+	default:
+	}
+}
+
+// PauseEnded is signaled when the pause that the candidate waits for may have ended.
+func (p *Peers) PauseEnded() <-chan struct{} { return p.pauseEnded }
+
+// Heir is the incarnation that goes first after the term, "" for none.
+func (p *Peers) Heir() string {
+	if first := p.heir.Load(); first != nil {
+		return *first
+	}
+	return ""
+}
+
+// Run follows and answers until ctx ends. Call it once.
+func (p *Peers) Run(ctx context.Context) {
+	p.since = time.Now()
+	stop := p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive)
+	defer stop()
+	defer p.leave()
+	look := time.NewTicker(p.c.RenewEvery)
+	defer look.Stop()
+	if p.c.Order == Race { // with the others the first look does
+		p.introduce()
+	}
+	for {
+		p.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.woken:
+		case <-look.C:
+		}
+		for _, r := range p.take() {
+			p.answer(ctx, r)
+		}
+		p.confirmPause(ctx)
+	}
+}
+
+// receive runs on the subscription's goroutine.
+func (p *Peers) receive(s pubsub.Signal) {
+	if s.Kind != pubsub.Message {
+		return
+	}
+	q, err := parseRequest(s.Payload)
+	if err != nil || q.Election != p.c.Election {
+		return
+	}
+	if q.Candidate != nil && q.Candidate.Incarnation == p.c.Incarnation {
+		return // our own
+	}
+	p.mu.Lock()
+	if len(p.received) < maxReceived {
+		p.received = append(p.received, received{s.Node, q})
+	}
+	p.mu.Unlock()
+	p.Wake()
+}
+
+func (p *Peers) take() []received {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.received
+	p.received = nil
+	return all
+}
+
+// leave takes leave of the others, so that none waits for this candidate.
+func (p *Peers) leave() {
+	p.heir.Store(nil)
+	if p.c.Order != Race {
+		self := p.self()
+		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
+	}
+}
+
+// look notes this candidate's health, and does what the order of succession asks for.
+func (p *Peers) look() {
+	self := p.self()
+	switch {
+	case !self.Healthy:
+		p.healthy = time.Time{}
+	case p.healthy.IsZero():
+		p.healthy = time.Now()
+	}
+	if p.c.Order == Race {
+		return
+	}
+	now := time.Now()
+	p.others.forget(now, 10*p.c.Lease)
+	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
+		p.others.forget(now, now.Sub(p.called))
+	}
+	if shown := self.Role + " " + self.Detail; shown != p.shown {
+		p.shown = shown
+		p.publish(context.Background(), request{Kind: info, Candidate: &self})
+	}
+	token, leads := p.c.Self.Leading()
+	if !leads {
+		if self.Role != p.c.Stopping { // its release still names the heir
+			p.heir.Store(nil)
+		}
+		return
+	}
+	p.lookAsLeader(self, token, now)
+}
+
+// lookAsLeader calls the roll where that is due, names the heir, and yields to a
+// candidate that outranks this one.
+func (p *Peers) lookAsLeader(self Candidate, token uint64, now time.Time) {
+	higher := p.higher(self, now)
+	// A candidate for which this leader should yield may have died since it was seen.
+	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
+	if token != p.led || now.Sub(p.called) > 4*p.c.Lease || doubtful {
+		p.led, p.called = token, now
+		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
+	}
+	var first *string
+	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
+		first = &heir.Incarnation
+	}
+	p.heir.Store(first)
+	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery {
+		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
+	}
+}
+
+// higher is whom a leader has to make room for, once it has answered the roll
+// call of this term.
+func (p *Peers) higher(self Candidate, now time.Time) *entry {
+	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
+		return nil
+	}
+	return p.others.outranks(p.c.Following, self, p.c.Lease, now)
+}
+
+// self is what this candidate publishes of itself.
+func (p *Peers) self() Candidate {
+	self := p.c.Self.Info()
+	self.Host, self.RunningFor = p.host, time.Since(p.since)
+	if self.Healthy && !p.healthy.IsZero() {
+		self.HealthyFor = time.Since(p.healthy)
+	}
+	self.bound()
+	return self
+}
+
+// answer does what a request asks for. A request comes once from each node.
+func (p *Peers) answer(ctx context.Context, r received) {
+	switch r.Kind {
+	case info:
+		if r.Candidate != nil {
+			p.twin(*r.Candidate)
+		}
+		if r.Candidate != nil && p.c.Order != Race {
+			p.others.note(*r.Candidate, time.Now())
+		}
+	case gone:
+		if r.Candidate != nil {
+			delete(p.others, r.Candidate.Incarnation)
+		}
+	case rollCall:
+		if p.fresh(r) {
+			self := p.self()
+			p.reply(ctx, r, Answer{Candidate: &self})
+		}
+	case leaderAll:
+		if p.fresh(r) {
+			self := p.self()
+			p.publish(ctx, request{Kind: info, Candidate: &self})
+		}
+	case stepDown:
+		if token, leads := p.c.Self.Leading(); leads && p.fresh(r) {
+			p.reply(ctx, r, p.stepDown(token, r))
+		}
+	case paused, resumed:
+		p.pauses.open = true
+	}
+}
+
+// stepDown ends the term when it is the one that is meant.
+func (p *Peers) stepDown(token uint64, r received) Answer {
+	self := p.self()
+	if r.Token != token {
+		return Answer{Candidate: &self, Refused: "the term that you mean is over"}
+	}
+	why := errors.New("requested by an operator")
+	if r.Note != "" {
+		why = errors.New("requested by an operator: " + r.Note)
+	}
+	p.c.Self.HandOver(token, r.To, why)
+	return Answer{Candidate: &self}
+}
+
+// fresh tells whether a request was not received from another node before.
+func (p *Peers) fresh(r received) bool {
+	if r.Nonce == "" || p.seen[r.Nonce] {
+		return false
+	}
+	if len(p.seen) >= maxReceived {
+		clear(p.seen)
+	}
+	p.seen[r.Nonce] = true
+	return true
+}
+
+// background runs f, unless too much is under way already.
+func (p *Peers) background(f func()) {
+	select {
+	case p.sending <- struct{}{}:
+	default:
+		return
+	}
+	p.c.Go(func() {
+		defer func() { <-p.sending }()
+		f()
+	})
+}
+
+// publish goes to all nodes, in the background: a hung one must not hold up the rest.
+func (p *Peers) publish(ctx context.Context, q request) {
+	ctx = context.WithoutCancel(ctx)
+	p.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
+}
+
+func (p *Peers) reply(ctx context.Context, r received, with Answer) {
+	channel := p.c.Keys.Reply(r.Nonce)
+	ctx = context.WithoutCancel(ctx)
+	p.background(func() {
+		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
+	})
+}

@@ -1,0 +1,92 @@
+package peers
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Order is who leads after whom.
+type Order int
+
+// The orders, as elector.Succession describes them.
+const (
+	Race Order = iota
+	ByPriority
+	BySeniority
+	ByRotation
+)
+
+// maxOthers bounds a roster: a flood of forged candidates must not fill the memory.
+const maxOthers = 1000
+
+// roster is what a candidate knows of the others, by incarnation.
+type roster map[string]entry
+
+type entry struct {
+	Candidate
+	at time.Time // when it was received
+}
+
+func (r roster) note(c Candidate, now time.Time) {
+	if _, known := r[c.Incarnation]; known || len(r) < maxOthers {
+		r[c.Incarnation] = entry{c, now}
+	}
+}
+
+// forget drops those that were silent for too long.
+func (r roster) forget(now time.Time, after time.Duration) {
+	maps.DeleteFunc(r, func(_ string, c entry) bool { return now.Sub(c.at) > after })
+}
+
+// heir is who should lead after the leader self, of the candidates with the role
+// following; nil: none in particular.
+func (r roster) heir(o Order, following string, self Candidate) *entry {
+	var able []entry
+	for _, c := range r {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
+			able = append(able, c)
+		}
+	}
+	if len(able) == 0 || o == Race {
+		return nil
+	}
+	slices.SortFunc(able, func(a, b entry) int {
+		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
+			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return &able[0]
+}
+
+// began is when the candidate started to run, by our clock, coarsely.
+func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
+
+// compare tells whether a goes before b after the leader of that id.
+func (o Order) compare(leader string, a, b Candidate) int {
+	switch o {
+	case ByPriority:
+		return cmp.Compare(b.Priority, a.Priority)
+	case ByRotation: // those behind the leader before those in front of it
+		return cmp.Or(cmp.Compare(ahead(leader, a.ID), ahead(leader, b.ID)), cmp.Compare(a.ID, b.ID))
+	case Race, BySeniority: // the longest running first
+	}
+	return 0
+}
+
+func ahead(leader, id string) int {
+	if id > leader {
+		return 0
+	}
+	return 1
+}
+
+// outranks is the candidate to which a leader must yield, if any: of higher
+// priority, and healthy for long enough that leadership does not flap.
+func (r roster) outranks(following string, self Candidate, hold time.Duration, now time.Time) *entry {
+	c := r.heir(ByPriority, following, self)
+	if c == nil || c.Priority <= self.Priority || c.HealthyFor+now.Sub(c.at) < hold {
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,119 @@
+package peers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+const following = "following"
+
+// Who goes first: one that could lead, in the order of succession; and where that
+// does not decide, one and the same in the eyes of everybody.
+func TestHeir(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	type change func(*entry)
+	card := func(id string, running time.Duration, more ...change) entry {
+		c := entry{Candidate{ID: id, Incarnation: id + "1", Role: following, Healthy: true, RunningFor: running}, now}
+		for _, f := range more {
+			f(&c)
+		}
+		return c
+	}
+	role := func(s string) change { return func(c *entry) { c.Role = s } }
+	rank := func(n int) change { return func(c *entry) { c.Priority = n } }
+	sick := func(c *entry) { c.Healthy = false }
+	late := func(c *entry) { c.at = now.Add(time.Minute) } // its card came later: it began as much later
+	for name, c := range map[string]struct {
+		by   Order
+		all  []entry
+		want string
+	}{
+		"nobody":                        {by: BySeniority},
+		"a race has none":               {by: Race, all: []entry{card("b", time.Hour)}},
+		"not the leader itself":         {by: BySeniority, all: []entry{card("m", time.Hour), card("b", time.Minute)}, want: "b"},
+		"not the unhealthy":             {by: BySeniority, all: []entry{card("c", time.Hour, sick), card("b", time.Minute)}, want: "b"},
+		"not those that rest, or stop":  {by: BySeniority, all: []entry{card("c", time.Hour, role("resting")), card("d", time.Hour, role("stopping")), card("b", time.Minute)}, want: "b"},
+		"the longest running":           {by: BySeniority, all: []entry{card("a", time.Minute), card("z", time.Hour)}, want: "z"},
+		"by when it began":              {by: BySeniority, all: []entry{card("z", 90*time.Second, late), card("a", time.Minute)}, want: "a"},
+		"of the same age, by id":        {by: BySeniority, all: []entry{card("b", time.Hour), card("a", time.Hour)}, want: "a"},
+		"the highest":                   {by: ByPriority, all: []entry{card("a", time.Hour, rank(1)), card("z", time.Minute, rank(2))}, want: "z"},
+		"of the highest the oldest":     {by: ByPriority, all: []entry{card("a", time.Minute, rank(2)), card("z", time.Hour, rank(2))}, want: "z"},
+		"the next in the ring":          {by: ByRotation, all: []entry{card("a", time.Hour), card("z", time.Minute), card("n", time.Minute)}, want: "n"},
+		"the first behind the last one": {by: ByRotation, all: []entry{card("c", time.Hour), card("b", time.Minute)}, want: "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := roster{}
+			for _, c := range c.all {
+				r.note(c.Candidate, c.at)
+			}
+			got := ""
+			if f := r.heir(c.by, following, Candidate{ID: "m", Incarnation: "m1"}); f != nil {
+				got = f.ID
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+	twins := roster{}
+	for _, i := range []string{"2", "1", "3"} {
+		twins.note(Candidate{ID: "a", Incarnation: i, Role: following, Healthy: true}, now)
+	}
+	if got := twins.heir(BySeniority, following, Candidate{ID: "m"}); got.Incarnation != "1" {
+		t.Errorf("of one id and age: %q", got.Incarnation)
+	}
+}
+
+// A leader makes room for a candidate of higher priority only, and only for one that has
+// been healthy for long: else leadership flaps.
+func TestWhoOutranksALeader(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	const hold = 10 * time.Second
+	for _, c := range []struct {
+		priority int
+		healthy  time.Duration // when its card came
+		since    time.Duration // its card came
+		want     bool
+	}{
+		{6, time.Hour, 0, true},
+		{5, time.Hour, 0, false},
+		{4, time.Hour, 0, false},
+		{6, hold - 1, 0, false},
+		{6, hold, 0, true},
+		{6, hold / 2, hold / 2, true},
+		{6, hold / 2, hold/2 - 1, false},
+	} {
+		r := roster{}
+		r.note(Candidate{ID: "b", Incarnation: "b1", Role: following, Healthy: true, Priority: c.priority, HealthyFor: c.healthy}, now.Add(-c.since))
+		if got := r.outranks(following, Candidate{ID: "m", Incarnation: "m1", Priority: 5}, hold, now); (got != nil) != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if got := (roster{}).outranks(following, Candidate{Priority: -1}, hold, now); got != nil {
+		t.Errorf("alone: %v", got)
+	}
+}
+
+// A flood of forged candidates is bounded, and drives out nobody who is known; one that is
+// silent for long is forgotten.
+func TestRosterIsBounded(t *testing.T) {
+	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	r := roster{}
+	for i := range maxOthers + 5 {
+		r.note(Candidate{Incarnation: fmt.Sprint(i)}, now)
+	}
+	if len(r) != maxOthers {
+		t.Errorf("%d are kept", len(r))
+	}
+	later := now.Add(time.Second)
+	if r.note(Candidate{Incarnation: "7", ID: "new"}, later); r["7"].ID != "new" {
+		t.Error("what a known one tells anew is dropped")
+	}
+	if r.forget(later, time.Second); len(r) != maxOthers {
+		t.Errorf("%d are left, none was silent for too long", len(r))
+	}
+	if r.forget(later.Add(1), time.Second); len(r) != 1 || r["7"].ID != "new" {
+		t.Errorf("%d are left, want the one", len(r))
+	}
+}

@@ -1,0 +1,40 @@
+package quorum
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Bounds of the texts that go to Redis: into keys, lock values and messages.
+const (
+	MaxName      = 200 // of an election, a prefix, a candidate
+	MaxAdvertise = 256
+	MaxReason    = 500      // an operator's, for a pause or a step-down
+	MaxDetail    = 1000     // of what others wrote: a probe, a child
+	MaxMessage   = 16 << 10 // more than any message of ours needs
+)
+
+// CheckWord accepts what can stand in a key and in the one-line lock value.
+func CheckWord(field, s string, most int, without string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%s is empty: give it a value", field)
+	case len(s) > most:
+		return fmt.Errorf("%s is %d bytes long: at most %d", field, len(s), most)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		return fmt.Errorf("%s is %q: spaces and control characters are not allowed", field, s)
+	case strings.ContainsAny(s, without):
+		return fmt.Errorf("%s is %q: the characters %s are not allowed (they would change the Cluster slot)", field, s, without)
+	}
+	return nil
+}
+
+// Clip shortens what is too long to be passed on, and keeps nothing of the rest.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const more = "..."
+	return strings.ToValidUTF8(s[:most-len(more)], "") + more
+}

@@ -1,0 +1,68 @@
+package elector
+
+import (
+	"context"
+
+	"github.com/mandate-dev/mandate/elector/internal/peers"
+)
+
+// self is a candidate as its peers may know it.
+type self struct {
+	c        *candidate
+	election *Election
+}
+
+// newPeers makes a candidate's part in what the candidates tell each other.
+func newPeers(c *candidate, el *Election) *peers.Peers {
+	return peers.New(peers.Config{
+		Channel: el.channel(), Self: self{c, el}, Log: c.log, Go: c.voter.Go,
+		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
+		Following: string(RoleFollowing), Stopping: string(RoleStopping),
+		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery, RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
+	})
+}
+
+func (s self) Info() peers.Candidate {
+	c, role := s.c, s.c.currentRole()
+	info := peers.Candidate{
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
+		Role: string(role), Priority: c.cfg.Priority,
+	}
+	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
+		info.Token = t.token
+	}
+	names := c.nodes.Names()
+	for i, id := range c.voter.Identities().ByNode(len(names)) {
+		info.Nodes = append(info.Nodes, peers.Node{Name: names[i], Identity: id})
+	}
+	err := c.check()
+	if role == RoleIdle { // it is about to campaign
+		err = c.probes.failing()
+	}
+	if err != nil {
+		info.Detail = err.Error()
+	}
+	info.Healthy = err == nil
+	return info
+}
+
+func (s self) Leading() (token uint64, ok bool) {
+	if t := s.c.validTerm(); t != nil {
+		return t.token, true
+	}
+	return 0, false
+}
+
+func (s self) HandOver(token uint64, to string, why error) {
+	if t := s.c.validTerm(); t != nil && t.token == token {
+		t.hand(handover{to: to, why: why})
+	}
+}
+
+func (s self) IsPaused() bool { return s.c.isPaused() }
+
+func (s self) ReadPause(ctx context.Context) {
+	if st, err := s.election.look(ctx); err == nil {
+		s.c.setPaused(st.Pause)
+	}
+}
