@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,9 +18,9 @@ import (
 // childEnv makes the test binary play another part; see TestMain.
 const childEnv = "MANDATE_TEST_CHILD"
 
-// child leads on the Redis that childEnv names, and its work panics.
+// child leads on the Redis nodes that childEnv names, and its work panics.
 func child() {
-	q, err := elector.Open(os.Getenv(childEnv))
+	q, err := elector.Open(strings.Split(os.Getenv(childEnv), ",")...)
 	if err != nil {
 		panic(err)
 	}
@@ -59,9 +60,41 @@ func TestPanicReleasesAndEndsTheProcess(t *testing.T) {
 	if d := time.Since(began); d > shortLease/2 {
 		t.Errorf("took %v", d)
 	}
-	entries, err := m.Stream("mandate:{orders}:history")
+	wantPanicRecorded(t, m)
+}
+
+// A node that accepts connections and never answers must neither keep the panic out of
+// the history of the others nor hold up the end of the process.
+func TestPanicIsRecordedBesideAHungNode(t *testing.T) {
+	a, b := miniredis.RunT(t), miniredis.RunT(t)
+	for _, m := range []*miniredis.Miniredis{a, b} { // no first start, which waits for all nodes
+		if err := m.Set("mandate:{orders}:fence", "7"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts; nobody reads
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(len(entries), "events in the history")
+	defer hung.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=redis://"+a.Addr()+",redis://"+b.Addr()+",redis://"+hung.Addr().String())
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 2 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	wantPanicRecorded(t, a)
+	wantPanicRecorded(t, b)
+}
+
+func wantPanicRecorded(t *testing.T, m *miniredis.Miniredis) {
+	t.Helper()
+	entries, err := m.Stream("mandate:{orders}:history")
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("history: %v, %v: its reader takes the panic for a kill", entries, err)
+	}
+	last := entries[1].Values
+	if ev, err := elector.ParseEvent(last[len(last)-1]); err != nil || ev.Kind != elector.EventReleased || ev.Reason != elector.ReasonPanicked {
+		t.Errorf("the history ends with %+v, %v", ev, err)
+	}
 }

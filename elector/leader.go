@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 var (
 	errExpired = errors.New("no renewal succeeded in time")
-	errGoexit  = errors.New("elector: the work panicked, or called runtime.Goexit")
+	errGoexit  = failed(nil, "the work called runtime.Goexit")
 	errMaxTerm = errors.New("the maximum length of a term has been reached")
 )
 
@@ -39,7 +40,8 @@ type leadership struct {
 // outcome is how the work ended.
 type outcome struct {
 	err      error
-	panicked bool
+	panicked bool // or it called runtime.Goexit
+	fatal    bool // it panicked: the process is about to end
 }
 
 // startTerm arms the deadline, becomes leader, and starts the work. ctx is that of Run or
@@ -84,6 +86,9 @@ func (l *leadership) lead() *Ended {
 	l.m.become(RoleStopping, &ev, attrs...)
 	l.drain()
 	l.release(ended)
+	if l.outcome.fatal {
+		select {} // Run must not return: main could end the process well before the panic does
+	}
 	return ended
 }
 
@@ -186,8 +191,8 @@ func (l *leadership) release(ended *Ended) {
 	<-l.probeDone
 }
 
-// serve runs the work. A panic is not swallowed: the lock is given back, bounded
-// by the call time-out, and the process ends as it would have.
+// serve runs the work. A panic is not swallowed: the lock is released and the panic
+// recorded, both within bounds, and the process ends as it would have.
 //
 // It is this goroutine that starts the announcement: on a machine with one processor the
 // work then runs first, and the requests of the announcement don't delay it.
@@ -195,20 +200,44 @@ func (l *leadership) serve(work Work, announce func()) {
 	go announce()
 	out := outcome{panicked: true}
 	defer func() {
+		value := recover()
+		if value != nil {
+			out.err, out.fatal = fmt.Errorf("panic: %v", value), true
+		}
 		l.workDone <- out
 		if !out.panicked {
 			return
 		}
-		l.m.log.Error("work panicked", "token", l.term.token, "stack", string(debug.Stack()))
-		timer := time.NewTimer(l.m.timing.CallTimeout())
-		defer timer.Stop()
-		select {
-		case <-l.released:
-		case <-timer.C:
+		l.m.log.Error("work panicked", "token", l.term.token, "error", out.err, "stack", string(debug.Stack()))
+		l.awaitReport()
+		if value != nil {
+			panic(value) // with the stack of the first one, which has not been left
 		}
 	}()
+	out.err = errGoexit
 	err := work(l.term.ctx, l.term)
 	out = outcome{err: err}
+}
+
+// awaitReport holds up the end of the process until the lock was released, and then until
+// the nodes have recorded why: without the record the history calls the term vanished, as
+// if the process had been killed. Each takes at most a request's time.
+func (l *leadership) awaitReport() {
+	limit := l.m.timing.CallTimeout()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.released:
+	case <-timer.C:
+		return
+	}
+	began := time.Now()
+	timer.Reset(limit)
+	select {
+	case <-l.reported: // the requests have been started
+		l.m.voter.Settle(limit - time.Since(began))
+	case <-timer.C:
+	}
 }
 
 // returned takes the end of the work. Once the term has ended an error of the
@@ -216,14 +245,14 @@ func (l *leadership) serve(work Work, announce func()) {
 func (l *leadership) returned(out outcome) {
 	l.outcome = &out
 	if l.term.ctx.Err() != nil {
-		if out.err != nil && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, l.term.Err()) {
+		if out.err != nil && !out.panicked && !errors.Is(out.err, context.Canceled) && !errors.Is(out.err, l.term.Err()) {
 			l.m.log.Warn("work failed while stopping", "token", l.term.token, "error", out.err)
 		}
 		return
 	}
 	switch {
 	case out.panicked:
-		l.term.end(ReasonPanicked, errGoexit)
+		l.term.end(ReasonPanicked, out.err)
 	case out.err != nil:
 		l.term.end(ReasonFailed, out.err)
 	case l.term.stopped != nil: // Term.Resign said that the work has stopped

@@ -126,6 +126,9 @@ func TestGoexitEndsRun(t *testing.T) {
 		if c.Locks() != 0 {
 			t.Error("the lock was kept")
 		}
+		if past, err := a.Election().History(t.Context(), 1); err != nil || len(past) != 1 || past[0].Reason != elector.ReasonPanicked {
+			t.Errorf("history: %+v, %v", past, err)
+		}
 	})
 }
 
