@@ -1,0 +1,57 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Forget removes everything that the nodes keep of an election in which no candidate will
+// campaign any more: its counter, its history, a pause. Elections no longer lists it then.
+// If the name is used again, its tokens begin at the wall clock of the first candidate: while
+// a resource still compares tokens of this election, keep it. A candidate that was cut off
+// from Redis, and returns, makes the keys anew.
+//
+// All nodes must answer, since one that is missed would bring the election back. It blocks for
+// a roll call and two round trips, at most 6 s, and needs the rights of a candidate. The error
+// is ErrRefused, and nothing has changed, while a candidate answers or listens, or a node
+// holds a lock; ErrUnreachable when no majority of the nodes answered; any other one names
+// the nodes on which something may be left: call it again.
+func (el *Election) Forget(ctx context.Context) error {
+	all, err := el.Candidates(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) > 0 {
+		ids := make([]string, len(all))
+		for i, c := range all {
+			ids[i] = c.ID
+		}
+		return refused("there are candidates: %s; stop them first", strings.Join(ids, ", "))
+	}
+	if el.nodes.Listeners(ctx, el.keys.Ask, statusTimeout) > 0 {
+		return refused("a candidate is subscribed and does not answer: it may hang; stop it first")
+	}
+	views := el.nodes.Read(ctx, el.keys, statusTimeout)
+	errs := make([]error, len(views))
+	for i, v := range views {
+		switch errs[i] = v.Err; {
+		case v.Holder != "":
+			return refused("%s holds a lock of this election: wait until it has lapsed", v.Node)
+		case v.Foreign != "":
+			return refused("%s holds %s under %s, which no candidate wrote: remove that first", v.Node, v.Foreign, el.keys.Lock)
+		}
+	}
+	if err := enough(el.nodes, errs); err != nil {
+		return err
+	}
+	errs = el.nodes.Forget(ctx, el.keys, statusTimeout)
+	for _, err := range errs {
+		if errors.Is(err, quorum.ErrHeld) {
+			return refused("a candidate was elected meanwhile")
+		}
+	}
+	return enough(el.nodes, errs)
+}
