@@ -3,8 +3,12 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -52,6 +56,37 @@ func TestRenewalsAreCountedByTheirOutcome(t *testing.T) {
 		}
 		wantRenewals(t, a, want)
 	})
+}
+
+// A majority that definitely refuses ends the term at once, whatever it refuses with: to
+// wait for the deadline would let the work run on beside the next leader's.
+func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
+	for name, spoil := range map[string]func(m *miniredis.Miniredis, token uint64){
+		"lost": func(m *miniredis.Miniredis, _ uint64) { m.Del(lockKey) },
+		"lost, and granted to others since": func(m *miniredis.Miniredis, token uint64) {
+			m.Del(lockKey)
+			_ = m.Set(fenceKey, strconv.FormatUint(token+5, 10))
+		},
+		"held by another": func(m *miniredis.Miniredis, token uint64) {
+			_ = m.Set(lockKey, fmt.Sprintf("b/other/1 n=3 lease=%d token=%d", shortLease.Milliseconds(), token+5))
+			m.SetTTL(lockKey, shortLease)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a := c.start("a")
+				term := a.elected(3 * shortLease)
+				time.Sleep(renewEvery + time.Second)
+				for _, nd := range c.nodes[1:] {
+					spoil(nd.server(), term.Token())
+				}
+				wantReason(t, term, renewEvery, elector.ReasonLost)
+				if got := a.Stats().Renewals; got.Refused != 1 || got.Unconfirmed != 0 {
+					t.Errorf("%+v", got)
+				}
+			})
+		})
+	}
 }
 
 func wantRenewals(t *testing.T, a *candidate, want elector.RenewalStats) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 //	a comment every quarter of the lease, at least every 10 s TestHeartbeat
 //	10 s to send a request, 9 s for an answer, 5 s a piece   TestDocumentedBounds
 //	2 s for what is under way when Serve ends                TestServerBounds, TestDocumentedBounds
+//	2 leases and 5 s for a step-down or a transfer            TestStepDownIsAnsweredInTime
 //	8 questions to Redis at a time, 4 s for each            TestQuestionsToRedisAreBounded
 //	one wrong token every 2 s, after 30                      webguard's TestGuessersAreSlowedDown
 
@@ -181,6 +183,43 @@ func TestDocumentedNumbers(t *testing.T) {
 		time.Sleep(time.Second)
 		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "64 streams") {
 			t.Errorf("a 65th stream: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// lateAnswer notes until when a server would let an answer be written.
+type lateAnswer struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (w *lateAnswer) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
+
+// A step-down whose work does not stop is answered after two leases and 5 s, which is
+// longer than what a server gives other answers, and not on a connection that is closed.
+func TestStepDownIsAnsweredInTime(t *testing.T) {
+	const token = "a long and random secret"
+	bubble(t, func(t *testing.T, s *stage) {
+		e := s.candidate("a")
+		h, err := electorhttp.New(e, electorhttp.Config{Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		stop, done := make(chan struct{}), make(chan error, 1)
+		go func() { done <- e.Run(ctx, func(context.Context, *elector.Term) error { <-stop; return nil }) }()
+		until(t, "a leads", 2*lease, e.IsLeader)
+		r := httptest.NewRequest(http.MethodPost, "/resign", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		began, w := time.Now(), &lateAnswer{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != http.StatusAccepted || took != 2*lease+5*time.Second || time.Until(w.until) != 5*time.Second {
+			t.Errorf("%d %s after %v, could be written for %v", w.Code, w.Body, took, time.Until(w.until))
+		}
+		close(stop)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -79,7 +79,7 @@ func (s *stream) catchUp() (<-chan struct{}, bool) {
 	}
 	events, lost, changed, closed := s.h.journal.after(s.at)
 	if !s.begun {
-		if len(events) > 0 || lost > 0 { // heard just now: begin with how things stand
+		if len(events) > 0 { // heard just now: begin with how things stand
 			return s.catchUp()
 		}
 		return changed, closed

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -175,15 +176,22 @@ func TestEventsSkipped(t *testing.T) {
 		if skipped.name != "skipped" || skipped.event.Count != 300-256 {
 			t.Errorf("%+v", skipped)
 		}
-		n := 0
+		n, last := 0, ""
 		for s := range all {
 			if s.comment != "" {
 				break
 			}
-			n++
+			n, last = n+1, s.id
 		}
 		if n != 256 {
 			t.Errorf("%d events, want 256", n)
+		}
+		if s := <-all; s.comment == "" {
+			t.Errorf("sent again: %+v", s)
+		}
+		all, _ = listen(t, h, last) // what was skipped has numbers, too
+		if s := <-all; s.comment == "" {
+			t.Errorf("after the newest event: %+v", s)
 		}
 	})
 }
@@ -212,6 +220,52 @@ func TestStreamsAreBounded(t *testing.T) {
 		}
 		if w := ask(h, http.MethodGet, "/events"); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("without Run: %d", w.Code)
+		}
+	})
+}
+
+// A stream ends with its client also where only the write shows that it has gone.
+func TestStreamEndsWithItsClient(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		r, w := io.Pipe()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			r.Close()
+		}()
+		go func() { _, _ = io.Copy(io.Discard, r) }()
+		began := time.Now()
+		h.ServeHTTP(pipeWriter{w, http.Header{}}, req)
+		if took := time.Since(began); took > time.Second+lease/4 {
+			t.Errorf("ended after %v", took)
+		}
+	})
+}
+
+// What a browser and a proxy need to know of a stream is known from its first bytes on;
+// HEAD gets these, and no stream.
+func TestStreamBegins(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		a, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		began, w := time.Now(), httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodHead, "/events", http.NoBody))
+		if time.Since(began) > 0 {
+			t.Errorf("HEAD takes %v", time.Since(began))
+		}
+		head := w.Header()
+		if w.Body.String() != "retry: 1000\n\n" || head.Get("Content-Type") != "text/event-stream" || head.Get("X-Accel-Buffering") != "no" ||
+			head.Get("Cache-Control") != "no-store" || head.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%q, %v", w.Body, head)
 		}
 	})
 }

@@ -41,3 +41,26 @@ func TestJournalIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// When the observing has ended nobody tells of a change any more: the leader that was
+// reported last must not be named for ever.
+func TestClosedJournalNamesNobody(t *testing.T) {
+	j := newJournal()
+	j.open()
+	j.add(elector.Event{Kind: elector.EventElected, Token: 7, Candidate: "a"})
+	_, _, changed, closed := j.after(1)
+	if l := j.leader(); l == nil || l.Token != 7 || closed {
+		t.Fatalf("%+v, closed %v", l, closed)
+	}
+	j.close()
+	<-changed
+	if l := j.leader(); l != nil {
+		t.Errorf("%+v leads", l)
+	}
+	if _, _, _, closed := j.after(1); !closed {
+		t.Error("streams go on")
+	}
+	if ev, n, ok := j.now("e"); !ok || n != 1 || ev.Kind != elector.EventVacant {
+		t.Errorf("%+v, %d, %v", ev, n, ok)
+	}
+}

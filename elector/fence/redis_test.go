@@ -203,7 +203,7 @@ func testRedisBadMarks(t *testing.T, addr string) {
 		`"+5", which is no token`:                              set("+5"),
 		`"1e3", which is no token`:                             set("1e3"),
 		`" 4 script: x", which is no token`:                    set(" 4 script: x"),
-		`"a>b> 5", which is no token`:                          set("a>b> 5"), // as if the guard's own text ended there
+		`"a>b> 5", which is no token`:                          set("a>b> 5"),           // as if the guard's own text ended there
 		`"9007199254740992", which is no token`:                set("9007199254740992"), // 2^53
 		`"18446744073709551616", which is no token`:            set("18446744073709551616"),
 		`"99999999999999999999", which is no token`:            set("99999999999999999999"),

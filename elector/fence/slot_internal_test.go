@@ -32,11 +32,14 @@ func TestWhereCommandsHaveTheirKey(t *testing.T) {
 	p.Eval(ctx, "return 1", nil)
 	p.XGroupCreate(ctx, "xgroup", "g", "0")
 	p.ObjectIdleTime(ctx, "object")
+	p.FCall(ctx, "f", []string{"fcall"}, "x")
+	p.BitOpNot(ctx, "bitop", "bitop-2")
+	p.MemoryUsage(ctx, "memory")
 	p.Publish(ctx, "channel", "x")
 	p.Echo(ctx, "words")
 	p.Ping(ctx)
 	p.XRead(ctx, &redis.XReadArgs{Streams: []string{"stream", "0"}})
-	if got, want := keysOf(p.Cmds()), []string{"get", "eval", "evalsha", "xgroup", "object"}; !slices.Equal(got, want) {
+	if got, want := keysOf(p.Cmds()), []string{"get", "eval", "evalsha", "xgroup", "object", "fcall", "bitop", "memory"}; !slices.Equal(got, want) {
 		t.Errorf("keys %q, want %q", got, want)
 	}
 }

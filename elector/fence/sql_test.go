@@ -20,4 +20,8 @@ func TestSQLBadSettings(t *testing.T) {
 	if err != nil || !strings.Contains(s.Schema(), "app.marks (") {
 		t.Errorf("%v, %v", s, err)
 	}
+	// A server may have another engine as its default, without transactions.
+	if s, err := fence.NewSQL(fence.MySQL, ""); err != nil || !strings.HasSuffix(s.Schema(), ") ENGINE=InnoDB") {
+		t.Errorf("%v, %v", s, err)
+	}
 }
