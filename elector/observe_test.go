@@ -99,6 +99,33 @@ func TestObserverDoesNotReportALeaderGoneWhileNodesAreAway(t *testing.T) {
 	})
 }
 
+// A leader that no majority shows to this observer is neither gone nor confirmed: once the
+// lease that was seen last has ended, whoever asks must not be sent to it.
+func TestObserverDoesNotKnowTheLeaderOnceItsLeaseIsOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		term := c.Start("a").Elected(3 * shortLease)
+		bystander := makeCandidate(t, c.Quorum("bystander"), "bystander")
+		events := watch(t, bystander)
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		c.Nodes[1].Set(cut, "a")
+		c.Nodes[1].Server().Del(lockKey)
+		c.Nodes[2].Set(cut, "bystander") // it reaches one node with the lock, and one without
+		time.Sleep(shortLease / 2)
+		if bystander.Stats().LeaderUnknown {
+			t.Error("unknown while the lease that was seen runs on")
+		}
+		time.Sleep(shortLease)
+		if !bystander.Stats().LeaderUnknown || !term.Valid() {
+			t.Errorf("known without a majority that shows it, while a leads (%v)", term.Err())
+		}
+		c.Heal()
+		time.Sleep(shortLease)
+		if all := never(t, events, nil); len(all) > 0 || bystander.Stats().LeaderUnknown {
+			t.Errorf("while a leads, unknown: %v, %+v", bystander.Stats().LeaderUnknown, all)
+		}
+	})
+}
+
 // A claim was granted, and its answer is lost: the lock names a candidate that does not know
 // that it leads. Its own observer does not report it as the leader.
 func TestObserverDoesNotReportAnUndecidedClaim(t *testing.T) {

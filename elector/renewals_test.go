@@ -74,11 +74,11 @@ func TestRefusedRenewalsEndTheTermAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {
-				a := c.start("a")
-				term := a.elected(3 * shortLease)
+				a := c.Start("a")
+				term := a.Elected(3 * shortLease)
 				time.Sleep(renewEvery + time.Second)
-				for _, nd := range c.nodes[1:] {
-					spoil(nd.server(), term.Token())
+				for _, nd := range c.Nodes[1:] {
+					spoil(nd.Server(), term.Token())
 				}
 				wantReason(t, term, renewEvery, elector.ReasonLost)
 				if got := a.Stats().Renewals; got.Refused != 1 || got.Unconfirmed != 0 {

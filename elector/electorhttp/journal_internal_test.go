@@ -64,3 +64,23 @@ func TestClosedJournalNamesNobody(t *testing.T) {
 		t.Errorf("%+v, %d, %v", ev, n, ok)
 	}
 }
+
+// A term's end leaves nobody who leads, whoever reports it: the observer that saw the lock
+// lapse, or the leader that released it.
+func TestJournalForgetsWhoseTermEnded(t *testing.T) {
+	for _, kind := range []elector.EventKind{elector.EventReleased, elector.EventVacant} {
+		j := newJournal()
+		j.add(elector.Event{Kind: elector.EventElected, Token: 7, Candidate: "a"})
+		j.add(elector.Event{Kind: elector.EventStopping, Token: 7, Candidate: "a"})
+		if l := j.leader(); l == nil || l.Candidate != "a" {
+			t.Errorf("while it stops: %+v", l)
+		}
+		j.add(elector.Event{Kind: kind, Token: 7, Candidate: "a"})
+		if l := j.leader(); l != nil {
+			t.Errorf("after %s: %+v leads", kind, l)
+		}
+		if ev, _, ok := j.now("e"); !ok || ev.Kind != elector.EventVacant || ev.Token != 7 || ev.Election != "e" {
+			t.Errorf("after %s: %+v, %v", kind, ev, ok)
+		}
+	}
+}
