@@ -21,8 +21,8 @@ func TestTwoListsUnderFaults(t *testing.T) {
 				other := [][]int{{0, 3, 4}, {3, 1, 0}}[seed%2]
 				c.Seed()
 				d := &dice{c: c, rng: rng, since: map[way]time.Time{}, free: map[int]time.Time{}}
-				a := []*candidate{startOn(c, "a1", []int{0, 1, 2}), startOn(c, "a2", []int{0, 1, 2})}
-				b := []*candidate{startOn(c, "b1", other), startOn(c, "b2", other)}
+				a := []*candidate{c.StartOn("a1", []int{0, 1, 2}), c.StartOn("a2", []int{0, 1, 2})}
+				b := []*candidate{c.StartOn("b1", other), c.StartOn("b2", other)}
 				defer never2(t, a...)()
 				defer never2(t, b...)()
 				common := slices.DeleteFunc([]int{0, 1, 2}, func(n int) bool { return !slices.Contains(other, n) })

@@ -14,12 +14,6 @@ import (
 
 const otherNodes = "votes with other Redis nodes than this candidate"
 
-// startOn starts a candidate on some of the nodes.
-func startOn(c *cluster, id string, nodes []int, change ...func(*elector.Config)) *candidate {
-	c.T.Helper()
-	return makeCandidate(c.T, c.QuorumOf(id, nodes...), id, change...).Begin(nil)
-}
-
 // noneDiffers wants that nobody complains about another list of nodes.
 func noneDiffers(t *testing.T, cs ...*candidate) {
 	t.Helper()
@@ -36,9 +30,9 @@ func TestOtherNodesAreRefused(t *testing.T) {
 		t.Run(fmt.Sprint(other), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				c.Seed()
-				a := startOn(c, "a", []int{0, 1, 2})
+				a := c.StartOn("a", []int{0, 1, 2})
 				term := a.Elected(3 * shortLease)
-				b := startOn(c, "b", other)
+				b := c.StartOn("b", other)
 				b.Quiet(4 * shortLease)
 				if err := b.Check(); err == nil || !strings.Contains(err.Error(), "a holds the lock and "+otherNodes) {
 					t.Errorf("Check: %v", err)
@@ -66,8 +60,8 @@ func TestOtherNodesAreRefused(t *testing.T) {
 func TestRefusedCandidateClaimsLittle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		c.Seed()
-		term := startOn(c, "a", []int{0, 1, 2}).Elected(3 * shortLease)
-		b := startOn(c, "b", []int{0, 3, 4})
+		term := c.StartOn("a", []int{0, 1, 2}).Elected(3 * shortLease)
+		b := c.StartOn("b", []int{0, 3, 4})
 		b.Quiet(6 * shortLease)
 		for _, n := range c.Nodes {
 			n.Took()
@@ -94,9 +88,9 @@ func TestRefusedCandidateClaimsLittle(t *testing.T) {
 // The order of a list is nobody's business, nor under which names it is.
 func TestSameNodesInAnotherOrder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := startOn(c, "a", []int{0, 1, 2})
+		a := c.StartOn("a", []int{0, 1, 2})
 		a.Elected(3 * shortLease)
-		b := startOn(c, "b", []int{2, 0, 1})
+		b := c.StartOn("b", []int{2, 0, 1})
 		b.Quiet(8 * shortLease)
 		a.Shutdown()
 		b.Elected(shortLease)
@@ -117,8 +111,8 @@ func TestOtherNodesFromTheStart(t *testing.T) {
 						}
 						c.Nodes[1].Set(fault{Delay: time.Duration(i%3) * time.Millisecond / 4})
 						c.Nodes[3].Set(fault{Delay: time.Duration(i/3) * time.Millisecond / 2})
-						a := startOn(c, "a", []int{0, 1, 2})
-						b := startOn(c, "b", other)
+						a := c.StartOn("a", []int{0, 1, 2})
+						b := c.StartOn("b", other)
 						defer never2(t, a, b)()
 						one, _ := first(t, 4*shortLease, a, b)
 						for _, x := range others([]*candidate{a, b}, one) {
@@ -145,17 +139,17 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 			for _, n := range c.Nodes[1:3] {
 				n.Set(cut, "c")
 			}
-			startOn(c, "c", []int{0, 1, 2})
+			c.StartOn("c", []int{0, 1, 2})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				c.Seed()
-				a := startOn(c, "a", []int{0, 1, 2})
+				a := c.StartOn("a", []int{0, 1, 2})
 				first := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
 				c.Nodes[0].Set(down)
-				b := startOn(c, "b", []int{0, 3, 4})
+				b := c.StartOn("b", []int{0, 3, 4})
 				second := b.Elected(3 * shortLease)
 				time.Sleep(2 * shortLease)
 				if !first.Valid() || !second.Valid() {
@@ -241,7 +235,7 @@ func TestTwoLeadersHoldANodeOfEachOther(t *testing.T) {
 		c.Seed()
 		c.Nodes[1].Set(cut, "a")
 		c.Nodes[0].Set(cut, "b")
-		a, b := startOn(c, "a", []int{0, 1, 2}), startOn(c, "b", []int{0, 1, 3})
+		a, b := c.StartOn("a", []int{0, 1, 2}), c.StartOn("b", []int{0, 1, 3})
 		one, two := a.Elected(3*shortLease), b.Elected(3*shortLease)
 		time.Sleep(3 * shortLease)
 		if !one.Valid() || !two.Valid() {

@@ -29,7 +29,7 @@ func (cr *crew) now() []*candidate {
 func (cr *crew) restart(c *cluster, old *candidate, nodes []int) {
 	c.T.Helper()
 	old.Shutdown()
-	next := startOn(c, old.ID(), nodes)
+	next := c.StartOn(old.ID(), nodes)
 	cr.mu.Lock()
 	defer cr.mu.Unlock()
 	cr.all[slices.Index(cr.all, old)] = next
@@ -96,7 +96,7 @@ func TestReplacingANode(t *testing.T) {
 						for i := range list {
 							list[i] = i
 						}
-						cr := &crew{all: []*candidate{startOn(c, "a", list), startOn(c, "b", list), startOn(c, "d", list)}}
+						cr := &crew{all: []*candidate{c.StartOn("a", list), c.StartOn("b", list), c.StartOn("d", list)}}
 						_, term := first(t, 3*shortLease, cr.all...)
 						time.Sleep(3 * shortLease)
 						stop := cr.vacancy(t)
@@ -155,7 +155,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d to %d", len(to.from), len(to.to)), func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				cr := &crew{all: []*candidate{startOn(c, "a", to.from), startOn(c, "b", to.from), startOn(c, "d", to.from)}}
+				cr := &crew{all: []*candidate{c.StartOn("a", to.from), c.StartOn("b", to.from), c.StartOn("d", to.from)}}
 				_, term := first(t, 3*shortLease, cr.all...)
 				time.Sleep(3 * shortLease)
 				stop := cr.vacancy(t)

@@ -56,11 +56,11 @@ func TestHistoryMarksTwoLeaders(t *testing.T) {
 		t.Run(stays+" stays", func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
 				c.Seed()
-				a := startOn(c, "a", []int{0, 1, 2})
+				a := c.StartOn("a", []int{0, 1, 2})
 				one := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
 				c.Nodes[0].Set(down)
-				b := startOn(c, "b", []int{0, 3, 4})
+				b := c.StartOn("b", []int{0, 3, 4})
 				two := b.Elected(3 * shortLease)
 				time.Sleep(2 * shortLease)
 				if !one.Valid() || !two.Valid() {
@@ -121,12 +121,12 @@ func wantOverlap(t *testing.T, q *elector.Quorum, one, two *elector.Term) {
 func TestHistoryMarksTheSittingLeader(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		c.Seed()
-		a := startOn(c, "a", []int{0, 1, 2})
+		a := c.StartOn("a", []int{0, 1, 2})
 		one := a.Elected(3 * shortLease)
 		time.Sleep(3 * shortLease)
 		c.Nodes[0].Set(cut, "a") // of the list of a, two stay
 		c.Nodes[0].Server().Del(lockKey)
-		b := startOn(c, "b", []int{0, 3, 4})
+		b := c.StartOn("b", []int{0, 3, 4})
 		two := b.Elected(3 * shortLease)
 		time.Sleep(2 * shortLease)
 		q := c.QuorumOf("operator", 0, 1, 2)

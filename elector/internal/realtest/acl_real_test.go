@@ -91,7 +91,7 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 		}
 	}()
 	time.Sleep(el.lease / 4) // it follows, and listens
-	if st, err := electionOf(b.q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
+	if st, err := electionOf(b.Q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
 		complain("no status")
 	} else if st.Leader.Since.IsZero() {
 		complain("no history")
@@ -114,7 +114,7 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 		return r.Confirmed+r.Unconfirmed+r.Refused > 0
 	})
 	b.shutdown()
-	if len(b.log.lines("WARN")) > 0 {
+	if len(b.Log.Lines("WARN")) > 0 {
 		complain("warned")
 	}
 	return complaints
@@ -122,12 +122,12 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 
 // leadsOrEnds returns nil when c leads, and Run's error when it ended instead.
 func (c *candidate) leadsOrEnds(within time.Duration) error {
-	c.t.Helper()
-	servertest.Eventually(c.t, within, "leads or ends", func() bool { return c.IsLeader() || !c.running() })
-	if c.running() {
+	c.T.Helper()
+	servertest.Eventually(c.T, within, "leads or ends", func() bool { return c.IsLeader() || !c.Running() })
+	if c.Running() {
 		return nil
 	}
-	return c.result
+	return c.Result
 }
 
 // hears waits for an event.

@@ -37,7 +37,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 		}
 	}()
 	servertest.Eventually(t, slack, "the history tells of the election", func() bool {
-		terms, err := electionOf(a.q, "orders").History(t.Context(), 1)
+		terms, err := electionOf(a.Q, "orders").History(t.Context(), 1)
 		return err == nil && len(terms) == 1
 	})
 	if st, err := electionOf(q, "orders").Status(t.Context()); err != nil || st.Leader == nil {

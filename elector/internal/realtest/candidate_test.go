@@ -3,13 +3,10 @@
 package realtest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
-	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
@@ -48,6 +46,11 @@ const (
 const (
 	lockKey     = "mandate:{orders}:lock"
 	wakeChannel = "mandate:{orders}:wake"
+)
+
+var (
+	electionOf = testcluster.ElectionOf
+	observe    = testcluster.Observe
 )
 
 // electorate is all candidates of one election. It holds what must be so
@@ -112,90 +115,29 @@ func (el *electorate) begun(term *elector.Term) {
 	el.terms = append(el.terms, term)
 }
 
-// candidate takes part from join to the test's end, with work that stops when
-// it is told to.
-type candidate struct {
-	*elector.Elector
-	t      testing.TB
-	q      *elector.Quorum
-	log    *logbook
-	stop   context.CancelFunc
-	done   chan struct{}
-	result error // of Run, after done
-}
+// candidate runs from join to the test's end, with work that stops when its context ends.
+type candidate struct{ *testcluster.Candidate }
 
 func (el *electorate) join(id string, q *elector.Quorum) *candidate {
 	el.t.Helper()
-	c := &candidate{t: el.t, q: q, log: &logbook{}, done: make(chan struct{})}
-	var err error
-	c.Elector, err = elector.New(q, elector.Config{Election: "orders", ID: id, Lease: el.lease, Logger: c.log.logger()})
-	if err != nil {
-		el.t.Fatal(err)
-	}
-	el.t.Cleanup(func() {
-		if el.t.Failed() {
-			el.t.Logf("what %s logged:\n%s", id, strings.Join(c.log.lines(), ""))
-		}
+	c := &candidate{testcluster.NewCandidate(el.t, q, id, func(cfg *elector.Config) { cfg.Lease = el.lease })}
+	c.Begin(func(ctx context.Context, term *elector.Term) error {
+		el.begun(term)
+		<-ctx.Done()
+		return nil
 	})
-	var ctx context.Context
-	ctx, c.stop = context.WithCancel(context.Background())
-	go func() {
-		defer close(c.done)
-		c.result = c.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-			el.begun(term)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	el.t.Cleanup(func() { c.stop(); <-c.done })
 	el.mu.Lock()
 	el.all = append(el.all, c)
 	el.mu.Unlock()
 	return c
 }
 
-// shutdown ends Run, and wants it to end well.
+// shutdown ends Run, and wants it to end well and soon.
 func (c *candidate) shutdown() {
-	c.t.Helper()
-	c.stop()
-	if err := c.ended(slack); err != nil {
-		c.t.Fatalf("%s: Run returned %v", c.ID(), err)
-	}
-}
-
-// ended waits for Run's end.
-func (c *candidate) ended(within time.Duration) error {
-	c.t.Helper()
-	if !closes(c.done, within) {
-		c.t.Fatalf("%s: Run did not end within %v; Check: %v", c.ID(), within, c.Check())
-	}
-	return c.result
-}
-
-// closes waits for a channel to be closed. When it is as the time is up, it counts: on a
-// starved machine both are ready, and a select takes any of them.
-func closes(ch <-chan struct{}, within time.Duration) bool {
-	timer := time.NewTimer(within)
-	defer timer.Stop()
-	select {
-	case <-ch:
-		return true
-	case <-timer.C:
-	}
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *candidate) running() bool {
-	select {
-	case <-c.done:
-		return false
-	default:
-		return true
+	c.T.Helper()
+	c.Stop()
+	if err := c.Ended(slack); err != nil {
+		c.T.Fatalf("%s: Run returned %v", c.ID(), err)
 	}
 }
 
@@ -231,7 +173,7 @@ func (el *electorate) survives(term *elector.Term, d time.Duration) {
 // ends wants a term to end within d, for one of the reasons.
 func (el *electorate) ends(term *elector.Term, within time.Duration, reasons ...elector.Reason) *elector.Ended {
 	el.t.Helper()
-	if !closes(term.Done(), within) {
+	if _, _, came := testcluster.Await(term.Done(), within); !came {
 		el.t.Fatalf("the term did not end within %v", within)
 	}
 	var ended *elector.Ended
@@ -245,39 +187,6 @@ func (el *electorate) ends(term *elector.Term, within time.Duration, reasons ...
 	}
 	el.t.Fatalf("the term ended with %q (%v), want one of %q", ended.Reason, ended, reasons)
 	return nil
-}
-
-// logbook collects log lines.
-type logbook struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logbook) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-// lines are those that hold all the words.
-func (l *logbook) lines(with ...string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []string
-	for line := range strings.Lines(l.buf.String()) {
-		ok := true
-		for _, w := range with {
-			ok = ok && strings.Contains(line, w)
-		}
-		if ok {
-			all = append(all, line)
-		}
-	}
-	return all
-}
-
-func (l *logbook) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // open makes connections of a candidate's own.
@@ -320,29 +229,4 @@ func follows(t testing.TB, s *servertest.Server) {
 	servertest.Eventually(t, lease+slack, "somebody follows", func() bool {
 		return op.PubSubNumSub(t.Context(), wakeChannel).Val()[wakeChannel] > 0
 	})
-}
-
-// electionOf is the election of that name, for a test that knows the name to be right.
-func electionOf(q *elector.Quorum, name string) *elector.Election {
-	el, err := q.Election(name)
-	if err != nil {
-		panic(err)
-	}
-	return el
-}
-
-// observe hands what a loop over Observe gets to a channel, which closes after ctx has
-// ended.
-func observe(ctx context.Context, el *elector.Election) <-chan elector.Event {
-	events := make(chan elector.Event)
-	go func() {
-		defer close(events)
-		for ev := range el.Observe(ctx) {
-			select {
-			case events <- ev:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	return events
 }

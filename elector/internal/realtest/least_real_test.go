@@ -40,7 +40,7 @@ func TestRealLeastRedis(t *testing.T) {
 			_, term := el.next(0, el.lease+slack) // an election
 			b := el.join("b", as(t, candidates, s))
 			el.survives(term, el.lease) // renewals
-			looksWithout(t, b.q, term, tc.blank, tc.mute)
+			looksWithout(t, b.Q, term, tc.blank, tc.mute)
 
 			began := time.Now() // a release
 			a.shutdown()
@@ -52,18 +52,18 @@ func TestRealLeastRedis(t *testing.T) {
 			}
 			c := el.join("c", as(t, candidates, s))
 			time.Sleep(el.lease / 4)
-			_ = b.q.Close() // a leader that is cut off: a takeover
+			_ = b.Q.Close() // a leader that is cut off: a takeover
 			if err := c.leadsOrEnds(2*el.lease + slack); err != nil {
 				t.Fatalf("the follower ended: %v", err)
 			}
 			for _, x := range []*candidate{a, c} {
 				if tc.blank {
-					servertest.Eventually(t, slack, "the missing right is logged", func() bool { return len(x.log.lines("cannot record history")) > 0 })
+					servertest.Eventually(t, slack, "the missing right is logged", func() bool { return len(x.Log.Lines("cannot record history")) > 0 })
 				}
-				if logged := x.log.lines("cannot record history"); len(logged) > 1 || len(logged) == 1 && (!tc.blank || !strings.Contains(logged[0], "needs +xadd")) {
+				if logged := x.Log.Lines("cannot record history"); len(logged) > 1 || len(logged) == 1 && (!tc.blank || !strings.Contains(logged[0], "needs +xadd")) {
 					t.Errorf("%s logged %d times that the history takes nothing: %q", x.ID(), len(logged), logged)
 				}
-				if said := x.log.lines("needs +subscribe"); len(said) > 1 || tc.mute != (len(said) == 1) {
+				if said := x.Log.Lines("needs +subscribe"); len(said) > 1 || tc.mute != (len(said) == 1) {
 					t.Errorf("%s said %d times that it may not subscribe: %q", x.ID(), len(said), said)
 				}
 			}

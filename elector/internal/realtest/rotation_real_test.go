@@ -76,7 +76,7 @@ func TestRealPasswordRotation(t *testing.T) {
 		t.Errorf("the follower ended: %v", err)
 	}
 	for _, c := range []*candidate{a, b} {
-		if said := c.log.lines("secret-"); len(said) > 0 {
+		if said := c.Log.Lines("secret-"); len(said) > 0 {
 			t.Errorf("a password was logged: %q", said)
 		}
 	}

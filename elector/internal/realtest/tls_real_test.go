@@ -83,8 +83,8 @@ func TestRealTLSRefused(t *testing.T) {
 				err := a.Check()
 				return err != nil && strings.Contains(err.Error(), tc.says)
 			})
-			if said := a.log.lines("cannot campaign"); len(said) != 1 || !a.running() {
-				t.Errorf("running: %v; said %d times: %q", a.running(), len(said), said)
+			if said := a.Log.Lines("cannot campaign"); len(said) != 1 || !a.Running() {
+				t.Errorf("running: %v; said %d times: %q", a.Running(), len(said), said)
 			}
 		})
 	}

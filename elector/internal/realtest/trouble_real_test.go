@@ -153,12 +153,12 @@ func TestRealRefusedHalfWay(t *testing.T) {
 			time.Sleep(3 * lease)
 			for _, c := range el.all {
 				switch err := c.Check(); {
-				case !c.running():
-					t.Errorf("%s: Run ended: %v", c.ID(), c.result)
+				case !c.Running():
+					t.Errorf("%s: Run ended: %v", c.ID(), c.Result)
 				case err == nil || !strings.Contains(err.Error(), r.says):
 					t.Errorf("%s: Check says %v, want %s", c.ID(), err, r.says)
 				}
-				if said := c.log.lines("cannot campaign"); len(said) != 1 {
+				if said := c.Log.Lines("cannot campaign"); len(said) != 1 {
 					t.Errorf("%s said it %d times: %q", c.ID(), len(said), said)
 				}
 			}
@@ -182,14 +182,14 @@ func TestRealRefusedByAMinority(t *testing.T) {
 			_, term := el.next(0, lease+slack)
 			r.spoil(t, servers[2])
 			el.survives(term, 3*lease)
-			if said := a.log.lines("redis node answered with an error", r.says); len(said) != 1 {
+			if said := a.Log.Lines("redis node answered with an error", r.says); len(said) != 1 {
 				t.Errorf("said %d times: %q", len(said), said)
 			}
 			if err := a.Check(); err != nil {
 				t.Errorf("Check: %v", err)
 			}
 			r.mend(t, servers[2])
-			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.log.lines("responds again")) == 1 })
+			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.Log.Lines("responds again")) == 1 })
 			el.survives(term, lease/2)
 		})
 	}
@@ -221,8 +221,8 @@ func TestRealMaxClients(t *testing.T) {
 		return errors.Is(c.Check(), elector.ErrUnreachable)
 	})
 	el.survives(term, 3*lease)
-	if said := c.log.lines("cannot campaign"); len(said) != 1 || !c.running() {
-		t.Errorf("running: %v; said %d times: %q", c.running(), len(said), said)
+	if said := c.Log.Lines("cannot campaign"); len(said) != 1 || !c.Running() {
+		t.Errorf("running: %v; said %d times: %q", c.Running(), len(said), said)
 	}
 	if err := op.ConfigSet(t.Context(), "maxclients", "1000").Err(); err != nil {
 		t.Fatal(err)

@@ -101,7 +101,7 @@ func (c *Candidate) Running() bool {
 func (c *Candidate) Ended(within time.Duration) error {
 	c.T.Helper()
 	if _, _, came := Await(c.Done, within); !came {
-		c.T.Fatalf("%s: Run did not end within %v", c.ID(), within)
+		c.T.Fatalf("%s: Run did not end within %v; Check: %v", c.ID(), within, c.Check())
 	}
 	return c.Result
 }

@@ -69,6 +69,12 @@ func (c *Cluster) Start(id string, change ...func(*elector.Config)) *Candidate {
 	return NewCandidate(c.T, c.Quorum(id), id, change...).Begin(nil)
 }
 
+// StartOn is Start with some of the nodes, in that order.
+func (c *Cluster) StartOn(id string, nodes []int, change ...func(*elector.Config)) *Candidate {
+	c.T.Helper()
+	return NewCandidate(c.T, c.QuorumOf(id, nodes...), id, change...).Begin(nil)
+}
+
 // Locks is how many nodes hold a lock.
 func (c *Cluster) Locks() int { return c.Holding(LockKey) }
 

@@ -1,4 +1,4 @@
-package elector_test
+package doctor_test
 
 import (
 	"slices"
@@ -8,12 +8,14 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // wantFail wants a failure of that check that names all of these.
 func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 	t.Helper()
-	all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: shortLease})
+	all, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders", Lease: testcluster.Lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,22 +35,22 @@ func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 
 // Whoever looks is told who votes with which nodes, and that two lead.
 func TestReportsOfOtherNodes(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, c *cluster) {
+	testcluster.Bubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
 		c.Seed()
-		a := startOn(c, "a", []int{0, 1, 2})
-		first := a.Elected(3 * shortLease)
-		time.Sleep(3 * shortLease)
-		c.Nodes[0].Set(down)
-		b := startOn(c, "b", []int{0, 3, 4})
-		second := b.Elected(3 * shortLease)
-		time.Sleep(shortLease)
+		a := c.StartOn("a", []int{0, 1, 2})
+		first := a.Elected(3 * testcluster.Lease)
+		time.Sleep(3 * testcluster.Lease)
+		c.Nodes[0].Set(testredis.Down)
+		b := c.StartOn("b", []int{0, 3, 4})
+		second := b.Elected(3 * testcluster.Lease)
+		time.Sleep(testcluster.Lease)
 		c.Nodes[0].Heal()
-		time.Sleep(shortLease / 2)
+		time.Sleep(testcluster.Lease / 2)
 		if !first.Valid() || !second.Valid() {
 			t.Fatalf("both lead for a little while: %v, %v", first.Err(), second.Err())
 		}
 		q := c.QuorumOf("operator", 1, 2, 0)
-		all, err := electionOf(q, "orders").Candidates(t.Context())
+		all, err := testcluster.ElectionOf(q, "orders").Candidates(t.Context())
 		if err != nil || len(all) != 2 || all[0].SameNodes(all[1]) || !all[0].SameNodes(all[0]) {
 			t.Fatalf("candidates %+v, %v", all, err)
 		}
@@ -63,7 +65,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		// show that they disagree.
 		conflicts := 0
 		for _, nodes := range [][]int{{0, 1, 2}, {0, 3, 4}} {
-			st, err := electionOf(c.QuorumOf("operator", nodes...), "orders").Status(t.Context())
+			st, err := testcluster.ElectionOf(c.QuorumOf("operator", nodes...), "orders").Status(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +77,7 @@ func TestReportsOfOtherNodes(t *testing.T) {
 		if conflicts != 1 {
 			t.Errorf("%d of the two lists show the conflict", conflicts)
 		}
-		time.Sleep(3 * shortLease)
+		time.Sleep(3 * testcluster.Lease)
 		wantFail(t, q, "candidates", "a with", "b with") // one follows, and is wrong still
 	})
 }
@@ -83,13 +85,13 @@ func TestReportsOfOtherNodes(t *testing.T) {
 // Who looks with other nodes than the candidates have is told so; with the same ones,
 // under whatever order, it is told nothing.
 func TestReportsToWhoLooksAtOtherNodes(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, c *cluster) {
-		a, b := startOn(c, "a", []int{0, 1, 2}), startOn(c, "b", []int{2, 1, 0})
-		first(t, 3*shortLease, a, b)
-		time.Sleep(2 * shortLease)
+	testcluster.Bubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
+		a, b := c.StartOn("a", []int{0, 1, 2}), c.StartOn("b", []int{2, 1, 0})
+		testcluster.First(t, 3*testcluster.Lease, a, b)
+		time.Sleep(2 * testcluster.Lease)
 		wantFail(t, c.QuorumOf("operator", 0, 1, 3), "candidates", "127.0.0.1:7003")
 		wantFail(t, c.QuorumOf("operator", 0, 1, 3), "nodes", "votes with other nodes")
-		all, err := doctor.Examine(t.Context(), c.QuorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: shortLease})
+		all, err := doctor.Examine(t.Context(), c.QuorumOf("operator", 1, 2, 0), doctor.Config{Election: "orders", Lease: testcluster.Lease})
 		if err != nil {
 			t.Fatal(err)
 		}
