@@ -242,12 +242,7 @@ func TestLooksCostLittle(t *testing.T) {
 				const leases = 12
 				time.Sleep(leases * shortLease)
 				for i, n := range c.Nodes {
-					looks := 0
-					for _, cl := range n.Took() {
-						if cl.Script == "read" {
-							looks++
-						}
-					}
+					looks := n.TookOf("read")
 					if looks < leases-1 || looks > leases*4/3 {
 						t.Errorf("node %d: %d looks in %d leases", i, looks, leases)
 					}

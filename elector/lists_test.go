@@ -69,12 +69,7 @@ func TestRefusedCandidateClaimsLittle(t *testing.T) {
 		const leases = 12
 		b.Quiet(leases * shortLease)
 		for i, n := range c.Nodes {
-			claims := 0
-			for _, cl := range n.Took() {
-				if cl.Script == "claim" {
-					claims++
-				}
-			}
+			claims := n.TookOf("claim")
 			if claims > 2*leases {
 				t.Errorf("node %d: %d claims in %d leases", i, claims, leases)
 			}

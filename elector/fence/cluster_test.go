@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/testfence"
 )
 
 // What a Cluster can't do in one step is refused before a connection is made.
@@ -68,7 +69,7 @@ func TestClusterReal(t *testing.T) {
 		if err := write(r, way, 5, "x"); err != nil {
 			t.Fatalf("%s: %v", way, err)
 		}
-		wantStale(t, write(r, way, 4, "x"), 4, 5)
+		testfence.WantStale(t, write(r, way, 4, "x"), 4, 5)
 	}
 	wantList(t, c, "x", "x")
 

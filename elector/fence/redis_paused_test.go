@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/testfence"
 )
 
 // pausing is a connection whose leader is stopped in the middle of a request.
@@ -69,6 +71,6 @@ func testRedisResumes(t *testing.T, addr, way, at string) {
 		t.Fatalf("the successor: %v", err)
 	}
 	close(g.resume)
-	wantStale(t, <-result, 5, 7)
+	testfence.WantStale(t, <-result, 5, 7)
 	wantList(t, c, "first", "second")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/testfence"
 )
 
 const (
@@ -79,31 +80,6 @@ func write(r *fence.Redis, way string, token uint64, value string) error {
 
 var ways = []string{"script", "transaction"}
 
-func wantStale(t *testing.T, err error, token, newest uint64) {
-	t.Helper()
-	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) {
-		t.Fatalf("token %d after %d: %v, want ErrStale", token, newest, err)
-	}
-	if errors.Is(err, fence.ErrForeignMark) || stale.Token != token || stale.Newest != newest || stale.Resource == "" {
-		t.Fatalf("the particulars are %+v, want token %d, newest %d", stale, token, newest)
-	}
-}
-
-func wantForeign(t *testing.T, err error, token uint64, resource, holds string) {
-	t.Helper()
-	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.Is(err, fence.ErrForeignMark) || !errors.As(err, &stale) {
-		t.Fatalf("token %d, the mark holds %s: %v, want ErrForeignMark", token, holds, err)
-	}
-	if want := (fence.StaleError{Resource: resource, Token: token, Foreign: holds}); *stale != want {
-		t.Errorf("the particulars are %+v, want %+v", *stale, want)
-	}
-	if !strings.Contains(err.Error(), resource) || !strings.Contains(err.Error(), holds) {
-		t.Errorf("says %q", err)
-	}
-}
-
 func wantList(t *testing.T, c redis.UniversalClient, want ...string) {
 	t.Helper()
 	got, err := c.LRange(t.Context(), list, 0, -1).Result()
@@ -125,7 +101,7 @@ func testRedisRefuses(t *testing.T, addr string) {
 			{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
 			err := write(r, way, step.token, "x")
 			if step.stale {
-				wantStale(t, err, step.token, step.newest)
+				testfence.WantStale(t, err, step.token, step.newest)
 			} else if err != nil {
 				t.Fatalf("%s, token %d: %v", way, step.token, err)
 			}
@@ -144,8 +120,8 @@ func testRedisRefuses(t *testing.T, addr string) {
 	if err := r.Raise(t.Context(), 6); err != nil {
 		t.Fatal(err)
 	}
-	wantStale(t, write(r, "script", 5, "x"), 5, 6)
-	wantStale(t, r.Raise(t.Context(), 5), 5, 6)
+	testfence.WantStale(t, write(r, "script", 5, "x"), 5, 6)
+	testfence.WantStale(t, r.Raise(t.Context(), 5), 5, 6)
 }
 
 func testRedisScript(t *testing.T, addr string) {
@@ -187,7 +163,7 @@ func testRedisNoScript(t *testing.T, addr string) {
 			t.Fatal(err)
 		}
 	}
-	wantStale(t, write(r, "script", 4, "x"), 4, 5)
+	testfence.WantStale(t, write(r, "script", 4, "x"), 4, 5)
 	wantList(t, c, "x", "x")
 }
 
@@ -215,7 +191,7 @@ func testRedisBadMarks(t *testing.T, addr string) {
 			spoil()
 			before := c.Dump(t.Context(), mark).Val()
 			for _, token := range []uint64{5, 1<<53 - 1} {
-				wantForeign(t, write(r, way, token, "x"), token, mark, what)
+				testfence.WantForeign(t, write(r, way, token, "x"), token, mark, what)
 			}
 			wantList(t, c)
 			if after := c.Dump(t.Context(), mark).Val(); after != before {
@@ -278,7 +254,7 @@ func testRedisOnElection(t *testing.T, addr string) {
 	}
 	second := lead(t, addr, "b")
 	for _, way := range ways { // the successor has written nothing yet
-		wantStale(t, write(r, way, first.Token(), "late"), first.Token(), second.Token())
+		testfence.WantStale(t, write(r, way, first.Token(), "late"), first.Token(), second.Token())
 	}
 	if err := r.Raise(t.Context(), second.Token()); err != nil {
 		t.Fatal(err)

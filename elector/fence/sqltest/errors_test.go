@@ -47,28 +47,3 @@ func TestSQLSaysWhatFailed(t *testing.T) {
 		t.Errorf("on a closed database: %v", err)
 	}
 }
-
-func wantStale(t *testing.T, err error, token, newest uint64) {
-	t.Helper()
-	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) {
-		t.Fatalf("token %d after %d: %v, want ErrStale", token, newest, err)
-	}
-	if errors.Is(err, fence.ErrForeignMark) || stale.Token != token || stale.Newest != newest || stale.Resource == "" {
-		t.Fatalf("the particulars are %+v, want token %d, newest %d", stale, token, newest)
-	}
-}
-
-func wantForeign(t *testing.T, err error, token uint64, resource, holds string) {
-	t.Helper()
-	var stale *fence.StaleError
-	if !errors.Is(err, fence.ErrStale) || !errors.Is(err, fence.ErrForeignMark) || !errors.As(err, &stale) {
-		t.Fatalf("token %d, the mark holds %s: %v, want ErrForeignMark", token, holds, err)
-	}
-	if want := (fence.StaleError{Resource: resource, Token: token, Foreign: holds}); *stale != want {
-		t.Errorf("the particulars are %+v, want %+v", *stale, want)
-	}
-	if !strings.Contains(err.Error(), resource) || !strings.Contains(err.Error(), holds) {
-		t.Errorf("says %q", err)
-	}
-}

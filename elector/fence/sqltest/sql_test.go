@@ -16,6 +16,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/internal/testfence"
 )
 
 func TestSQLite(t *testing.T) {
@@ -162,7 +163,7 @@ func testSQLRefuses(t *testing.T, s *sqlStage) {
 		{1<<53 - 1, 1<<53 - 1, false}, {1<<53 - 2, 1<<53 - 1, true}} {
 		err := s.write(step.token)
 		if step.stale {
-			wantStale(t, err, step.token, step.newest)
+			testfence.WantStale(t, err, step.token, step.newest)
 		} else if err != nil {
 			t.Fatalf("token %d: %v", step.token, err)
 		}
@@ -182,7 +183,7 @@ func testSQLBefore(t *testing.T, s *sqlStage) {
 	if err := s.write(6); err != nil {
 		t.Fatal(err)
 	}
-	wantStale(t, s.marks.Guard(t.Context(), old, "writes", 5), 5, 6)
+	testfence.WantStale(t, s.marks.Guard(t.Context(), old, "writes", 5), 5, 6)
 	if err := old.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func testSQLInside(t *testing.T, s *sqlStage) {
 	if err := <-result; err != nil {
 		t.Fatalf("the successor: %v", err)
 	}
-	wantStale(t, s.write(5), 5, 6)
+	testfence.WantStale(t, s.write(5), 5, 6)
 	s.wantTokens(t, 5, 6)
 }
 
@@ -288,7 +289,7 @@ func testSQLForeign(t *testing.T, s *sqlStage) {
 		exec(t, s.db, "DELETE FROM mandate_fence")
 		exec(t, s.db, "INSERT INTO mandate_fence (resource, token) VALUES ('writes', "+value+")")
 		for _, token := range []uint64{5, 1<<53 - 1} {
-			wantForeign(t, s.write(token), token, "writes", `"`+text+`", which is no token`)
+			testfence.WantForeign(t, s.write(token), token, "writes", `"`+text+`", which is no token`)
 		}
 		var is bool
 		if err := s.db.QueryRow("SELECT token = " + value + " FROM mandate_fence").Scan(&is); err != nil || !is {

@@ -100,6 +100,16 @@ func (n *Node) Took() []Call {
 	return calls
 }
 
+// TookOf counts the calls of one script since the last take, and takes all.
+func (n *Node) TookOf(script string) (count int) {
+	for _, c := range n.Took() {
+		if c.Script == script {
+			count++
+		}
+	}
+	return count
+}
+
 // Requests is how many commands clients have sent.
 func (n *Node) Requests() int {
 	n.mu.Lock()
