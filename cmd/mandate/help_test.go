@@ -4,7 +4,18 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 )
+
+// Containers are configured by their environment.
+func TestGlobalFlagsHaveEnvironmentVariables(t *testing.T) {
+	(&app{}).command().PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if name := "env MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")); !strings.Contains(f.Usage, name) {
+			t.Errorf("--%s: %q does not name it: %s", f.Name, name, f.Usage)
+		}
+	})
+}
 
 // A line that the terminal breaks is hard to read in a table of flags.
 func TestHelpFitsTheScreen(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,8 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, 
 var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
 
 func historyTable(terms []elector.TermRecord) *output.Table {
-	t := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: "FROM"},
+	zone, layout := zoneOf(terms)
+	t := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: "FROM" + zone},
 		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"})
 	for _, term := range terms {
 		color := output.Plain
@@ -91,7 +93,7 @@ func historyTable(terms []elector.TermRecord) *output.Table {
 		}
 		from, lasted, gap := "-", "-", ""
 		if !term.From.IsZero() {
-			from = term.From.Local().Format("01-02 15:04:05")
+			from = term.From.Local().Format(layout)
 		}
 		if term.Lasted != 0 {
 			lasted = output.Brief(term.Lasted)
@@ -106,6 +108,22 @@ func historyTable(terms []elector.TermRecord) *output.Table {
 		t.Note(output.Dim, term.Detail)
 	}
 	return t
+}
+
+// zoneOf is the zone of all times, for their title, and how to print them. Where the clocks
+// were changed between two of them, each has its own.
+func zoneOf(terms []elector.TermRecord) (zone, layout string) {
+	for _, term := range terms {
+		if term.From.IsZero() {
+			continue
+		}
+		name := " (" + term.From.Local().Format("MST") + ")"
+		if zone != "" && zone != name {
+			return "", time.DateTime + " MST"
+		}
+		zone = name
+	}
+	return zone, time.DateTime
 }
 
 func termEnd(term elector.TermRecord) string {

@@ -176,7 +176,8 @@ func (v *liveView) setStatus(st elector.Status, err error, now time.Time) (chang
 
 // render makes the lines of a screen of that height.
 func (v *liveView) render(p *output.Printer, now time.Time, height int) []string {
-	name, clock := output.Cut(v.election, max(0, p.Width-10)), now.Local().Format(time.TimeOnly)
+	clock := now.Local().Format("15:04:05 MST")
+	name := output.Cut(v.election, max(0, p.Width-len(clock)-2))
 	gap := strings.Repeat(" ", max(1, p.Width-output.Cells(name)-len(clock)))
 	lines := []string{p.Paint(output.Bold, output.Cut(name+gap+clock, p.Width)), ""}
 	lines = append(lines, p.Fields(v.fields(p, now))...)

@@ -9,9 +9,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 	"github.com/mandate-dev/mandate/elector"
@@ -26,6 +28,7 @@ type app struct {
 	prefix    string
 	logLevel  string
 	logFormat string
+	utc       bool
 
 	log      *slog.Logger
 	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
@@ -78,8 +81,9 @@ election leads, and it keeps its lease only while its probes pass.`,
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
 	a.access.add(f)
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
-	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", "))
-	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", "))
+	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
+	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
+	f.BoolVar(&a.utc, "utc", false, "print times in UTC instead of the local zone (env MANDATE_UTC)")
 	complete(root, "log-level", logLevels)
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(),
@@ -100,14 +104,21 @@ election leads, and it keeps its lease only while its probes pass.`,
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
+		given := map[string]string{} // where each came from
+		for _, name := range []string{"log-level", "log-format", "utc"} {
+			given[name] = a.fromEnvironment(cmd.Flag(name))
+		}
+		if a.utc {
+			time.Local = time.UTC // of the log's times, too, and before anything else runs
+		}
 		if !slices.Contains(logLevels, a.logLevel) {
-			a.problem("--log-level is %q: use one of %s", a.logLevel, strings.Join(logLevels, ", "))
+			a.problem("%s is %q: use one of %s", given["log-level"], a.logLevel, strings.Join(logLevels, ", "))
 		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 			return err
 		}
 		opts := &slog.HandlerOptions{Level: level}
 		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
-			a.problem("--log-format is %q: use one of %s", a.logFormat, strings.Join(logFormats, ", "))
+			a.problem("%s is %q: use one of %s", given["log-format"], a.logFormat, strings.Join(logFormats, ", "))
 		}
 		// go-redis prints connection errors to stderr by a logger of its own; the
 		// elector logs the same once, with advice.
@@ -115,6 +126,20 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		a.choosePrefix()
 		return next(cmd, args)
 	}
+}
+
+// fromEnvironment takes a global flag that was not given from the environment, and tells
+// where its value is from.
+func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
+	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	value := os.Getenv(name)
+	if f.Changed || value == "" {
+		return "--" + f.Name
+	}
+	if err := f.Value.Set(value); err != nil {
+		a.problem("%s is %q: give true or false", name, value) // --utc; the others take any text
+	}
+	return name
 }
 
 // choosePrefix takes the prefix from the flag, or else from the environment.

@@ -86,7 +86,7 @@ func statusFields(st elector.Status) []output.Field {
 	}
 	fields = append(fields, output.Field{Name: "token", Text: fmt.Sprint(l.Token)})
 	if !l.Since.IsZero() {
-		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(time.DateTime), output.Ago(l.Since))})
+		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(dateTimeZone), output.Ago(l.Since))})
 	}
 	return fields
 }
@@ -112,6 +112,9 @@ func conditionFields(st elector.Status, age time.Duration) (fields []output.Fiel
 	}
 	return fields
 }
+
+// dateTimeZone is how a time is printed where it stands alone.
+const dateTimeZone = time.DateTime + " MST"
 
 const noTrace = "no trace of it on these nodes: is the name right?"
 

@@ -172,11 +172,11 @@ func eventLine(ev elector.Event, first bool) string {
 	}
 	switch {
 	case first && ev.Kind == elector.EventElected:
-		what += ", since " + ev.Time.Local().Format(time.DateTime)
+		what += ", since " + ev.Time.Local().Format(dateTimeZone)
 	case first && ev.Kind == elector.EventVacant:
 		what = "no leader"
 	}
-	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("15:04:05.000"), ev.Kind, what))
+	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
 }
 
 // eventText is whom an event is about, and what happened.
