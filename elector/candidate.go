@@ -21,6 +21,8 @@ type candidate struct {
 	bus         *pubsub.Bus
 	keys        quorum.Keys
 	incarnation string
+	election    *Election     // the same as operators see it, with what this candidate adds
+	hostClock   *lease.Clock  // of this machine
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone
 	log         *slog.Logger
 
@@ -154,3 +156,6 @@ func (c *candidate) termEvent(k EventKind, t *Term, ended *Ended) Event {
 	}
 	return ev
 }
+
+// reservedFor is how long the others wait for the heir.
+func (c *candidate) reservedFor() time.Duration { return c.cfg.Lease / 4 }

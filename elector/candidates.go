@@ -59,11 +59,6 @@ func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 	return all, nil
 }
 
-// channel is where the candidates of the election are reached.
-func (el *Election) channel() peers.Channel {
-	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}
-}
-
 func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),

@@ -10,7 +10,7 @@
 //
 // # The machine
 //
-// One goroutine runs one small state machine (machine.go: its roles and what it owns; run.go:
+// One goroutine runs one small state machine (machine.go: what it owns, with its roles in role.go; run.go:
 // its loop, with campaign.go until a term is won and leader.go for the term; renew.go
 // holds the only function that renews):
 //
@@ -72,7 +72,7 @@
 //	                  and round
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
-//	an observer       Observe               with its context        what it has reported
+//	an observer       Observe               with its context        what it has reported; its inbox is behind a mutex
 //
 // # Time
 //

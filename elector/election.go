@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -32,6 +33,11 @@ type ownCandidate struct {
 	lease       time.Duration
 	events      *feed
 	term        func() *Term // the valid one
+}
+
+// channel is where the candidates of the election are reached.
+func (el *Election) channel() peers.Channel {
+	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}
 }
 
 // Name is the election's name.

@@ -12,23 +12,13 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Work is what a leader does. It must return soon after ctx ends (within
-// Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
-// is then an *Ended. Returning nil ends the term, and the candidate runs again
-// after Config.RestartDelay; returning an error ends Run. A panic ends the process, as
-// ever, after the lock was released and the panic recorded in the history: within two
-// requests' time. Run does not return then.
-type Work func(ctx context.Context, term *Term) error
-
 // Elector is one candidate in one election. Safe for concurrent use; it takes
 // part while Run or Campaign does.
 type Elector struct {
 	candidate
 
-	election *Election    // the same as operators see it, with what this candidate adds
-	clock    *lease.Clock // immutable
-	running  atomic.Bool  // Run, or a term of Campaign
-	memory   memory       // of the machine that holds running
+	running atomic.Bool // Run, or a term of Campaign
+	memory  memory      // of the machine that holds running
 }
 
 var errNotMade = failed(nil, "this Elector was not made by New")
@@ -51,9 +41,8 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	e := &Elector{
 		candidate: candidate{
 			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, keys: election.keys, incarnation: rand.Text()[:16],
-			log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
+			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
 		},
-		election: election, clock: lease.NewClock(nil),
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.feed, term: e.validTerm}
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
@@ -111,7 +100,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
-	m := newMachine(ctx, e)
+	m := newMachine(ctx, &e.candidate, &e.memory)
 	defer m.leave()
 	if err := m.run(ctx, work); err != nil {
 		return err
@@ -132,7 +121,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 	if !e.running.CompareAndSwap(false, true) {
 		return nil, ErrRunning
 	}
-	m := newMachine(ctx, e)
+	m := newMachine(ctx, &e.candidate, &e.memory)
 	term, err := m.campaign(ctx)
 	if err != nil {
 		m.leave()

@@ -30,6 +30,14 @@ var (
 	ErrNotReleased = newError("the lock was not released")
 )
 
+// sentinel is an error that callers compare with.
+type sentinel struct{ text string }
+
+func newError(text string) error { return &sentinel{text} }
+
+func (e *sentinel) Error() string   { return "elector: " + e.text }
+func (e *sentinel) problem() string { return e.text }
+
 // Reason is why a term ended.
 type Reason string
 

@@ -13,7 +13,6 @@ import (
 )
 
 var (
-	errExpired = errors.New("no renewal succeeded in time")
 	errGoexit  = failed(nil, "the work called runtime.Goexit")
 	errMaxTerm = errors.New("the maximum length of a term has been reached")
 )

@@ -4,35 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
-
-// Role is what a candidate does in its election right now.
-type Role string
-
-// The roles, in the order of a life. become is the only way from one to
-// another.
-const (
-	RoleIdle      Role = "idle"      // not a candidate: Run and Campaign are not running
-	RoleFollowing Role = "following" // campaigning, or waiting while another leads
-	RoleLeading   Role = "leading"   // serving a term
-	RoleStopping  Role = "stopping"  // the term has ended, its work has not returned yet
-	RoleResting   Role = "resting"   // cooling down before the next campaign
-)
-
-// leadsTo lists the transitions that exist.
-var leadsTo = map[Role][]Role{
-	RoleIdle:      {RoleFollowing},
-	RoleFollowing: {RoleLeading, RoleIdle},
-	RoleLeading:   {RoleStopping},
-	RoleStopping:  {RoleResting, RoleFollowing, RoleIdle},
-	RoleResting:   {RoleFollowing, RoleIdle},
-}
 
 // machine is the state machine of one Run or Campaign. Its own fields belong to the
 // goroutine that runs it; what it shares with others is the candidate's.
@@ -50,14 +27,15 @@ type machine struct {
 	leave func() // ends what newMachine started, and waits for it
 }
 
-// newMachine starts what accompanies being a candidate, until leave is called.
-func newMachine(ctx context.Context, e *Elector) *machine {
-	m := &machine{candidate: &e.candidate, clock: e.clock, memory: &e.memory}
-	if c := lease.ClockFrom(ctx); c != nil {
-		m.clock = c
+// newMachine starts what accompanies being a candidate, until leave is called. Until then
+// the memory is the machine's.
+func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
+	m := &machine{candidate: c, clock: c.hostClock, memory: before}
+	if own := lease.ClockFrom(ctx); own != nil {
+		m.clock = own
 	}
 	m.begun = m.clock.Now()
-	m.peers = newPeers(m.candidate, e.election)
+	m.peers = newPeers(c)
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.going = going
 	var wg sync.WaitGroup
@@ -109,6 +87,3 @@ func (m *machine) heir(t *Term) quorum.Heir {
 	}
 	return quorum.Heir{Incarnation: to, Keep: m.reservedFor()}
 }
-
-// reservedFor is how long the others wait for the heir.
-func (c *candidate) reservedFor() time.Duration { return c.cfg.Lease / 4 }

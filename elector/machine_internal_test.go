@@ -69,7 +69,7 @@ func TestTripsInARow(t *testing.T) {
 func TestCheckBetweenATermAndItsRest(t *testing.T) {
 	clock := lease.NewClock(nil)
 	term := &Term{grant: lease.NewGrant(clock, lease.Timing{}, clock.Now()), over: make(chan struct{})} // has ended
-	e := &Elector{election: &Election{}, candidate: candidate{role: RoleStopping}}
+	e := &Elector{candidate: candidate{election: &Election{}, role: RoleStopping}}
 	e.term.Store(term)
 	if err := e.Check(); err == nil || !strings.Contains(err.Error(), "has not returned") {
 		t.Errorf("while the work runs on: %v", err)

@@ -124,14 +124,6 @@ func (e *failure) Unwrap() []error {
 	return []error{e.kind, e.err}
 }
 
-// sentinel is an error that callers compare with.
-type sentinel struct{ text string }
-
-func newError(text string) error { return &sentinel{text} }
-
-func (e *sentinel) Error() string   { return "elector: " + e.text }
-func (e *sentinel) problem() string { return e.text }
-
 // Problem is the text of an error of this package for a person who does not know of the
 // package: without "elector: ", and a refusal as its reason alone. The text of any other
 // error, also of one that wraps ours, is returned as it is. Problems of several nodes

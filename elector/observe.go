@@ -3,12 +3,9 @@ package elector
 import (
 	"context"
 	"iter"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 )
 
 // Observe reports the election: who leads now (EventElected or EventVacant), then
@@ -45,28 +42,25 @@ import (
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		o := &observer{el: el, yield: yield, end: cancel, wake: make(chan struct{}, 1), lease: lease.DefaultLease}
+		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name), lease: lease.DefaultLease}
 		if el.own != nil {
 			o.lease, o.local = el.own.lease, el.own.events.subscribe()
 			defer el.own.events.unsubscribe(o.local)
 		}
-		defer el.bus.Subscribe(el.keys.Events, o.receive)()
+		defer el.bus.Subscribe(el.keys.Events, o.inbox.receive)()
 		o.run(ctx)
 	}
 }
 
-// observer follows one election for one loop. The loop's goroutine owns all but what
-// mu guards.
+// observer follows one election for one loop. The loop's goroutine owns all of it; the
+// inbox and the subscription to the candidate's events guard themselves.
 type observer struct {
 	el    *Election
 	yield func(Event) bool
 	end   context.CancelFunc // of the loop: after it nothing is yielded
 	local *subscription      // what the candidate of this process does itself; nil: there is none
-	wake  chan struct{}
-	lease time.Duration // the candidates', as far as is known: it sets the pace
-
-	mu       sync.Mutex
-	messages []Event // that came since the last reading, and are not used up
+	lease time.Duration      // the candidates', as far as is known: it sets the pace
+	inbox *inbox
 
 	reported reported
 	changes  int       // of this process's candidate, that were reported
@@ -88,32 +82,6 @@ func (o *observer) ownTerm() *Term {
 // isOwn tells whether an incarnation is that candidate's.
 func (o *observer) isOwn(incarnation string) bool {
 	return o.el.own != nil && o.el.own.incarnation == incarnation
-}
-
-// receive runs on the subscription's goroutine.
-func (o *observer) receive(s pubsub.Signal) {
-	if s.Kind == pubsub.Message {
-		ev, err := ParseEvent(s.Payload)
-		if err != nil || ev.Election != o.el.name || ev.Kind != EventElected && ev.Kind != EventReleased {
-			return
-		}
-		o.keep(nil, ev)
-	}
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-// keep adds messages to those that wait for the next reading, older ones before;
-// the newest stay when there are too many.
-func (o *observer) keep(older []Event, newer ...Event) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.messages = slices.Concat(older, o.messages, newer)
-	if more := len(o.messages) - feedBuffer; more > 0 {
-		o.messages = slices.Clone(o.messages[more:])
-	}
 }
 
 func (o *observer) run(ctx context.Context) {
@@ -141,7 +109,7 @@ func (o *observer) run(ctx context.Context) {
 			if !o.ownEvents(ctx) {
 				return
 			}
-		case <-o.wake:
+		case <-o.inbox.arrived:
 			woken = true
 			if answer == nil && time.Until(due) > calm {
 				due = time.Now().Add(calm)
@@ -171,18 +139,30 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
+// query asks Redis, on a goroutine of its own: a node that hangs must not
+// hold back what this candidate does meanwhile.
+func (o *observer) query(ctx context.Context) <-chan answered {
+	answer, was, changes, messages := make(chan answered, 1), o.reported, o.changes, o.inbox.take()
+	go func() {
+		a := o.el.read(ctx, was, messages)
+		a.changes = changes
+		answer <- a
+	}()
+	return answer
+}
+
 // compare reports what changed; it returns when to query again if no message comes.
 func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	if !o.ownEvents(ctx) {
 		return 0
 	}
 	if a.err != nil {
-		o.keep(a.messages)
+		o.inbox.putBack(a.messages)
 		o.expire(ctx)
 		return o.timing().RenewEvery
 	}
 	if a.changes != o.changes { // the answer may be older than what was reported since
-		o.keep(a.messages)
+		o.inbox.putBack(a.messages)
 		return 0
 	}
 	leader := a.status.Leader
@@ -202,7 +182,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	}
 	switch {
 	case wait > 0:
-		o.keep(a.messages)
+		o.inbox.putBack(a.messages)
 		return wait
 	case leader != nil && !leader.agreed: // the first renewal will tell
 		return o.timing().RenewEvery
@@ -270,10 +250,7 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 		r.history = o.el.recent(ctx, waitForOldEnd)
 	}
 	for {
-		o.mu.Lock()
-		messages := o.messages
-		o.mu.Unlock()
-		events, is, wait := o.reported.merge(r, messages, ev.Time)
+		events, is, wait := o.reported.merge(r, o.inbox.waiting(), ev.Time)
 		o.reported = is
 		for _, ev := range events {
 			if !o.emit(ctx, ev) {
@@ -285,7 +262,7 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 		}
 		o.reported.waited = false
 		select {
-		case <-o.wake:
+		case <-o.inbox.arrived:
 		case <-limit.C:
 			o.reported.waited = true
 		case <-ctx.Done():
@@ -305,4 +282,24 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 		return false
 	}
 	return true
+}
+
+// confirm notes for how long the answer holds.
+func (o *observer) confirm(l *Leader) {
+	o.until = time.Time{}
+	if l != nil {
+		o.until = time.Now().Add(l.LeaseLeft)
+		if o.local == nil && l.lease > 0 {
+			o.lease = l.lease
+		}
+	}
+	o.el.unknown.Store(false)
+}
+
+// expire says that nobody knows who leads, once the lease that was seen last has
+// run out: whoever asks must not be sent to a leader that is long gone.
+func (o *observer) expire(ctx context.Context) {
+	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
+		o.el.unknown.Store(true)
+	}
 }

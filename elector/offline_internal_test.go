@@ -22,7 +22,7 @@ func offline(t *testing.T, nodes int) *Elector {
 func offlineMachine(t *testing.T, nodes int) *machine {
 	t.Helper()
 	e := offline(t, nodes)
-	return &machine{candidate: &e.candidate, clock: e.clock, memory: &e.memory}
+	return &machine{candidate: &e.candidate, clock: e.hostClock, memory: &e.memory}
 }
 
 func offlineQuorum(t *testing.T, nodes int) *Quorum {

@@ -27,26 +27,18 @@ func (st Status) highest() (highest uint64) {
 	return highest
 }
 
-// query asks Redis, on a goroutine of its own: a node that hangs must not
-// hold back what this candidate does meanwhile.
-func (o *observer) query(ctx context.Context) <-chan answered {
-	answer, was := make(chan answered, 1), o.reported
-	a := answered{changes: o.changes}
-	o.mu.Lock()
-	a.messages, o.messages = o.messages, nil
-	o.mu.Unlock()
-	go func() {
-		a.status, a.err = o.el.look(ctx)
-		if a.err == nil && was.needsHistory(a.status.Leader, len(a.messages) > 0) {
-			asked := time.Now()
-			a.history = o.el.recent(ctx, statusTimeout/3)
-			if l := a.status.Leader; l != nil {
-				l.LeaseLeft = max(0, l.LeaseLeft-time.Since(asked))
-			}
-		}
-		answer <- a
-	}()
-	return answer
+// read asks Redis, for an observer that has reported so much. It blocks.
+func (el *Election) read(ctx context.Context, was reported, messages []Event) (a answered) {
+	a.messages = messages
+	if a.status, a.err = el.look(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
+		return a
+	}
+	asked := time.Now()
+	a.history = el.recent(ctx, statusTimeout/3)
+	if l := a.status.Leader; l != nil {
+		l.LeaseLeft = max(0, l.LeaseLeft-time.Since(asked))
+	}
+	return a
 }
 
 // needsHistory tells whether anything has changed: a steady leader costs one
@@ -77,24 +69,4 @@ func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 		}
 	}
 	return events
-}
-
-// confirm notes for how long the answer holds.
-func (o *observer) confirm(l *Leader) {
-	o.until = time.Time{}
-	if l != nil {
-		o.until = time.Now().Add(l.LeaseLeft)
-		if o.local == nil && l.lease > 0 {
-			o.lease = l.lease
-		}
-	}
-	o.el.unknown.Store(false)
-}
-
-// expire says that nobody knows who leads, once the lease that was seen last has
-// run out: whoever asks must not be sent to a leader that is long gone.
-func (o *observer) expire(ctx context.Context) {
-	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
-		o.el.unknown.Store(true)
-	}
 }

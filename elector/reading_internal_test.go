@@ -47,7 +47,7 @@ func TestLeaderThatMayLeadIsNotReportedGone(t *testing.T) {
 	e := offline(t, 3)
 	self := func(token uint64) func() {
 		return func() {
-			e.term.Store(newTerm(context.Background(), e.clock, token, lease.NewGrant(e.clock, e.timing, e.clock.Now())))
+			e.term.Store(newTerm(context.Background(), e.hostClock, token, lease.NewGrant(e.hostClock, e.timing, e.hostClock.Now())))
 		}
 	}
 	nobody := func() { e.term.Store(nil) }

@@ -7,15 +7,12 @@ import (
 )
 
 // self is a candidate as its peers may know it.
-type self struct {
-	c        *candidate
-	election *Election
-}
+type self struct{ c *candidate }
 
 // newPeers makes a candidate's part in what the candidates tell each other.
-func newPeers(c *candidate, el *Election) *peers.Peers {
+func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
-		Channel: el.channel(), Self: self{c, el}, Log: c.log, Go: c.voter.Go,
+		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
 		Following: string(RoleFollowing), Stopping: string(RoleStopping),
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery, RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),
@@ -62,7 +59,7 @@ func (s self) HandOver(token uint64, to string, why error) {
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
 func (s self) ReadPause(ctx context.Context) {
-	if st, err := s.election.look(ctx); err == nil {
+	if st, err := s.c.election.look(ctx); err == nil {
 		s.c.setPaused(st.Pause)
 	}
 }

@@ -2,12 +2,23 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
+
+// Work is what a leader does. It must return soon after ctx ends (within
+// Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
+// is then an *Ended. Returning nil ends the term, and the candidate runs again
+// after Config.RestartDelay; returning an error ends Run. A panic ends the process, as
+// ever, after the lock was released and the panic recorded in the history: within two
+// requests' time. Run does not return then.
+type Work func(ctx context.Context, term *Term) error
+
+var errExpired = errors.New("no renewal succeeded in time")
 
 // Term is one leadership, from its election to its end. Safe for concurrent use.
 type Term struct {

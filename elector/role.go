@@ -1,0 +1,23 @@
+package elector
+
+// Role is what a candidate does in its election right now.
+type Role string
+
+// The roles, in the order of a life. become is the only way from one to
+// another.
+const (
+	RoleIdle      Role = "idle"      // not a candidate: Run and Campaign are not running
+	RoleFollowing Role = "following" // campaigning, or waiting while another leads
+	RoleLeading   Role = "leading"   // serving a term
+	RoleStopping  Role = "stopping"  // the term has ended, its work has not returned yet
+	RoleResting   Role = "resting"   // cooling down before the next campaign
+)
+
+// leadsTo lists the transitions that exist.
+var leadsTo = map[Role][]Role{
+	RoleIdle:      {RoleFollowing},
+	RoleFollowing: {RoleLeading, RoleIdle},
+	RoleLeading:   {RoleStopping},
+	RoleStopping:  {RoleResting, RoleFollowing, RoleIdle},
+	RoleResting:   {RoleFollowing, RoleIdle},
+}
