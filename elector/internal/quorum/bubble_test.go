@@ -11,16 +11,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
-// polls is a set of Redis nodes in the memory of a synctest bubble, and the
-// voters before them, each on lines of its own. Everything here speaks to the
+// polls is the nodes of package testredis, and the voters before them, each on lines of
+// its own, which count in whole round trips and heed the deadline of a read. Everything here speaks to the
 // Voter itself: a mistake in a script shows at its first step, and no second
 // mechanism of the machine above can hide it.
 type polls struct {
@@ -103,18 +104,13 @@ const testLease = 10 * time.Second
 // atThePolls runs f before n nodes in a bubble of its own.
 func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
 	t.Helper()
-	defer oneP()()
-	synctest.Test(t, func(t *testing.T) {
+	testredis.Bubble(t, n, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
 		p := &polls{t: t, keys: KeysOf("mandate", "orders")}
-		for range n {
-			m := miniredis.NewMiniRedis()
-			m.ClockTTL(true)
-			c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:7000", Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
+		for _, n := range s.Nodes {
+			m := n.Server()
+			c := redis.NewClient(&redis.Options{Addr: n.Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
 			p.redis, p.own = append(p.redis, m), append(p.own, c)
-			if err := c.Ping(t.Context()).Err(); err != nil { // starts the node, without a listener
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { c.Close(); m.Close() })
+			t.Cleanup(func() { c.Close() })
 		}
 		f(t, p)
 		time.Sleep(2 * testLease) // what was left in the background ends by its own bounds

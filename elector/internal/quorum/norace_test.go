@@ -1,5 +1,0 @@
-//go:build !race
-
-package quorum
-
-func oneP() (restore func()) { return func() {} }
