@@ -110,12 +110,19 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	switch {
 	case errs != nil:
 		return h, noMajority(el.nodes, errs)
-	case !ok:
-		return h, refused("the leader %s does not answer: it may hang, be cut off, or be an older version", h.From.Candidate)
+	case !ok && !el.hasEnded(ctx, h.From):
+		return h, refused("the leader %s does not answer and still leads: it may hang, be cut off, lack the right to publish its answer, or be an older version", h.From.Candidate)
 	case got.Refused != "":
 		return h, refused("%s", got.Refused)
 	}
 	return el.follow(ctx, h, events)
+}
+
+// hasEnded tells whether a term is over as the nodes see it. A leader that was asked to
+// step down may have, and its answer be lost: it needs a right that the step-down does not.
+func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
+	st, err := el.look(ctx)
+	return err == nil && (st.Leader == nil || st.Leader.attempt != l.attempt)
 }
 
 // follow waits for the next leader, and a little for what both report about the

@@ -89,6 +89,25 @@ func TestNobodyToResignOrToTakeOver(t *testing.T) {
 	})
 }
 
+// An answer that is lost, or that the leader has no right to publish, does not make a
+// leader that stepped down one that refused to.
+func TestStepDownWhoseAnswerIsLost(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		time.Sleep(shortLease)
+		op := c.Quorum("operator")
+		c.Each(fault{LoseMessages: true}, "operator")
+		h, err := electionOf(op, "orders").StepDown(within(t, time.Minute), "deploy")
+		next := b.Elected(time.Second)
+		if err != nil || h.From.Token != term.Token() || h.To.Token != next.Token() || h.To.Candidate != "b" {
+			t.Errorf("%+v, %v", h, err)
+		}
+		wantReason(t, term, 0, elector.ReasonResigned)
+	})
+}
+
 func TestTransferToX(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
