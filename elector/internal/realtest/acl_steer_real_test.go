@@ -118,3 +118,21 @@ func (want stepDowns) outcome(t *testing.T, h elector.Handover, err error) {
 		t.Errorf("the gap is %v", h.Gap)
 	}
 }
+
+// Candidates that may not publish can't answer an operator: a leader that is asked to step
+// down obeys all the same, and that is what the operator is told.
+func TestRealACLStepDownOfCandidatesThatMayNotPublish(t *testing.T) {
+	t.Parallel()
+	less := slices.DeleteFunc(shipped(t, candidates), func(r string) bool { return r == "+publish" })
+	s := guarded(t, candidates, less)
+	el := newElectorate(t)
+	for _, id := range []string{"a", "b"} {
+		el.join(id, as(t, candidates, s))
+	}
+	leader, term := el.next(0, el.lease+slack)
+	h, err := electionOf(as(t, operator, s), "orders").StepDown(t.Context(), "a test")
+	if err != nil || h.From.Candidate != leader.ID() || h.To.Token <= term.Token() {
+		t.Errorf("%+v, %v", h, err)
+	}
+	el.ends(term, slack, elector.ReasonResigned)
+}
