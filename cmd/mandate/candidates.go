@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) candidatesCommand() *cobra.Command {
-	var asJSON bool
+	var f format
 	cmd := &cobra.Command{
 		Use:   "candidates NAME",
 		Short: "List the candidates of an election with role and health",
@@ -38,7 +38,7 @@ Exit codes
 			if err != nil {
 				return err
 			}
-			if err := a.printCandidates(all, asJSON); err != nil {
+			if err := a.printCandidates(all, f); err != nil {
 				return err
 			}
 			if len(all) > 0 {
@@ -57,39 +57,47 @@ Exit codes
 			return &exitError{code: exitNoLeader, err: why}
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	a.formatFlags(cmd, &f, "print one JSON array", formatWide, formatName, formatJSON)
 	return cmd
 }
 
-func (a *app) printCandidates(all []elector.CandidateStatus, asJSON bool) error {
-	if asJSON {
+func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
+	p := a.printer(f)
+	switch {
+	case f == formatJSON:
 		return output.JSON(a.stdout, append([]elector.CandidateStatus{}, all...)) // never null
-	}
-	if len(all) == 0 {
+	case f == formatName:
+		return printNames(p, all, func(c elector.CandidateStatus) string { return c.ID })
+	case len(all) == 0:
 		return nil
 	}
-	p := output.New(a.stdout)
-	lines := p.Table(candidateTable(all, true))
+	lines := p.Table(candidateTable(all, f == formatWide, true))
 	if !sameNodes(all) {
 		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", 0)...)
 	}
 	return p.Lines(lines)
 }
 
-// candidateTable has a row for each candidate; with hosts also where each is.
-func candidateTable(all []elector.CandidateStatus, hosts bool) *output.Table {
+// candidateTable has a row for each candidate; with hosts also where each is, which is a
+// column of a wide table.
+func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
-		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true})
+		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
+		output.Column{Title: "HOST"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
 	oneList := sameNodes(all)
-	priorities := slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
+	priorities := wide || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
 		priority := "" // means nothing to an election that does not go by it
 		if priorities {
 			priority = fmt.Sprint(c.Priority)
 		}
 		color, health := candidateHealth(c)
-		t.Row(color, c.ID, string(c.Role), health, priority, output.Age(c.RunningFor), c.Version)
-		if hosts {
+		cells := []string{c.ID, string(c.Role), health, priority, output.Age(c.RunningFor), c.Version}
+		if wide {
+			cells = append(cells, c.Host, c.Advertise, c.Incarnation)
+		}
+		t.Row(color, cells...)
+		if hosts && !wide {
 			t.Note(color, strings.TrimSpace(c.Host+" "+c.Advertise))
 		}
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {

@@ -71,7 +71,7 @@ func FuzzFlags(f *testing.F) {
 		"run --election e --probe-timeout 2562047h --probe-interval 2562047h --candidate-probe-file f sh", "run --election e ./nosuch", "run --lease 10h --grace 9h",
 		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
-		"status e", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --lines", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
+		"status e -o wide", "ls -o name", "candidates e -o table", "history e -o json --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --lines", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
 		"candidates e", "resign e --reason r --timeout 5s", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
 		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
 		"console", "console a b --host x --steer", "console --steer --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
@@ -298,11 +298,13 @@ func FuzzTerminal(f *testing.F) {
 		v.addHistory(records)
 		v.setStatus(st, nil, time.Now())
 		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
-		for _, err := range []error{
-			a.printStatus(st, false), a.printElections([]elector.Status{st, {Election: words}}, false), a.printCandidates(all, false),
-			a.printHistory("e", records, false, true), a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
-			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false),
-		} {
+		var errs []error
+		for _, f := range []format{formatTable, formatWide, formatName} {
+			errs = append(errs, a.printStatus(st, f), a.printElections([]elector.Status{st, {Election: words}}, f), a.printCandidates(all, f),
+				a.printHistory("e", records, f, true))
+		}
+		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
+			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false)) {
 			if err != nil {
 				t.Error(err)
 			}

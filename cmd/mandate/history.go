@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) historyCommand() *cobra.Command {
-	var asJSON bool
+	var f format
 	var count int
 	cmd := &cobra.Command{
 		Use:   "history NAME",
@@ -46,27 +46,27 @@ Exit codes
 		},
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			terms, err := el.History(ctx, count)
-			if perr := a.printHistory(el.Name(), terms, asJSON, err == nil); perr != nil {
+			if perr := a.printHistory(el.Name(), terms, f, err == nil); perr != nil {
 				return perr
 			}
 			if err == nil && len(terms) == 0 {
-				return &exitError{code: exitFailed, quiet: !asJSON, err: errors.New("no history")}
+				return &exitError{code: exitFailed, quiet: f != formatJSON, err: errors.New("no history")}
 			}
 			return err
 		}),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, times in nanoseconds")
+	a.formatFlags(cmd, &f, "print one JSON array, durations in nanoseconds", formatWide, formatJSON)
 	return cmd
 }
 
-func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, complete bool) error {
-	p := output.New(a.stdout)
+func (a *app) printHistory(election string, terms []elector.TermRecord, f format, complete bool) error {
+	p := a.printer(f)
 	switch {
-	case asJSON:
+	case f == formatJSON:
 		return output.JSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
 	case len(terms) > 0:
-		return p.Lines(p.Table(historyTable(terms)))
+		return p.Lines(p.Table(historyTable(terms, f == formatWide)))
 	case complete:
 		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (mandate ls shows all names)", output.Printable(election))})
 	default:
@@ -77,10 +77,14 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, asJSON, 
 // planned ends need no investigation.
 var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
 
-func historyTable(terms []elector.TermRecord) *output.Table {
+func historyTable(terms []elector.TermRecord, wide bool) *output.Table {
 	zone, layout := zoneOf(terms)
+	if wide {
+		zone, layout = "", time.RFC3339Nano
+	}
 	t := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: "FROM" + zone},
-		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"})
+		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"},
+		output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
 	for _, term := range terms {
 		color := output.Plain
 		switch {
@@ -101,7 +105,11 @@ func historyTable(terms []elector.TermRecord) *output.Table {
 		if term.Gap != 0 {
 			gap = output.Brief(term.Gap)
 		}
-		t.Row(color, fmt.Sprint(term.Token), term.Candidate, from, lasted, termEnd(term), gap)
+		cells := []string{fmt.Sprint(term.Token), term.Candidate, from, lasted, termEnd(term), gap}
+		if wide {
+			cells = append(cells, exact(term.Until), term.Advertise)
+		}
+		t.Row(color, cells...)
 		if len(term.Overlaps) > 0 {
 			t.Note(output.Red, "OVERLAP: led at the same time as token "+overlapping(term.Overlaps))
 		}

@@ -13,7 +13,7 @@ import (
 func TestHistoryFitsATerminal(t *testing.T) {
 	lines := (&output.Printer{Width: 80}).Table(historyTable([]elector.TermRecord{
 		{Token: 1795264213744, Candidate: strings.Repeat("x", 40), Reason: elector.ReasonUnhealthy, From: time.Unix(1e9, 0), Lasted: time.Hour, Gap: time.Hour},
-	}))
+	}, false))
 	if !strings.Contains(lines[1], "x..x") {
 		t.Errorf("the name is not cut:\n%s", lines)
 	}
@@ -29,7 +29,7 @@ func TestHistoryNamesOverlaps(t *testing.T) {
 	got := strings.Join((&output.Printer{}).Table(historyTable([]elector.TermRecord{
 		{Token: 9, Candidate: "b", From: time.Unix(1e9, 0), Current: true, Overlaps: []uint64{1, 2, 3, 4, 5, 6, 7}},
 		{Token: 8, Candidate: "a", From: time.Unix(1e9, 0), Reason: elector.ReasonLost},
-	})), "\n")
+	}, false)), "\n")
 	if strings.Count(got, "OVERLAP") != 1 || !strings.Contains(got, "same time as token 1, 2, 3, 4, 5, and 2 more") {
 		t.Errorf("got\n%s", got)
 	}

@@ -182,7 +182,7 @@ func (v *liveView) render(p *output.Printer, now time.Time, height int) []string
 	lines := []string{p.Paint(output.Bold, output.Cut(name+gap+clock, p.Width)), ""}
 	lines = append(lines, p.Fields(v.fields(p, now))...)
 	if len(v.st.Nodes) > 0 {
-		lines = append(append(lines, ""), p.Table(nodeTable(v.st.Nodes))...)
+		lines = append(append(lines, ""), p.Table(nodeTable(v.st.Nodes, false))...)
 	}
 	lines = append(lines, v.candidates(p)...)
 	lines = append(lines, "")
@@ -214,7 +214,7 @@ func (v *liveView) fields(p *output.Printer, now time.Time) []output.Field {
 		return leader("unknown: no majority of the Redis nodes answers", output.Red)
 	}
 	age := now.Sub(v.at)
-	fields := statusFields(v.st)
+	fields := statusFields(v.st, false)
 	if l := v.st.Leader; l != nil {
 		left := max(0, l.LeaseLeft-age)
 		fields = append(fields, output.Field{Name: "lease", Text: bar(left, v.lease, min(40, max(4, p.Width-22))) + " " + output.Brief(left)})
@@ -236,7 +236,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 			shown[i].Role = "led before"
 		}
 	}
-	lines := append([]string{""}, p.Table(candidateTable(shown, false))...)
+	lines := append([]string{""}, p.Table(candidateTable(shown, false, false))...)
 	if len(shown) < len(v.roll) {
 		more := fmt.Sprintf("%d candidates in all: mandate candidates %s", len(v.roll), v.election)
 		lines = append(lines, p.Paint(output.Dim, output.Cut(more, p.Width)))

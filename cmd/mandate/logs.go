@@ -27,14 +27,14 @@ func (a *app) logHandler(cmd *cobra.Command, opts *slog.HandlerOptions) slog.Han
 		a.logs = logqueue.New(a.stderr)
 		w = a.logs
 	}
-	h := format(w, a.logFormat, opts)
+	h := handlerFor(w, a.logFormat, opts)
 	if a.logs != nil {
 		h = logqueue.NewHandler(a.logs, h)
 	}
 	return h
 }
 
-func format(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handler {
+func handlerFor(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handler {
 	switch name {
 	case "json":
 		return slog.NewJSONHandler(w, opts)

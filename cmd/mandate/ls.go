@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 func (a *app) lsCommand() *cobra.Command {
-	var asJSON bool
+	var f format
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List all elections and their leaders",
@@ -40,10 +41,10 @@ Exit codes
 				return err
 			}
 			all, serr := statuses(cmd.Context(), a.quorum, names)
-			return cmp.Or(a.printElections(all, asJSON), serr, err)
+			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of what status prints")
+	a.formatFlags(cmd, &f, "print one JSON array of what status prints", formatWide, formatName, formatJSON)
 	return cmd
 }
 
@@ -81,20 +82,23 @@ func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector
 	return all, context.Cause(ctx)
 }
 
-func (a *app) printElections(all []elector.Status, asJSON bool) error {
-	if asJSON {
+func (a *app) printElections(all []elector.Status, f format) error {
+	p := a.printer(f)
+	switch {
+	case f == formatJSON:
 		return output.JSON(a.stdout, append([]elector.Status{}, all...)) // never null
-	}
-	p := output.New(a.stdout)
-	if len(all) == 0 {
+	case f == formatName:
+		return printNames(p, all, func(st elector.Status) string { return st.Election })
+	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(p.Table(electionTable(all)))
+	return p.Lines(p.Table(electionTable(all, f == formatWide)))
 }
 
-func electionTable(all []elector.Status) *output.Table {
+func electionTable(all []elector.Status, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
-		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE"}, output.Column{Title: "CONDITION"})
+		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE"}, output.Column{Title: "CONDITION"},
+		output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
 	for _, st := range all {
 		var conditions []string
 		if st.Paused {
@@ -113,7 +117,11 @@ func electionTable(all []elector.Status) *output.Table {
 		if !st.Leader.Since.IsZero() {
 			since = output.Age(time.Since(st.Leader.Since))
 		}
-		t.Row(output.Plain, st.Election, st.Leader.Candidate, since, output.Brief(st.Leader.LeaseLeft), condition)
+		cells := []string{st.Election, st.Leader.Candidate, since, output.Brief(st.Leader.LeaseLeft), condition}
+		if wide {
+			cells = append(cells, fmt.Sprint(st.Leader.Token), exact(st.Leader.Since), st.Leader.Advertise)
+		}
+		t.Row(output.Plain, cells...)
 	}
 	return t
 }

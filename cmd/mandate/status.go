@@ -18,7 +18,7 @@ import (
 const statusTimeout = 1700 * time.Millisecond
 
 func (a *app) statusCommand() *cobra.Command {
-	var asJSON bool
+	var f format
 	cmd := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show the leader of an election",
@@ -39,7 +39,7 @@ Exit codes
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
 			st, err := el.Status(ctx)
-			if perr := a.printStatus(st, asJSON); perr != nil {
+			if perr := a.printStatus(st, f); perr != nil {
 				return perr
 			}
 			switch {
@@ -57,25 +57,30 @@ Exit codes
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	a.formatFlags(cmd, &f, "print one JSON object", formatWide, formatName, formatJSON)
 	return cmd
 }
 
-func (a *app) printStatus(st elector.Status, asJSON bool) error {
-	if asJSON {
+func (a *app) printStatus(st elector.Status, f format) error {
+	p := a.printer(f)
+	switch {
+	case f == formatJSON:
 		return output.JSON(a.stdout, st)
+	case f == formatName && st.Leader == nil:
+		return nil
+	case f == formatName:
+		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	p := output.New(a.stdout)
-	fields := append([]output.Field{{Name: "election", Text: st.Election}}, statusFields(st)...)
+	fields := append([]output.Field{{Name: "election", Text: st.Election}}, statusFields(st, f == formatWide)...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
 	lines := append(p.Fields(append(fields, conditionFields(st, 0)...)), "")
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes))...))
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, f == formatWide))...))
 }
 
 // statusFields are the leader and its term.
-func statusFields(st elector.Status) []output.Field {
+func statusFields(st elector.Status, wide bool) []output.Field {
 	l := st.Leader
 	if l == nil {
 		return []output.Field{{Name: "leader", Text: noLeader(st), Color: output.Red}}
@@ -86,7 +91,14 @@ func statusFields(st elector.Status) []output.Field {
 	}
 	fields = append(fields, output.Field{Name: "token", Text: fmt.Sprint(l.Token)})
 	if !l.Since.IsZero() {
-		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(dateTimeZone), output.Ago(l.Since))})
+		layout := dateTimeZone
+		if wide {
+			layout = time.RFC3339Nano
+		}
+		fields = append(fields, output.Field{Name: "since", Text: fmt.Sprintf("%s (%s)", l.Since.Local().Format(layout), output.Ago(l.Since))})
+	}
+	if wide {
+		fields = append(fields, output.Field{Name: "incarnation", Text: l.Incarnation})
 	}
 	return fields
 }
@@ -146,9 +158,11 @@ func traceless(st elector.Status) bool {
 	return majorityAnswered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" || n.Foreign != "" })
 }
 
-func nodeTable(nodes []elector.NodeStatus) *output.Table {
+// nodeTable has a row for each node; a wide one shows the highest token that it knows, which
+// may be below the leader's until the first renewal, or above it after a failed claim.
+func nodeTable(nodes []elector.NodeStatus, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
-		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "FENCE"}, output.Column{Title: "RTT"})
+		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
 	for _, n := range nodes {
 		color, why := output.Plain, ""
 		state := "ok"
@@ -161,7 +175,11 @@ func nodeTable(nodes []elector.NodeStatus) *output.Table {
 			color, state, why = output.Yellow, "abstains", "it is new, or lost its data: no vote for another "+output.Rounded(n.Abstains)
 		}
 		if n.Reachable {
-			t.Row(color, n.Node, state, cmp.Or(n.Holder, "-"), fmt.Sprint(n.Fence), output.Rounded(n.RTT))
+			cells := []string{n.Node, state, cmp.Or(n.Holder, "-"), output.Rounded(n.RTT)}
+			if wide {
+				cells = append(cells, fmt.Sprint(n.Fence))
+			}
+			t.Row(color, cells...)
 		} else {
 			t.Row(color, n.Node, state)
 		}
