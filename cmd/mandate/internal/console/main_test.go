@@ -12,12 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
@@ -27,10 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const (
-	token = "a-token-that-is-long-enough"
-	lease = 10 * time.Second
-)
+const token = "a-token-that-is-long-enough"
 
 func newConsole(t *testing.T, cfg console.Config) *console.Console {
 	t.Helper()
@@ -98,30 +95,10 @@ func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *stage, c *
 	})
 }
 
-// candidate takes part until the test ends.
+// candidate campaigns until the test ends.
 func (s *stage) candidate(election, id string) *elector.Elector {
 	s.t.Helper()
-	e, err := elector.New(s.redis.Quorum(id), elector.Config{
-		Election: election, ID: id, Advertise: id + ":80", Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-	return e
+	return consoletest.Candidate(s.t, s.redis, election, id)
 }
 
 // dial sends a request, and hands over the connection.

@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electortest"
@@ -21,10 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const (
-	token = "a-token-that-is-long-enough"
-	lease = 10 * time.Second
-)
+const token = "a-token-that-is-long-enough"
 
 // site is a console on a port, on a Redis of its own; both on the real clock.
 type site struct {
@@ -61,25 +58,5 @@ func startSite(t *testing.T) *site {
 // candidate campaigns until the test ends.
 func (s *site) candidate(election, id string) *elector.Elector {
 	s.t.Helper()
-	e, err := elector.New(s.redis.Quorum(id), elector.Config{
-		Election: election, ID: id, Advertise: id + ":80", Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
-	return e
+	return consoletest.Candidate(s.t, s.redis, election, id)
 }

@@ -1,0 +1,41 @@
+// Package consoletest is what the tests of the console's pages and of its server share.
+package consoletest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// Lease is that of the candidates.
+const Lease = 10 * time.Second
+
+// Candidate campaigns until the test ends, with work that stops when its context ends.
+func Candidate(t testing.TB, r *electortest.Redis, election, id string) *elector.Elector {
+	t.Helper()
+	e, err := elector.New(r.Quorum(id), elector.Config{
+		Election: election, ID: id, Advertise: id + ":80", Lease: Lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
