@@ -215,7 +215,7 @@ func testSQLSnapshot(t *testing.T, s *sqlStage) {
 		}
 		return
 	}
-	wantStale(t, err, 5, 6)
+	testfence.WantStale(t, err, 5, 6)
 }
 
 // The old leader stops after its guard: its successor waits, and sees what the old
