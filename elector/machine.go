@@ -67,7 +67,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	}
 	m.role = r
 	m.mu.Unlock()
-	m.peers.Wake()
+	m.peers.RoleChanged()
 	if old != r {
 		m.log.LogAttrs(context.Background(), slog.LevelInfo, string(r), attrs...) //nolint:sloglint // one of the five constants above
 	}

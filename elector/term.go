@@ -226,5 +226,7 @@ func (t *Term) guard(every time.Duration) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	t.watch = time.AfterFunc(0, look)
+	// Not at once: a goroutine of its own would then stand in the way of the work's start.
+	left, _ := t.grant.Left()
+	t.watch = time.AfterFunc(min(left, every), look)
 }

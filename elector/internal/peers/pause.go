@@ -24,7 +24,7 @@ func (p *Peers) confirmPause(ctx context.Context) {
 	if wait := p.c.RetryEvery - time.Since(d.asked); wait > 0 {
 		if !d.waiting {
 			d.waiting = true
-			time.AfterFunc(wait, p.Wake)
+			time.AfterFunc(wait, p.wake)
 		}
 		return
 	}

@@ -6,7 +6,6 @@ package peers
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -86,8 +85,6 @@ const (
 	maxSending  = 8   // messages under way: a hung node takes its time for each
 )
 
-var errOutranked = errors.New("a candidate with a higher priority is available")
-
 // New does no I/O.
 func New(c Config) *Peers {
 	host, _ := os.Hostname() // for people only
@@ -97,9 +94,16 @@ func New(c Config) *Peers {
 	}
 }
 
-// Wake has the candidate looked at anew: its role or its health may have changed. It
-// never blocks.
-func (p *Peers) Wake() {
+// RoleChanged has the candidate looked at anew where the others need to know. It never
+// blocks. In a race none of them does, and the goroutine that it would wake would stand in
+// the way of a handover.
+func (p *Peers) RoleChanged() {
+	if p.c.Order != Race {
+		p.wake()
+	}
+}
+
+func (p *Peers) wake() {
 	select {
 	case p.woken <- struct{}{}:
 	default:
@@ -160,7 +164,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 		p.received = append(p.received, received{s.Node, q})
 	}
 	p.mu.Unlock()
-	p.Wake()
+	p.wake()
 }
 
 func (p *Peers) take() []received {
@@ -178,66 +182,6 @@ func (p *Peers) leave() {
 		self := p.self()
 		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
 	}
-}
-
-// look notes this candidate's health, and does what the order of succession asks for.
-func (p *Peers) look() {
-	self := p.self()
-	switch {
-	case !self.Healthy:
-		p.healthy = time.Time{}
-	case p.healthy.IsZero():
-		p.healthy = time.Now()
-	}
-	if p.c.Order == Race {
-		return
-	}
-	now := time.Now()
-	p.others.forget(now, 10*p.c.Lease)
-	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
-		p.others.forget(now, now.Sub(p.called))
-	}
-	if shown := self.Role + " " + self.Detail; shown != p.shown {
-		p.shown = shown
-		p.publish(context.Background(), request{Kind: info, Candidate: &self})
-	}
-	token, leads := p.c.Self.Leading()
-	if !leads {
-		if self.Role != p.c.Stopping { // its release still names the heir
-			p.heir.Store(nil)
-		}
-		return
-	}
-	p.lookAsLeader(self, token, now)
-}
-
-// lookAsLeader calls the roll where that is due, names the heir, and yields to a
-// candidate that outranks this one.
-func (p *Peers) lookAsLeader(self Candidate, token uint64, now time.Time) {
-	higher := p.higher(self, now)
-	// A candidate for which this leader should yield may have died since it was seen.
-	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
-	if token != p.led || now.Sub(p.called) > 4*p.c.Lease || doubtful {
-		p.led, p.called = token, now
-		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
-	}
-	var first *string
-	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
-		first = &heir.Incarnation
-	}
-	p.heir.Store(first)
-	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery {
-		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
-	}
-}
-
-// higher is whom a leader has to make room for, once it has answered the roll
-// call of this term.
-func (p *Peers) higher(self Candidate, now time.Time) *entry {
-	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
-		return nil
-	}
-	return p.others.outranks(p.c.Following, self, p.c.Lease, now)
 }
 
 // self is what this candidate publishes of itself.

@@ -1,0 +1,171 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// fakeNodes records what is published; one node that always answers.
+type fakeNodes struct {
+	mu   sync.Mutex
+	sent []string // payloads
+}
+
+func (n *fakeNodes) Majority() int                                              { return 1 }
+func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int       { return 1 }
+func (n *fakeNodes) Collect(string, int) *pubsub.Collector                      { return nil }
+func (n *fakeNodes) Subscribe(string, func(pubsub.Signal)) (unsubscribe func()) { return func() {} }
+
+func (n *fakeNodes) Publish(_ context.Context, _ string, payload []byte, _ time.Duration) []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sent = append(n.sent, string(payload))
+	return []error{nil}
+}
+
+func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) error {
+	return n.Publish(ctx, channel, payload, limit)[0]
+}
+
+func (n *fakeNodes) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.sent)
+}
+
+// fakeSelf leads the term with token 7, unless token is another.
+type fakeSelf struct {
+	token      uint64
+	paused     bool
+	handedTo   []string
+	pauseReads int
+}
+
+func (s *fakeSelf) Info() Candidate {
+	return Candidate{ID: "m", Incarnation: "m1", Role: "leading", Token: s.token, Healthy: true}
+}
+func (s *fakeSelf) Leading() (uint64, bool) { return s.token, s.token != 0 }
+func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
+	s.handedTo = append(s.handedTo, to+": "+why.Error())
+}
+func (s *fakeSelf) IsPaused() bool            { return s.paused }
+func (s *fakeSelf) ReadPause(context.Context) { s.pauseReads++ }
+
+func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
+	nodes := &fakeNodes{}
+	p := New(Config{
+		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: quorum.KeysOf("mandate", "orders"), Election: "orders"},
+		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() },
+		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
+		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
+	})
+	return p, nodes
+}
+
+func (p *Peers) receiveAll(all ...request) {
+	for _, q := range all {
+		q.Election = "orders"
+		p.receive(pubsub.Signal{Kind: pubsub.Message, Payload: string(q.encode())})
+	}
+}
+
+// In a race no candidate needs to know who leads: a goroutine that woke up for each change
+// of the role would stand in the way of a handover.
+func TestRoleChangesWakePeersOnlyWhereTheyMatter(t *testing.T) {
+	for order, want := range map[Order]int{Race: 0, ByPriority: 1, BySeniority: 1, ByRotation: 1} {
+		p, _ := testPeers(&fakeSelf{}, order)
+		p.RoleChanged()
+		p.RoleChanged() // never blocks
+		if got := len(p.woken); got != want {
+			t.Errorf("order %d: woken %d times, want %d", order, got, want)
+		}
+	}
+}
+
+// A request to step down ends the term that it names, once, however many nodes bring it.
+// One that is meant for an earlier term ends nothing.
+func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
+	self := &fakeSelf{token: 7}
+	p, nodes := testPeers(self, Race)
+	p.receiveAll(
+		request{Kind: stepDown, Nonce: "A", Token: 6, To: "b1"},
+		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"},
+		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"}, // from another node
+	)
+	for _, r := range p.take() {
+		p.answer(t.Context(), r)
+	}
+	if len(self.handedTo) != 1 || self.handedTo[0] != "b1: requested by an operator: upgrade" {
+		t.Errorf("handed over to %q", self.handedTo)
+	}
+	if nodes.count() != 2 { // one refusal, one consent
+		t.Errorf("%d answers: %q", nodes.count(), nodes.sent)
+	}
+}
+
+// A flood of messages is bounded, and what is no request is not kept.
+func TestFloodOfRequestsIsBounded(t *testing.T) {
+	p, _ := testPeers(&fakeSelf{}, Race)
+	p.receive(pubsub.Signal{Kind: pubsub.Message, Payload: "x"})
+	p.receive(pubsub.Signal{Kind: pubsub.Failed, Err: errors.New("gone")})
+	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "m", Incarnation: "m1"}}) // its own
+	for range 2 * maxReceived {
+		p.receiveAll(request{Kind: rollCall, Nonce: "A"})
+	}
+	if got := len(p.take()); got != maxReceived {
+		t.Errorf("%d wait, want %d", got, maxReceived)
+	}
+}
+
+// However many messages tell of a pause, Redis is asked about it at a bounded rate, and at
+// last about the newest one.
+func TestPauseIsReadAtABoundedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		self := &fakeSelf{paused: true}
+		p, _ := testPeers(self, Race)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			p.Run(ctx)
+		}()
+		for range 1000 {
+			p.receiveAll(request{Kind: resumed})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		cancel()
+		<-done
+		if self.pauseReads < 2 || self.pauseReads > 4 {
+			t.Errorf("read %d times within 1 s, want one per 625 ms", self.pauseReads)
+		}
+		if len(p.PauseEnded()) != 1 {
+			t.Error("a candidate that waits for the pause's end is not woken")
+		}
+	})
+}
+
+// A second process with this candidate's id is answered, so that both log it; no number of
+// invented ones is.
+func TestTwinsAreAnsweredWithinBounds(t *testing.T) {
+	p, nodes := testPeers(&fakeSelf{}, Race)
+	for i := range 3 * maxTwins {
+		c := Candidate{ID: "m", Incarnation: string(rune('A' + i))}
+		p.receiveAll(request{Kind: info, Candidate: &c}, request{Kind: info, Candidate: &c})
+	}
+	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "other", Incarnation: "x"}})
+	for _, r := range p.take() {
+		p.answer(t.Context(), r)
+	}
+	if nodes.count() != maxTwins {
+		t.Errorf("%d answers, want %d", nodes.count(), maxTwins)
+	}
+}

@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+)
+
+var errOutranked = errors.New("a candidate with a higher priority is available")
+
+// look notes this candidate's health, and does what the order of succession asks for.
+func (p *Peers) look() {
+	self := p.self()
+	switch {
+	case !self.Healthy:
+		p.healthy = time.Time{}
+	case p.healthy.IsZero():
+		p.healthy = time.Now()
+	}
+	if p.c.Order == Race {
+		return
+	}
+	now := time.Now()
+	p.others.forget(now, 10*p.c.Lease)
+	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
+		p.others.forget(now, now.Sub(p.called))
+	}
+	if shown := self.Role + " " + self.Detail; shown != p.shown {
+		p.shown = shown
+		p.publish(context.Background(), request{Kind: info, Candidate: &self})
+	}
+	token, leads := p.c.Self.Leading()
+	if !leads {
+		if self.Role != p.c.Stopping { // its release still names the heir
+			p.heir.Store(nil)
+		}
+		return
+	}
+	p.lookAsLeader(self, token, now)
+}
+
+// lookAsLeader calls the roll where that is due, names the heir, and yields to a
+// candidate that outranks this one.
+func (p *Peers) lookAsLeader(self Candidate, token uint64, now time.Time) {
+	higher := p.higher(self, now)
+	// A candidate for which this leader should yield may have died since it was seen.
+	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
+	if token != p.led || now.Sub(p.called) > 4*p.c.Lease || doubtful {
+		p.led, p.called = token, now
+		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
+	}
+	var first *string
+	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
+		first = &heir.Incarnation
+	}
+	p.heir.Store(first)
+	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery {
+		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
+	}
+}
+
+// higher is whom a leader has to make room for, once it has answered the roll
+// call of this term.
+func (p *Peers) higher(self Candidate, now time.Time) *entry {
+	if p.c.Order != ByPriority || p.c.Self.IsPaused() {
+		return nil
+	}
+	return p.others.outranks(p.c.Following, self, p.c.Lease, now)
+}
