@@ -24,37 +24,72 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 		}
 		m.voter.Meet(ctx)
 		w.Claiming()
-		sent := m.clock.Now()
-		token, tally := m.claim(ctx)
-		if token != 0 {
-			grant := lease.NewGrant(m.clock, m.timing, sent)
-			if tally.Count(quorum.Same) > 0 {
-				m.voter.Abandon()
-				if err := m.assess(tally); err != nil {
-					return nil, err
-				}
-			}
-			if no := m.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
-				m.voter.Abandon()
-				m.setTrouble(no)
-				w.Lost(tally)
-				if no.err != nil {
-					w.Refused(tally)
-				}
-				w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
-				continue
-			}
-			m.setTrouble(trouble{})
-			m.sayPause(tally)
-			return newTerm(ctx, m.clock, token, grant), nil
-		}
-		if err := m.assess(tally); err != nil {
-			return nil, err
+		term, tally, no, err := m.attempt(ctx)
+		if term != nil || err != nil {
+			return term, err
 		}
 		w.Lost(tally)
+		if no.err != nil {
+			w.Refused(tally)
+		}
 		w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
+}
+
+// attempt claims once. It returns the term; or why this candidate gave up a majority that
+// it had won; or neither, when the claim was lost. The error is one that waiting does not
+// cure.
+func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, trouble, error) {
+	sent := m.clock.Now()
+	token, tally := m.claim(ctx)
+	if token == 0 {
+		return nil, tally, trouble{}, m.assess(tally)
+	}
+	grant := lease.NewGrant(m.clock, m.timing, sent)
+	if tally.Count(quorum.Same) > 0 {
+		m.voter.Abandon()
+		if err := m.assess(tally); err != nil {
+			return nil, tally, trouble{}, err
+		}
+	}
+	if no := m.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
+		m.voter.Abandon()
+		m.setTrouble(no)
+		return nil, tally, no, nil //nolint:nilerr // the caller sees that ctx has ended
+	}
+	m.setTrouble(trouble{})
+	m.sayPause(tally)
+	return newTerm(ctx, m.clock, token, grant), tally, trouble{}, nil
+}
+
+// tryCampaign claims once, as soon as the candidate's probe has answered.
+func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
+	m.become(RoleFollowing, nil)
+	if err := m.probes.await(ctx); err != nil {
+		return nil, err
+	}
+	m.voter.Meet(ctx)
+	term, tally, _, err := m.attempt(ctx)
+	switch {
+	case term != nil:
+		return term, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	}
+	if err := m.check(); err != nil { // unreachable nodes, say, or another list of nodes
+		return nil, err
+	}
+	switch {
+	case tally.Count(quorum.Paused) > 0:
+		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
+	case tally.Count(quorum.New) > 0:
+		return nil, failed(ErrNotLeader, "not the leader: nodes that are new or lost their data abstain for a lease")
+	default:
+		return nil, failed(ErrNotLeader, "not the leader: another candidate leads, or is about to")
+	}
 }
 
 // standBy makes what waits for the time to claim.

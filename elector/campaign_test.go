@@ -18,7 +18,7 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 				t.Fatal(err)
 			}
 			leads, own := a.IsLeader(), a.Term()
-			if err := term.Resign(t.Context()); err != nil {
+			if err := term.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if !leads || own != term {
@@ -29,7 +29,7 @@ func TestIsLeaderRightAfterCampaign(t *testing.T) {
 }
 
 // Regression: an operator who asked for a step-down took the lock away under the running
-// work of a campaigned term. Only Term.Resign reports that the work has stopped.
+// work of a campaigned term. Only Term.Close reports that the work has stopped.
 func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 	for _, ask := range []string{"operator", "elector"} {
 		t.Run(ask, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestStepDownWaitsForTheWorkOfCampaign(t *testing.T) {
 				}()
 				wantReason(t, term, 5*time.Second, elector.ReasonResigned)
 				b.Quiet(shortLease / 2) // the work takes so long to stop
-				if err := term.Resign(context.Background()); err != nil {
+				if err := term.Close(context.Background()); err != nil {
 					t.Fatal(err)
 				}
 				b.Elected(time.Second)

@@ -45,6 +45,9 @@ type VotingNode struct {
 // ErrUnreachable when no majority of the nodes could be asked, or none of them lets
 // us receive the answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
+	if err := checkOpen(el.nodes); err != nil {
+		return nil, err
+	}
 	answers, errs := el.channel().RollCall(ctx)
 	var all []CandidateStatus
 	for _, a := range answers {

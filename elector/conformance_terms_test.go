@@ -115,8 +115,9 @@ func conformResignInside(t *testing.T, w *world) {
 		if err := a.Resign(ctx); err != nil {
 			t.Errorf("Elector.Resign: %v", err)
 		}
-		if err := term.Resign(ctx); err != nil {
-			t.Errorf("Term.Resign: %v", err)
+		term.Resign()
+		if err := term.Close(ctx); err == nil {
+			t.Error("Close ends a term of Run, whose work has not returned")
 		}
 		took <- time.Since(began)
 		<-ctx.Done()
@@ -139,26 +140,26 @@ func conformCampaign(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer one.Resign(ctx)
+	defer one.Close(ctx)
 	if !one.Valid() {
 		t.Fatal("Campaign returned a term that is over")
 	}
 	if _, err := a.Campaign(ctx); !errors.Is(err, elector.ErrRunning) {
 		t.Errorf("a second Campaign: %v", err)
 	}
-	if err := one.Resign(ctx); err != nil {
+	if err := one.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	wantReason(t, one, 0, elector.ReasonResigned)
 	w.unlocked(t)
-	if err := one.Resign(ctx); err != nil {
-		t.Errorf("Resign twice: %v", err)
+	if err := one.Close(ctx); err != nil {
+		t.Errorf("Close twice: %v", err)
 	}
 	two, err := a.Campaign(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer two.Resign(ctx)
+	defer two.Close(ctx)
 	if two.Token() <= one.Token() {
 		t.Errorf("token %d after %d", two.Token(), one.Token())
 	}
@@ -171,7 +172,7 @@ func conformCampaign(t *testing.T, w *world) {
 	if n := w.locks(t); n <= w.n/2 {
 		t.Errorf("%d locks: the lock was given away under the running work", n)
 	}
-	if err := two.Resign(ctx); err != nil {
+	if err := two.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-asked; err != nil {
@@ -188,7 +189,7 @@ func conformCampaignContext(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer term.Resign(context.Background())
+	defer term.Close(context.Background())
 	b := w.make(t, "b")
 	waiting, stop := context.WithTimeout(context.Background(), w.lease/2)
 	defer stop()
@@ -198,13 +199,27 @@ func conformCampaignContext(t *testing.T, w *world) {
 	if err := b.Check(); err == nil {
 		t.Error("b still takes part")
 	}
-	cancel()
-	wantReason(t, term, w.soon(), elector.ReasonShutdown)
-	if n := w.locks(t); n <= w.n/2 {
-		t.Errorf("%d locks: the lock was given away under the running work", n)
+	if _, err := b.TryCampaign(t.Context()); !errors.Is(err, elector.ErrNotLeader) {
+		t.Errorf("TryCampaign beside a leader: %v", err)
 	}
-	if err := term.Resign(t.Context()); err != nil {
+	cancel() // bounded the wait only
+	time.Sleep(w.lease + w.lease/2)
+	if n := w.locks(t); n <= w.n/2 || !term.Valid() {
+		t.Errorf("%d locks, valid: %v: the term ended with the context of the wait", n, term.Valid())
+	}
+	if err := term.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	w.unlocked(t)
+	again, err := b.TryCampaign(t.Context())
+	if err != nil {
+		t.Fatalf("TryCampaign without a leader: %v", err)
+	}
+	if again.Token() <= term.Token() {
+		t.Errorf("token %d after %d", again.Token(), term.Token())
+	}
+	if err := again.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 	w.unlocked(t)
 }

@@ -78,6 +78,9 @@ func (el *Election) Leader(ctx context.Context) (Leader, error) {
 
 // look is Status without the history: one request per node.
 func (el *Election) look(ctx context.Context) (Status, error) {
+	if err := checkOpen(el.nodes); err != nil {
+		return Status{Election: el.name}, err
+	}
 	views := el.nodes.Read(ctx, el.keys, statusTimeout)
 	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
 	if len(views)-len(errs) < el.nodes.Majority() {
@@ -115,6 +118,9 @@ func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) e
 	if err := checkReason(reason); err != nil {
 		return err
 	}
+	if err := checkOpen(el.nodes); err != nil {
+		return err
+	}
 	note := cmp.Or(strings.ToValidUTF8(reason, "?"), "paused")
 	err := enough(el.nodes, el.nodes.Pause(ctx, el.keys, note, d, statusTimeout))
 	el.channel().Paused(ctx, note)
@@ -131,6 +137,9 @@ func checkReason(s string) error {
 // Resume ends a pause, and wakes the candidates that wait for that. It is no error
 // when there was none. Bounds and errors are those of Pause.
 func (el *Election) Resume(ctx context.Context) error {
+	if err := checkOpen(el.nodes); err != nil {
+		return err
+	}
 	err := enough(el.nodes, el.nodes.Resume(ctx, el.keys, statusTimeout))
 	el.channel().Resumed(ctx)
 	return err

@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,8 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // nodes; while they are away it repeats the release until the lock has lapsed by
 // itself, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
 // error, unchanged, when the work failed; an ErrPermanent when the election
-// can't work before it ever did; ErrRunning when the Elector is in use.
+// can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
+// the Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
 	if e.election == nil {
 		return errNotMade
@@ -96,40 +98,79 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return failed(nil, "Run: the work is nil")
 	}
+	if err := checkOpen(e.nodes); err != nil {
+		return err
+	}
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
+	ctx, end := untilClosed(ctx, e.nodes)
+	defer end()
 	m := newMachine(ctx, &e.candidate, &e.memory)
 	defer m.leave()
-	if err := m.run(ctx, work); err != nil {
-		return err
+	err := m.run(ctx, work)
+	if err == nil {
+		err = m.settleUp()
 	}
-	return m.settleUp()
+	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
+		return errors.Join(ErrClosed, err)
+	}
+	return err
 }
 
 // Campaign blocks until this candidate leads, and returns its term: "leader for
-// life", for programs that lead until they end. Stop the work when the term's
-// context ends (it also ends when ctx does), then call Term.Resign: the lock is
-// released only then, and the Elector is free for another Campaign.
+// life", for programs that lead until they end. ctx bounds the wait only. The term lasts
+// until Term.Close, or until it is lost: stop the work when its context ends, and call
+// Close then in any case, because the lock is released only then, and the Elector is free
+// for another Campaign. Closing the Quorum ends the term, too.
 //
-// It returns ctx's error when ctx ends first, an ErrPermanent, or ErrRunning.
+//	term, err := e.Campaign(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	defer term.Close(context.WithoutCancel(ctx))
+//
+// It returns ctx's error when ctx ends first, an ErrPermanent, ErrClosed, or ErrRunning.
 func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
+	return e.win(ctx, (*machine).campaign)
+}
+
+// TryCampaign is Campaign without the wait for another leader: it claims once, and
+// returns ErrNotLeader when another candidate leads, and when the election is paused
+// or can't have a leader yet. It blocks for two round trips, at most two requests' time,
+// and before that until Config.Probe has answered for the first time; an unhealthy
+// candidate does not claim. The other errors are those of Campaign, and ErrUnreachable.
+func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
+	return e.win(ctx, (*machine).tryCampaign)
+}
+
+// win serves the term in a goroutine of its own once campaign has won it.
+func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Context) (*Term, error)) (*Term, error) {
 	if e.election == nil {
 		return nil, errNotMade
+	}
+	if err := checkOpen(e.nodes); err != nil {
+		return nil, err
 	}
 	if !e.running.CompareAndSwap(false, true) {
 		return nil, ErrRunning
 	}
 	m := newMachine(ctx, &e.candidate, &e.memory)
-	term, err := m.campaign(ctx)
+	waiting, waited := untilClosed(ctx, e.nodes)
+	defer waited()
+	term, err := campaign(m, waiting)
 	if err != nil {
 		m.leave()
 		e.running.Store(false)
+		if errors.Is(context.Cause(waiting), ErrClosed) {
+			return nil, ErrClosed
+		}
 		return nil, err
 	}
 	term.stopped = make(chan struct{})
-	l := m.startTerm(ctx, term, func(context.Context, *Term) error {
+	life, over := untilClosed(context.WithoutCancel(ctx), e.nodes)
+	l := m.startTerm(life, term, func(context.Context, *Term) error {
 		<-term.stopped
 		return nil
 	})
@@ -137,6 +178,7 @@ func (e *Elector) Campaign(ctx context.Context) (*Term, error) {
 		defer close(term.over)
 		defer e.running.Store(false)
 		defer m.leave()
+		defer over()
 		_ = l.lead() // the term keeps how it ended
 	}()
 	return term, nil
@@ -153,13 +195,13 @@ func (e *Elector) IsLeader() bool {
 // Term is the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
 
-// Resign ends the term that this candidate serves, and waits until its work has
+// Resign is Term.Resign of the term that this candidate serves, and waits until its work has
 // returned and the lock was released, or until ctx ends; a *NotReleasedError says that
 // the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't lead, and when it is called from inside the work
 // with the work's context (it would wait for itself). The candidate runs again
 // after Config.Cooldown.
 //
-// Of a term of Campaign only Term.Resign knows that the work has stopped: this
+// Of a term of Campaign only Term.Close says that the work has stopped: this
 // ends the term's context, and waits for that call.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.term.Load()

@@ -10,14 +10,17 @@ import (
 // Which nodes failed, and how, is in the QuorumError.
 var (
 	// ErrRunning: Run or Campaign was called while the Elector already takes
-	// part, or while a term of an earlier Campaign has not been resigned.
+	// part, or while a term of an earlier Campaign has not been closed.
 	ErrRunning = newError("already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice. The text says what to do.
 	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader: nobody leads at the moment.
 	ErrNoLeader = newError("no leader")
-	// ErrNotLeader: this candidate does not lead, so Gate.Do did nothing.
+	// ErrClosed: the Quorum was closed.
+	ErrClosed = newError("the quorum is closed")
+	// ErrNotLeader: this candidate does not lead, so Gate.Do did nothing, or TryCampaign
+	// found another leader.
 	ErrNotLeader = newError("not the leader")
 	// ErrUnreachable: no majority of the Redis nodes answered.
 	ErrUnreachable = newError("no majority of the Redis nodes answered")
@@ -43,7 +46,7 @@ type Reason string
 
 // The reasons for the end of a term.
 const (
-	ReasonShutdown  Reason = "shutdown"  // the context of Run or Campaign ended
+	ReasonShutdown  Reason = "shutdown"  // the context of Run ended, or the Quorum was closed
 	ReasonResigned  Reason = "resigned"  // somebody asked for it: Resign, an operator
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold

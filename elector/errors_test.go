@@ -3,8 +3,10 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 )
@@ -55,6 +57,77 @@ func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 				t.Errorf("the problem %q names the node again", node.Problem)
 			}
 		})
+	}
+}
+
+// A closed quorum must be told from nodes that are away: nothing helps but another one.
+func TestClosedQuorumSaysSo(t *testing.T) {
+	q, el := unreachable(t)
+	e, err := elector.New(q, elector.Config{Election: "orders", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(context.Context, *elector.Term) error { return nil }
+	for name, do := range map[string]func(context.Context) error{
+		"Status":      func(ctx context.Context) error { _, err := el.Status(ctx); return err },
+		"Leader":      func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
+		"History":     func(ctx context.Context) error { _, err := el.History(ctx, 3); return err },
+		"Candidates":  func(ctx context.Context) error { _, err := el.Candidates(ctx); return err },
+		"StepDown":    func(ctx context.Context) error { _, err := el.StepDown(ctx, ""); return err },
+		"Transfer":    func(ctx context.Context) error { _, err := el.Transfer(ctx, "b"); return err },
+		"Pause":       func(ctx context.Context) error { return el.Pause(ctx, 0, "") },
+		"Resume":      func(ctx context.Context) error { return el.Resume(ctx) },
+		"Forget":      func(ctx context.Context) error { return el.Forget(ctx) },
+		"Elections":   func(ctx context.Context) error { _, err := q.Elections(ctx); return err },
+		"Run":         func(ctx context.Context) error { return e.Run(ctx, nothing) },
+		"Campaign":    func(ctx context.Context) error { _, err := e.Campaign(ctx); return err },
+		"TryCampaign": func(ctx context.Context) error { _, err := e.TryCampaign(ctx); return err },
+	} {
+		if err := do(t.Context()); !errors.Is(err, elector.ErrClosed) {
+			t.Errorf("%s on a closed quorum: %v", name, err)
+		}
+	}
+	for ev := range el.Observe(t.Context()) {
+		t.Errorf("observed on a closed quorum: %+v", ev)
+	}
+}
+
+// Closing the quorum under a leader must end the term, and say why.
+func TestClosingTheQuorumEndsTheTerm(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.Quorum("a")
+		a := makeCandidate(t, q, "a").Begin(nil)
+		term := a.Elected(3 * shortLease)
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantReason(t, term, time.Second, elector.ReasonShutdown)
+		if err := term.Err(); !errors.Is(err, elector.ErrClosed) {
+			t.Errorf("the term ended with %v", err)
+		}
+		if err := a.Ended(2 * shortLease); !errors.Is(err, elector.ErrClosed) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// A caller without a term must not crash for asking one.
+func TestNilTermIsOfNoLeader(t *testing.T) {
+	for name, term := range map[string]*elector.Term{"nil": nil, "zero": {}} {
+		term.Resign()
+		if err := term.Close(t.Context()); err != nil {
+			t.Errorf("%s: Close: %v", name, err)
+		}
+		if term.Valid() || term.Token() != 0 || term.Left() != 0 || !term.Deadline().IsZero() || !term.Since().IsZero() {
+			t.Errorf("%s: %v, token %d, left %v, until %v, since %v", name, term.Valid(), term.Token(), term.Left(), term.Deadline(), term.Since())
+		}
+		<-term.Done()
+		if !errors.Is(term.Err(), elector.ErrNotLeader) || !errors.Is(context.Cause(term.Context()), elector.ErrNotLeader) {
+			t.Errorf("%s: ended with %v", name, term.Err())
+		}
 	}
 }
 

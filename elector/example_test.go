@@ -97,7 +97,7 @@ func ExampleElector_Campaign() {
 	}
 	fmt.Println("I lead:", term.Valid())
 	// ... work until term.Done() is closed; then, when the work has stopped:
-	if err := term.Resign(ctx); err != nil {
+	if err := term.Close(ctx); err != nil {
 		panic(err)
 	}
 	fmt.Println(term.Err())

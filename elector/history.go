@@ -52,6 +52,9 @@ const maxRecords = 500
 // leads, the newest term of which no end was reported is neither Current nor
 // vanished: it has no Reason.
 func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
+	if err := checkOpen(el.nodes); err != nil {
+		return nil, err
+	}
 	n = min(max(n, 1), maxRecords)
 	st, lookErr := el.look(ctx)
 	// One term more than asked for, and the end of a still older one: the first

@@ -9,7 +9,7 @@ import (
 )
 
 // Observe reports the election: who leads now (EventElected or EventVacant), then
-// every change in order, until ctx or the loop ends.
+// every change in order, until ctx or the loop ends, or the Quorum is closed.
 //
 //	for ev := range orders.Observe(ctx) {
 //		fmt.Println(ev.Kind, ev.Candidate, ev.Token)
@@ -41,7 +41,7 @@ import (
 // leader is reported although its token is lower than the one before.
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := untilClosed(ctx, el.nodes)
 		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name), lease: lease.DefaultLease}
 		if el.own != nil {
 			o.lease, o.local = el.own.lease, el.own.events.subscribe()

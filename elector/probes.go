@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/mandate-dev/mandate/health"
 )
@@ -34,6 +35,33 @@ func (p *probes) failing() error {
 
 // fit tells whether the candidate's own probe lets it campaign.
 func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
+
+// await blocks until the candidate's probe has answered; the error says that it fails.
+func (p *probes) await(ctx context.Context) error {
+	if p.candidate == nil {
+		return nil
+	}
+	again := time.NewTicker(awaitProbe) // a first failure is no change of Healthy
+	defer again.Stop()
+	for {
+		changed := p.candidate.Changed()
+		switch st := p.candidate.Status(); {
+		case st.Healthy:
+			return nil
+		case st.LastErr != nil:
+			return failed(nil, "unhealthy: %w", st.Err)
+		}
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// awaitProbe is how often the first answer of a probe is looked for.
+const awaitProbe = 10 * time.Millisecond
 
 // run runs the candidate's probe until ctx ends.
 func (p *probes) run(ctx context.Context) {

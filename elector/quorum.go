@@ -144,12 +144,32 @@ func closeAll(clients []redis.UniversalClient) {
 	}
 }
 
-// Close ends all connections and subscriptions. Close it after the Electors on
-// it have returned; requests that are still under way are cut off.
+// Close ends all connections and subscriptions, and cuts off the requests that are
+// under way. Close it last: a candidacy on it ends, too, with ErrClosed, but can release
+// its lock no more, so that the next leader has to wait for the lease. Whatever is
+// called later returns ErrClosed.
 func (q *Quorum) Close() error {
-	q.bus.Close()
 	q.nodes.Close()
+	q.bus.Close()
 	closeAll(q.owned)
+	return nil
+}
+
+// untilClosed is ctx, which ends with the nodes too, and then with ErrClosed as its cause.
+func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(nodes.Life(), func() { cancel(ErrClosed) })
+	return ctx, func() {
+		unlink()
+		cancel(nil)
+	}
+}
+
+// checkOpen is ErrClosed once the nodes are closed.
+func checkOpen(nodes *quorum.Nodes) error {
+	if nodes.Life().Err() != nil {
+		return ErrClosed
+	}
 	return nil
 }
 
@@ -196,6 +216,9 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	prefix := q.Prefix()
 	if err := quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"); err != nil {
 		return nil, fmt.Errorf("elector: %w", err)
+	}
+	if err := checkOpen(q.nodes); err != nil {
+		return nil, err
 	}
 	names, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
 	if errors.Join(errs...) == nil {

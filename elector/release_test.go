@@ -169,7 +169,7 @@ func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
 		}
 		time.Sleep(shortLease / 10)
 		c.Each(cut)
-		if err := term.Resign(t.Context()); !errors.Is(err, elector.ErrNotReleased) {
+		if err := term.Close(t.Context()); !errors.Is(err, elector.ErrNotReleased) {
 			t.Errorf("Resign: %v", err)
 		}
 		c.Heal()
@@ -177,7 +177,7 @@ func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := again.Resign(t.Context()); err != nil {
+		if err := again.Close(t.Context()); err != nil {
 			t.Errorf("Resign: %v", err)
 		}
 	})

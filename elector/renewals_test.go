@@ -197,9 +197,7 @@ func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
 func TestWorkResignsItsOwnTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, term *elector.Term) error {
-			if err := term.Resign(ctx); err != nil {
-				t.Errorf("Resign: %v", err)
-			}
+			term.Resign()
 			<-ctx.Done()
 			return nil
 		})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A term that is over has been resigned, also for a caller whose context has ended
+// A term that is over is closed, also for a caller whose context has ended
 // meanwhile: both channels are ready then.
 func TestResignOfATermThatIsOverSucceeds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
@@ -17,14 +17,14 @@ func TestResignOfATermThatIsOverSucceeds(t *testing.T) {
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := term.Resign(ended); !errors.Is(err, context.Canceled) {
+		if err := term.Close(ended); !errors.Is(err, context.Canceled) {
 			t.Errorf("while it is being released: %v", err)
 		}
-		if err := term.Resign(t.Context()); err != nil {
+		if err := term.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 100 {
-			if err := term.Resign(ended); err != nil {
+			if err := term.Close(ended); err != nil {
 				t.Fatalf("after its end: %v", err)
 			}
 		}

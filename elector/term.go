@@ -20,7 +20,9 @@ type Work func(ctx context.Context, term *Term) error
 
 var errExpired = errors.New("no renewal succeeded in time")
 
-// Term is one leadership, from its election to its end. Safe for concurrent use.
+// Term is one leadership, from its election to its end. Safe for concurrent use. A nil
+// *Term is that of a candidate which does not lead: it is not valid, its token is 0, its
+// context has ended with ErrNotLeader, and nothing can be asked of it.
 type Term struct {
 	clock *lease.Clock
 	token uint64
@@ -43,11 +45,15 @@ type Term struct {
 	unreleased error
 	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
-	stopped  chan struct{} // of Campaign: closed by Term.Resign, the work has stopped; nil for Run
+	stopped  chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
 	stopOnce sync.Once
 }
 
 type termKey struct{}
+
+// made tells a term from a nil one, which Elector.Term returns to a follower, and from a
+// zero one.
+func (t *Term) made() bool { return t != nil && t.grant != nil }
 
 func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *lease.Grant) *Term {
 	t := &Term{
@@ -65,11 +71,16 @@ func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *le
 // Give it to whatever the work writes to, and have it refuse smaller ones: it
 // is the only protection against a leader that was paused between asking Valid
 // and writing.
-func (t *Term) Token() uint64 { return t.token }
+func (t *Term) Token() uint64 {
+	if t == nil {
+		return 0
+	}
+	return t.token
+}
 
 // Valid tells whether the term still holds, by the clock, at every call. It
 // does no I/O, allocates nothing and takes some 50 ns.
-func (t *Term) Valid() bool { return !t.ended.Load() && t.grant.Valid() }
+func (t *Term) Valid() bool { return t.made() && !t.ended.Load() && t.grant.Valid() }
 
 // Deadline is when the work must stop unless the lease is renewed before: now
 // plus Left. It moves with every renewal, and never again once the term has
@@ -77,6 +88,9 @@ func (t *Term) Valid() bool { return !t.ended.Load() && t.grant.Valid() }
 // the context. time.Until(t.Deadline()) counts as Valid does, whatever happens
 // to the wall clock.
 func (t *Term) Deadline() time.Time {
+	if !t.made() {
+		return time.Time{}
+	}
 	if t.ended.Load() {
 		return t.at
 	}
@@ -88,7 +102,7 @@ func (t *Term) Deadline() time.Time {
 // reads the clock that Valid reads, so a step of the wall clock does not change
 // it. No I/O, no allocation.
 func (t *Term) Left() time.Duration {
-	if t.ended.Load() {
+	if !t.made() || t.ended.Load() {
 		return 0
 	}
 	left, _ := t.grant.Left()
@@ -96,35 +110,61 @@ func (t *Term) Left() time.Duration {
 }
 
 // Since is when the term began.
-func (t *Term) Since() time.Time { return t.since }
+func (t *Term) Since() time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.since
+}
 
 // Context ends with the term; context.Cause gives the *Ended.
-func (t *Term) Context() context.Context { return t.ctx }
+func (t *Term) Context() context.Context {
+	if !t.made() {
+		return noTerm
+	}
+	return t.ctx
+}
+
+// noTerm is the context of no term.
+var noTerm = func() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	end(ErrNotLeader)
+	return ctx
+}()
 
 // Done is closed when the term has ended and the work must stop.
-func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
+func (t *Term) Done() <-chan struct{} { return t.Context().Done() }
 
 // Err is nil while the term holds, then its *Ended.
 func (t *Term) Err() error {
-	if t.ctx.Err() == nil {
+	if t.Context().Err() == nil {
 		return nil
 	}
-	return context.Cause(t.ctx)
+	return context.Cause(t.Context())
 }
 
-// Resign ends the term.
-//
-// For a term of Run it asks only, and returns at once: the work's context ends,
-// and when the work has returned the lock is released. (Elector.Resign waits.)
-//
-// For a term of Campaign it also says that the work has stopped: it releases
-// the lock and returns when that is done or when ctx ends; a *NotReleasedError says
-// that the lock was not released, and has lapsed. Call it after every such term,
-// also after one that was lost.
-func (t *Term) Resign(ctx context.Context) error {
-	if t.stopped == nil {
+// Resign asks for the end of the term, and returns at once: the term's context ends, the
+// lease is kept until the work has stopped (at most Config.DrainTimeout), and the candidate
+// campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
+func (t *Term) Resign() {
+	if t.made() {
 		t.ask()
+	}
+}
+
+// Close ends a term of Campaign or TryCampaign: it says that the work has stopped, and
+// returns when the lock is released or when ctx ends, which does not stop the release. A
+// *NotReleasedError says that the lock was not released, and has lapsed. Call it
+// after every such term, also after one that was lost; further calls only wait.
+//
+// A term of Run has ended when its work has returned: Close does nothing to it, and
+// returns an error.
+func (t *Term) Close(ctx context.Context) error {
+	switch {
+	case !t.made():
 		return nil
+	case t.stopped == nil:
+		return failed(nil, "Close: a term of Run ends when the work returns; Resign asks for that")
 	}
 	t.stopOnce.Do(func() { close(t.stopped) })
 	return t.awaitOver(ctx)

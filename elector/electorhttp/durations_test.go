@@ -61,7 +61,7 @@ func TestNobodyLeadsSoonAfterTheDeadline(t *testing.T) {
 				if gap := b.Term().Since().Sub(last); gap < least-2*time.Millisecond { // asked every millisecond
 					t.Errorf("b leads %v after the last 200, want at least %v", gap, least)
 				}
-				_ = term.Resign(t.Context())
+				_ = term.Close(t.Context())
 			})
 		}
 	}

@@ -286,7 +286,7 @@ func TestNoPromiseWithoutWork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer term.Resign(t.Context())
+		defer term.Close(t.Context())
 		if code, l := leadership(t, h); code != http.StatusOK || l.ValidFor != 0 {
 			t.Errorf("%d, %+v", code, l)
 		}
@@ -341,7 +341,7 @@ func TestPromiseAndLapse(t *testing.T) {
 				if took := time.Since(began); took != tc.want || stopped != tc.stopping {
 					t.Errorf("stopped: %v, after %v, want %v", stopped, took, tc.want)
 				}
-				if err := term.Resign(t.Context()); err != nil {
+				if err := term.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -357,7 +357,7 @@ func TestPromiseAndLapse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer term.Resign(t.Context())
+		defer term.Close(t.Context())
 		began := time.Now()
 		if stopped := h.Lapse(term, grace); stopped || time.Since(began) != grace {
 			t.Errorf("%v after %v", stopped, time.Since(began))
@@ -418,6 +418,6 @@ func TestReportAtOnce(t *testing.T) {
 		if !h.Lapse(term, lease) {
 			t.Error("the report did not count")
 		}
-		_ = term.Resign(t.Context())
+		_ = term.Close(t.Context())
 	})
 }

@@ -249,7 +249,7 @@ func testRedisOnElection(t *testing.T, addr string) {
 	if got, _ := c.Get(t.Context(), r.Mark()).Uint64(); got != first.Token() {
 		t.Fatalf("the election's counter is %d, was %d: nobody but the election may write it", got, first.Token())
 	}
-	if err := first.Resign(t.Context()); err != nil {
+	if err := first.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := lead(t, addr, "b")
@@ -281,6 +281,6 @@ func lead(t *testing.T, addr, id string) *elector.Term {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = term.Resign(context.Background()) })
+	t.Cleanup(func() { _ = term.Close(context.Background()) })
 	return term
 }

@@ -84,7 +84,7 @@ func benchTerm(b *testing.B, addr string) *elector.Term {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = term.Resign(context.Background()) })
+	b.Cleanup(func() { _ = term.Close(context.Background()) })
 	return term
 }
 

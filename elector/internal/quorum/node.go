@@ -65,8 +65,10 @@ func (k *kept) close() {
 // Nodes is the set of all voters, shared by any number of elections. Safe for
 // concurrent use.
 type Nodes struct {
-	list []*Node
-	once sync.Once
+	list  []*Node
+	once  sync.Once
+	life  context.Context // ends with Close
+	close context.CancelFunc
 }
 
 // Open derives connections of our own from each client, so that neither a slow
@@ -81,6 +83,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 			"and can split the vote: use %d or %d", n, n-1, n-1, n+1))
 	}
 	ns := &Nodes{}
+	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
 		n, err := derive(i+1, c)
@@ -119,9 +122,13 @@ func (ns *Nodes) Names() []string {
 	return names
 }
 
+// Life ends with Close.
+func (ns *Nodes) Life() context.Context { return ns.life }
+
 // Close ends the connections. Safe to call twice.
 func (ns *Nodes) Close() {
 	ns.once.Do(func() {
+		ns.close()
 		for _, n := range ns.list {
 			_ = n.rdb.Close() // no new server of a Cluster from here on
 			n.kept.close()
