@@ -139,13 +139,7 @@ func TestTwoLeadersOfOtherNodesMeet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.Seed()
-				a := c.StartOn("a", []int{0, 1, 2})
-				first := a.Elected(3 * shortLease)
-				time.Sleep(3 * shortLease)
-				c.Nodes[0].Set(down)
-				b := c.StartOn("b", []int{0, 3, 4})
-				second := b.Elected(3 * shortLease)
+				a, first, b, second := c.TwoLeaders()
 				time.Sleep(2 * shortLease)
 				if !first.Valid() || !second.Valid() {
 					t.Fatalf("both led, each on a majority of its own: %v, %v", first.Err(), second.Err())

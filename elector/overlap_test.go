@@ -55,13 +55,7 @@ func TestHistoryMarksTwoLeaders(t *testing.T) {
 	for _, stays := range []string{"a", "b"} {
 		t.Run(stays+" stays", func(t *testing.T) {
 			bubble(t, 5, func(t *testing.T, c *cluster) {
-				c.Seed()
-				a := c.StartOn("a", []int{0, 1, 2})
-				one := a.Elected(3 * shortLease)
-				time.Sleep(3 * shortLease)
-				c.Nodes[0].Set(down)
-				b := c.StartOn("b", []int{0, 3, 4})
-				two := b.Elected(3 * shortLease)
+				a, one, b, two := c.TwoLeaders()
 				time.Sleep(2 * shortLease)
 				if !one.Valid() || !two.Valid() {
 					t.Fatalf("both led: %v, %v", one.Err(), two.Err())

@@ -9,7 +9,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 	"github.com/mandate-dev/mandate/elector/internal/testcluster"
-	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
 // wantFail wants a failure of that check that names all of these.
@@ -36,13 +35,7 @@ func wantFail(t *testing.T, q *elector.Quorum, check string, names ...string) {
 // Whoever looks is told who votes with which nodes, and that two lead.
 func TestReportsOfOtherNodes(t *testing.T) {
 	testcluster.Bubble(t, 5, func(t *testing.T, c *testcluster.Cluster) {
-		c.Seed()
-		a := c.StartOn("a", []int{0, 1, 2})
-		first := a.Elected(3 * testcluster.Lease)
-		time.Sleep(3 * testcluster.Lease)
-		c.Nodes[0].Set(testredis.Down)
-		b := c.StartOn("b", []int{0, 3, 4})
-		second := b.Elected(3 * testcluster.Lease)
+		_, first, _, second := c.TwoLeaders()
 		time.Sleep(testcluster.Lease)
 		c.Nodes[0].Heal()
 		time.Sleep(testcluster.Lease / 2)

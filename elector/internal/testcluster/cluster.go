@@ -88,3 +88,16 @@ func (c *Cluster) Seed() *elector.Term {
 	time.Sleep(10 * time.Millisecond)
 	return term
 }
+
+// TwoLeaders makes two candidates of five nodes lead at once, each on a majority of its own
+// list. The first node, which both lists name, is down.
+func (c *Cluster) TwoLeaders() (a *Candidate, one *elector.Term, b *Candidate, two *elector.Term) {
+	c.T.Helper()
+	c.Seed()
+	a = c.StartOn("a", []int{0, 1, 2})
+	one = a.Elected(3 * Lease)
+	time.Sleep(3 * Lease)
+	c.Nodes[0].Set(testredis.Down)
+	b = c.StartOn("b", []int{0, 3, 4})
+	return a, one, b, b.Elected(3 * Lease)
+}
