@@ -23,6 +23,8 @@ type Election struct {
 	name  string
 	keys  quorum.Keys
 
+	operator string // who acts through this handle; may be empty
+
 	own     *ownCandidate // nil: none of this process
 	unknown atomic.Bool   // the leader that Observe reported may be gone: Stats.LeaderUnknown
 }
@@ -38,6 +40,25 @@ type ownCandidate struct {
 // channel is where the candidates of the election are reached.
 func (el *Election) channel() peers.Channel {
 	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}
+}
+
+// As is the election in the hands of an operator: a step-down, a transfer or a pause that is
+// requested through it names the operator in the history, in the candidates' logs and in the
+// status, as "by <operator>: <reason>". Both together have at most 500 bytes.
+func (el *Election) As(operator string) *Election {
+	return &Election{nodes: el.nodes, bus: el.bus, name: el.name, keys: el.keys, own: el.own, operator: operator}
+}
+
+// signed is a reason with the operator's name.
+func (el *Election) signed(reason string) string {
+	switch {
+	case el.operator == "":
+		return reason
+	case reason == "":
+		return "by " + el.operator
+	default:
+		return "by " + el.operator + ": " + reason
+	}
 }
 
 // Name is the election's name.
@@ -115,6 +136,7 @@ func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) e
 	if d < 0 || d > 0 && d < time.Millisecond {
 		return failed(nil, "a pause of %v: give at least a millisecond, or 0 for no end", d)
 	}
+	reason = el.signed(reason)
 	if err := checkReason(reason); err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 }
 
 func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {
+	note = el.signed(note)
 	if err := checkReason(note); err != nil {
 		return Handover{}, err
 	}

@@ -201,3 +201,45 @@ func TestHandOverMeansOneTerm(t *testing.T) {
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 	})
 }
+
+// A reader of the history must see which operator moved the leadership, and who paused.
+func TestOperatorIsRecorded(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		_, _, op := trio(t, c)
+		orders := electionOf(op, "orders").As("ann@bastion")
+		if _, err := orders.StepDown(within(t, time.Minute), "kernel update"); err != nil {
+			t.Fatal(err)
+		}
+		st, err := orders.Status(t.Context())
+		if err != nil || st.Leader == nil {
+			t.Fatal(err)
+		}
+		to := "b"
+		if st.Leader.Candidate == to {
+			to = "c"
+		}
+		if _, err := orders.Transfer(within(t, time.Minute), to); err != nil {
+			t.Fatal(err)
+		}
+		terms, err := orders.History(t.Context(), 3)
+		if err != nil || len(terms) < 3 {
+			t.Fatal(terms, err)
+		}
+		for i, want := range []string{1: "by ann@bastion: transfer to " + to, 2: "by ann@bastion: kernel update"} {
+			if !strings.Contains(terms[i].Detail, want) {
+				t.Errorf("%q, want %q", terms[i].Detail, want)
+			}
+		}
+		for reason, want := range map[string]string{"": "by ann@bastion", "migration": "by ann@bastion: migration"} {
+			if err := orders.Pause(t.Context(), 0, reason); err != nil {
+				t.Fatal(err)
+			}
+			if st, err := orders.Status(t.Context()); err != nil || st.Pause != want {
+				t.Errorf("%q, want %q (%v)", st.Pause, want, err)
+			}
+		}
+		if err := orders.Pause(t.Context(), 0, strings.Repeat("r", 490)); err == nil {
+			t.Error("a reason that does not fit with the name was accepted")
+		}
+	})
+}

@@ -72,7 +72,7 @@ func FuzzFlags(f *testing.F) {
 		"serve --election e --health-url http://h/x --http :0 --lease 50ms --grace 0 --succession priority --priority 3",
 		"serve --election e --health-url http://u:" + password + "@[::1 --http-token-file main.go", "serve --http-token-file nosuch",
 		"status e -o wide", "ls -o name", "candidates e -o table", "history e -o json --json=false", "wait e --leader a --for 1s --timeout 5s", "status --json a b", "watch e --lines", "watch e --json", "history e -n 500", "history -n 0 e --json=x", "ls --json", "ls x",
-		"candidates e", "resign e --reason r --timeout 5s", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
+		"candidates e", "resign e --reason r --timeout 5s", "pause e --by ann", "resign e --by \x1b", "resign redis://u:" + password + "@h", "transfer e --to b --json", "transfer e",
 		"pause e --for 1h --reason why", "pause e --for 0.5s", "forget e -y --json", "resume e --json", "doctor", "doctor e --lease 3s", "doctor --lease 2562047h --json",
 		"console", "console a b --host x --steer", "console --steer --token-file /dev/null --http h", "demo --console :0", "demo x", "version --json",
 		"completion bash", "completion x", "help run", "help x", "--help", "", "bogus", "-x", "--", "-", "status -h", "ls --log-level debug --log-format json",
@@ -184,7 +184,7 @@ func inOrder(t *testing.T, r reading) {
 	if n, err := f.GetInt("count"); err == nil && (n < 1 || n > 500) {
 		t.Errorf("--count is %d", n)
 	}
-	if reason, err := f.GetString("reason"); err == nil && len(reason) > 500 {
+	if reason, err := f.GetString("reason"); err == nil && len(reason) > maxReason {
 		t.Errorf("a reason of %d bytes", len(reason))
 	}
 	if to, err := f.GetString("to"); err == nil && to == "" {

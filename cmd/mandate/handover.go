@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -36,21 +38,53 @@ type handoverFlags struct {
 	force    bool
 	canForce bool // the command has --force
 	timeout  time.Duration
+	by       string
 }
 
 func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
 	a.duration(cmd.Flags(), &o.timeout, "timeout", 30*time.Second, time.Millisecond, "how long to wait for the next leader")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print one JSON object")
+	a.byFlag(cmd, &o.by)
 }
 
-// maxReason is what fits into the history.
-const maxReason = 500
+// maxReason and maxBy are what fits into the history, together.
+const (
+	maxReason = 380
+	maxBy     = 100
+)
 
 func (a *app) checkReason(reason string) {
 	if len(reason) > maxReason {
 		a.problem("--reason is %d bytes long: at most %d", len(reason), maxReason)
 	}
+}
+
+// byFlag adds the name of the operator.
+func (a *app) byFlag(cmd *cobra.Command, by *string) {
+	cmd.Flags().StringVar(by, "by", "", "`WHO` requests it, for the history and the status (env MANDATE_BY; default USER@HOST)")
+}
+
+// operator is who requests something: as given, from the environment, or as this machine
+// knows it.
+func (a *app) operator(by string) string {
+	from := "--by"
+	if by == "" {
+		by, from = os.Getenv("MANDATE_BY"), "MANDATE_BY"
+	}
+	if by == "" {
+		host, _ := os.Hostname() // without it the user has to do
+		name := "?"
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
+		by = output.Printable(strings.ToValidUTF8(strings.TrimSuffix(name+"@"+host, "@"), "?"))
+		return strings.ToValidUTF8(by[:min(len(by), maxBy)], "")
+	}
+	if len(by) > maxBy || by != output.Printable(by) || !utf8.ValidString(by) {
+		a.problem("%s is %.120q: give a name of at most %d bytes, without control characters", from, by, maxBy)
+	}
+	return by
 }
 
 // handover is a change of the leader that an operator wants.
@@ -74,7 +108,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 		if err == nil {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 			defer cancel()
-			h, err = move.do(ctx, el)
+			h, err = move.do(ctx, el.As(o.by))
 		}
 		already := errors.Is(err, errLeadsAlready)
 		if already {

@@ -15,7 +15,7 @@ import (
 
 func (a *app) pauseCommand() *cobra.Command {
 	var d time.Duration
-	var reason string
+	var reason, by string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
@@ -35,12 +35,13 @@ Exit codes
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkReason(reason)
+			by = a.operator(by)
 			return a.openElection(cmd, args)
 		},
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		done := pauseJSON{Election: el.Name(), Paused: true, For: d, Reason: reason}
-		err := el.Pause(ctx, d, reason)
+		done := pauseJSON{Election: el.Name(), Paused: true, For: d, Reason: reason, By: by}
+		err := el.As(by).Pause(ctx, d, reason)
 		if st, serr := el.Status(ctx); serr == nil {
 			a.hintTrace(cmd, st)
 			if st.Leader != nil {
@@ -50,6 +51,7 @@ Exit codes
 		return a.printPause(err, done, asJSON)
 	})
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
+	a.byFlag(cmd, &by)
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
@@ -61,6 +63,7 @@ type pauseJSON struct {
 	Paused   bool          `json:"paused"`
 	For      time.Duration `json:"for_ns,omitempty"` // 0: until it is resumed
 	Reason   string        `json:"reason,omitempty"`
+	By       string        `json:"by,omitempty"`    // who paused it
 	Error    string        `json:"error,omitempty"` // of the nodes that did not take it
 
 	leader string // that remains leader in spite of the pause

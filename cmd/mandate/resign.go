@@ -28,6 +28,7 @@ the work would stop. --force does it nevertheless.` + handoverCodes,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkReason(reason)
+			o.by = a.operator(o.by)
 			return a.openElection(cmd, args)
 		},
 		RunE: a.handOver(&o, handover{

@@ -27,6 +27,7 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 			if to == "" {
 				a.problem("--to is missing: give the id of a candidate; mandate candidates NAME lists them")
 			}
+			o.by = a.operator(o.by)
 			return a.openElection(cmd, args)
 		},
 		RunE: a.handOver(&o, handover{
