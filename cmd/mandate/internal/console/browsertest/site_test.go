@@ -34,7 +34,13 @@ type site struct {
 func startSite(t *testing.T) *site {
 	t.Helper()
 	r := electortest.Start(t)
-	c, err := console.New(console.Config{Quorum: r.Quorum("console"), Token: token, Logger: slog.New(slog.DiscardHandler)})
+	return serve(t, r, r.Quorum("console"))
+}
+
+// serve starts a console that votes with a quorum.
+func serve(t *testing.T, r *electortest.Redis, q *elector.Quorum) *site {
+	t.Helper()
+	c, err := console.New(console.Config{Quorum: q, Token: token, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

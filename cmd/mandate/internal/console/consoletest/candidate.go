@@ -17,7 +17,13 @@ const Lease = 10 * time.Second
 // Candidate campaigns until the test ends, with work that stops when its context ends.
 func Candidate(t testing.TB, r *electortest.Redis, election, id string) *elector.Elector {
 	t.Helper()
-	e, err := elector.New(r.Quorum(id), elector.Config{
+	return CandidateOn(t, r.Quorum(id), election, id)
+}
+
+// CandidateOn is Candidate with a quorum of the test's own.
+func CandidateOn(t testing.TB, q *elector.Quorum, election, id string) *elector.Elector {
+	t.Helper()
+	e, err := elector.New(q, elector.Config{
 		Election: election, ID: id, Advertise: id + ":80", Lease: Lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -1,0 +1,78 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// nodes are several embedded Redis, each under a name of its own.
+type nodes []*electortest.Redis
+
+// quorum is those of the nodes that a host lists.
+func (all nodes) quorum(t *testing.T, host string, list ...int) *elector.Quorum {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for _, i := range list {
+		o := *all[i].Client(host).Options()
+		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // electortest's are all called the same
+		c := redis.NewClient(&o)
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	q, err := elector.NewQuorum(clients...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+// Two leaders at once come from candidates that list other nodes: the page shows it where
+// the locks contradict each other, and on each candidate before any of them leads.
+func TestChromiumListsThatDiffer(t *testing.T) {
+	b := startBrowser(t)
+	all := nodes{electortest.Start(t), electortest.Start(t), electortest.Start(t), electortest.Start(t)}
+	s := serve(t, all[0], all.quorum(t, "console", 0, 1, 2))
+	consoletest.CandidateOn(t, all.quorum(t, "a", 0, 1, 2), "orders", "a")
+	b.look(1100, 900, "light")
+	b.do(chromedp.Navigate(s.url))
+	b.until(leaderIs("a"))
+	if !b.is(`document.querySelectorAll(".bad").length === 0`) {
+		t.Errorf("a fault is shown where there is none: %s", eval[string](b, `document.querySelector(".bad").textContent`))
+	}
+	consoletest.CandidateOn(t, all.quorum(t, "b", 0, 1, 3), "orders", "<i>b</i>")
+	// Each holds a majority of its own nodes: one of these is on both lists.
+	for i, ids := range []string{"AAAAAA,BBBBBB,CCCCCC", "AAAAAA,BBBBBB,CCCCCC", "CCCCCC,DDDDDD,EEEEEE"} {
+		rdb, who := all[i].Client("operator"), []string{"left", "left", "<b>right</b>"}[i]
+		rdb.Set(t.Context(), "mandate:{batch}:fence", "8", 0)
+		rdb.Set(t.Context(), "mandate:{batch}:lock", fmt.Sprintf("%s/INC%d/1 n=3 lease=10000 ids=%s token=8", who, i/2, ids), 0)
+	}
+	card := func(name, expression string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".card")].some((c) => c.querySelector("h2").textContent === %q && (%s))`, name, expression)
+	}
+	b.until(card("batch", `c.querySelector(".badge.bad")?.textContent.includes("two may lead")`))
+	b.until(card("batch", `c.querySelector(".trouble .bad")?.textContent.includes("left and <b>right</b> hold locks here, and vote with different nodes")`))
+	b.until(card("batch", `c.querySelector(".trouble .bad")?.textContent.includes("Give all candidates the same list of nodes")`))
+	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail .bad")].filter((d) => d.textContent.includes("votes with other Redis nodes than")).length === 2`))
+	b.until(card("orders", `c.querySelector("table.candidates").textContent.includes("than <i>b</i>, so both can lead")`))
+	if name := os.Getenv("MANDATE_SHOT_LISTS"); name != "" {
+		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, shot, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.complaints(); got != "" {
+		t.Errorf("the browser complains:\n%s", got)
+	}
+}
