@@ -48,7 +48,7 @@ type Config struct {
 
 // Bounds of what a client may cost.
 const (
-	leastToken   = 16
+	minToken     = 16
 	maxBody      = 4 << 10
 	maxOrders    = 4                // that are carried out at a time
 	orderTimeout = 30 * time.Second // for the next leader
@@ -59,18 +59,18 @@ const (
 
 // Console serves the page. Make one with New.
 type Console struct {
-	cfg      Config
-	mux      *http.ServeMux
-	board    *board
-	audience *audience
-	orders   chan struct{}
-	bearer   *webguard.Bearer // nil: there are no buttons
+	cfg     Config
+	mux     *http.ServeMux
+	board   *board
+	viewers *viewers
+	orders  chan struct{}
+	bearer  *webguard.Bearer // nil: there are no buttons
 }
 
 // New makes a Console. It does no I/O.
 func New(cfg Config) (*Console, error) {
-	if cfg.Token != "" && len(cfg.Token) < leastToken {
-		return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken)
+	if cfg.Token != "" && len(cfg.Token) < minToken {
+		return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken)
 	}
 	var problems []error
 	for _, name := range cfg.Elections {
@@ -83,7 +83,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{
 		cfg: cfg, mux: http.NewServeMux(), board: newBoard(),
-		audience: newAudience(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
+		viewers: newViewers(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
 	}
 	if cfg.Token != "" {
 		c.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)

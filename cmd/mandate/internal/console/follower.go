@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	lookEvery  = time.Second            // and more often with a lease below 4 s,
-	lookLeast  = 250 * time.Millisecond // but no more than this
-	lookWithin = 1700 * time.Millisecond
-	lookPause  = 100 * time.Millisecond // at least, however much happens
-	rollEvery  = 10 * time.Second
-	rollSoon   = 400 * time.Millisecond // after a change
-	rollDenied = time.Minute            // where the Redis user may not: each refusal disturbs the subscription
-	rollWithin = 2 * time.Second
+	readEvery   = time.Second            // and more often with a lease below 4 s,
+	readLeast   = 250 * time.Millisecond // but no more than this
+	readTimeout = 1700 * time.Millisecond
+	readPause   = 100 * time.Millisecond // at least, however much happens
+	rollEvery   = 10 * time.Second
+	rollSoon    = 400 * time.Millisecond // after a change
+	rollDenied  = time.Minute            // where the Redis user may not: each refusal disturbs the subscription
+	rollTimeout = 2 * time.Second
 	// The terms are asked for at a change, and for some looks after it: the words
 	// about it follow the change itself.
 	recallFor   = 3
@@ -59,11 +59,11 @@ type follower struct {
 	recall int           // for how many looks the terms are asked for
 	looks  int
 
-	seen map[string]sighting // by incarnation; of rolls only
+	seen map[string]lastSeen // by incarnation; of rolls only
 }
 
-// sighting is when a candidate answered.
-type sighting struct {
+// lastSeen is when a candidate answered.
+type lastSeen struct {
 	elector.CandidateStatus
 	at time.Time
 }
@@ -89,7 +89,7 @@ func (f *follower) run(ctx context.Context) {
 			}
 		}
 	})
-	tick := time.NewTimer(lookEvery)
+	tick := time.NewTimer(readEvery)
 	defer tick.Stop()
 	f.recall = 1
 	for {
@@ -99,7 +99,7 @@ func (f *follower) run(ctx context.Context) {
 			default:
 			}
 		}
-		if !pause(ctx, lookPause) {
+		if !pause(ctx, readPause) {
 			return
 		}
 		// A bar that is looked at less often than the lease is renewed would jump.
@@ -115,15 +115,15 @@ func (f *follower) run(ctx context.Context) {
 
 func (f *follower) pace() time.Duration {
 	if !f.led {
-		return lookEvery
+		return readEvery
 	}
-	return min(lookEvery, max(f.lease/4, lookLeast))
+	return min(readEvery, max(f.lease/4, readLeast))
 }
 
 // look asks who leads, and for the terms when they may have changed. True: there
 // is another leader, or none any more.
 func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool) {
-	ask(ctx, f.limits.looks, lookWithin, func(asking context.Context) {
+	ask(ctx, f.limits.looks, readTimeout, func(asking context.Context) {
 		st, err := el.Status(asking)
 		if ctx.Err() != nil {
 			return
@@ -140,8 +140,8 @@ func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool
 		return changed
 	}
 	f.recall = max(0, f.recall-1)
-	ask(ctx, f.limits.looks, 2*lookWithin, func(asking context.Context) {
-		records, err := el.History(asking, mostTerms)
+	ask(ctx, f.limits.looks, 2*readTimeout, func(asking context.Context) {
+		records, err := el.History(asking, maxTerms)
 		if ctx.Err() == nil {
 			f.c.board.set(kindTerms, f.election, termsOf(f.election, records, err))
 		}
@@ -187,7 +187,7 @@ func (f *follower) callRolls(ctx context.Context, el *elector.Election, changes 
 }
 
 func (f *follower) callRoll(ctx context.Context, el *elector.Election) (denied bool) {
-	ask(ctx, f.limits.rolls, rollWithin, func(asking context.Context) {
+	ask(ctx, f.limits.rolls, rollTimeout, func(asking context.Context) {
 		all, err := el.Candidates(asking)
 		if ctx.Err() == nil {
 			f.c.board.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
@@ -203,17 +203,17 @@ func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Tim
 	r := roll{Election: f.election, Candidates: []candidate{}, Error: words(err)}
 	ids := map[string]bool{}
 	for i, c := range all {
-		if i >= mostCandidates {
+		if i >= maxCandidates {
 			r.Hidden++
 			continue
 		}
 		ids[c.ID] = true
-		f.seen[c.Incarnation] = sighting{c, now}
+		f.seen[c.Incarnation] = lastSeen{c, now}
 		one := candidateOf(c, 0)
 		one.Mark = markOf(c, all)
 		r.Candidates = append(r.Candidates, one)
 	}
-	var silent []sighting
+	var silent []lastSeen
 	for incarnation, s := range f.seen {
 		switch {
 		case s.at.Equal(now):
@@ -223,9 +223,9 @@ func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Tim
 			silent = append(silent, s)
 		}
 	}
-	slices.SortFunc(silent, func(a, b sighting) int { return b.at.Compare(a.at) })
+	slices.SortFunc(silent, func(a, b lastSeen) int { return b.at.Compare(a.at) })
 	for _, s := range silent {
-		if len(r.Candidates) < mostCandidates {
+		if len(r.Candidates) < maxCandidates {
 			r.Candidates = append(r.Candidates, candidateOf(s.CandidateStatus, now.Sub(s.at)))
 		}
 	}
@@ -242,7 +242,7 @@ func markOf(c elector.CandidateStatus, all []elector.CandidateStatus) string {
 	}
 	for _, o := range all {
 		if !c.SameNodes(o) {
-			return "votes with other Redis nodes than " + tame(o.ID) + ", so both can lead: give all the same list"
+			return "votes with other Redis nodes than " + bounded(o.ID) + ", so both can lead: give all the same list"
 		}
 	}
 	return ""

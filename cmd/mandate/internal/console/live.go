@@ -9,12 +9,12 @@ import (
 
 // live is GET /api/live: everything as it is, then what changes.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
-	if !c.audience.enter() {
+	if !c.viewers.enter() {
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "there are %d viewers already", c.audience.most)
+		refuse(w, http.StatusServiceUnavailable, "there are %d viewers already", c.viewers.max)
 		return
 	}
-	defer c.audience.leave()
+	defer c.viewers.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
 	if r.Method == http.MethodHead {

@@ -46,22 +46,22 @@ func transfer(ctx context.Context, el *elector.Election, o order) (string, error
 }
 
 func pauseElection(ctx context.Context, el *elector.Election, o order) (string, error) {
-	const longest = 366 * 24 * time.Hour
-	if o.ForMS < 0 || o.ForMS > longest.Milliseconds() {
+	const maxPause = 366 * 24 * time.Hour
+	if o.ForMS < 0 || o.ForMS > maxPause.Milliseconds() {
 		return "", fmt.Errorf("for_ms is %d: give a time of at most a year, or 0 for no end", o.ForMS)
 	}
-	if most := 500; len(o.Reason) > most {
-		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), most)
+	if limit := 500; len(o.Reason) > limit {
+		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), limit)
 	}
-	return told("paused: no new leader will be elected", el.Pause(ctx, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
+	return result("paused: no new leader will be elected", el.Pause(ctx, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
 }
 
 func resume(ctx context.Context, el *elector.Election, o order) (string, error) {
-	return told("resumed", el.Resume(ctx))
+	return result("resumed", el.Resume(ctx))
 }
 
-// told is what a majority of the nodes did, with the trouble of the others.
-func told(said string, err error) (string, error) {
+// result is what a majority of the nodes did, with the trouble of the others.
+func result(said string, err error) (string, error) {
 	if err == nil || errors.Is(err, elector.ErrUnreachable) {
 		return said, err
 	}
@@ -72,9 +72,9 @@ func handover(h elector.Handover) string {
 	if h.To.Token == 0 {
 		return ""
 	}
-	said := fmt.Sprintf("%s leads, token %d", tame(h.To.Candidate), h.To.Token)
+	said := fmt.Sprintf("%s leads, token %d", bounded(h.To.Candidate), h.To.Token)
 	if h.Gap > 0 {
-		said += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, tame(h.From.Candidate))
+		said += fmt.Sprintf(", %.1f ms after %s had stopped", float64(h.Gap)/1e6, bounded(h.From.Candidate))
 	}
 	return said
 }

@@ -95,18 +95,18 @@ type (
 // Bounds of what viewers get: more is no use on a page, and whoever may write to
 // Redis must not be able to fill a browser.
 const (
-	mostShown      = 200 // elections
-	mostCandidates = 100 // of an election
-	mostTerms      = 40  // of an election
-	longest        = 300 // text
+	maxShown      = 200 // elections
+	maxCandidates = 100 // of an election
+	maxTerms      = 40  // of an election
+	maxText       = 300 // text
 )
 
-// tame bounds foreign text.
-func tame(s string) string {
-	if len(s) <= longest {
+// bounded bounds foreign text.
+func bounded(s string) string {
+	if len(s) <= maxText {
 		return s
 	}
-	return strings.ToValidUTF8(s[:longest], "") + "…"
+	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
 // words are those of an error, for a person.
@@ -114,14 +114,14 @@ func words(err error) string {
 	if err == nil {
 		return ""
 	}
-	return tame(strings.ReplaceAll(elector.Problem(err), "\n", "; "))
+	return bounded(strings.ReplaceAll(elector.Problem(err), "\n", "; "))
 }
 
 func statusOf(election string, st elector.Status, err error, now time.Time) status {
 	s := status{
 		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: words(err),
-		Paused: st.Paused, Pause: tame(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
-		Blocked: tame(st.Blocked), Conflict: tame(st.Conflict),
+		Paused: st.Paused, Pause: bounded(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
+		Blocked: bounded(st.Blocked), Conflict: bounded(st.Conflict),
 	}
 	for _, n := range st.Nodes {
 		why := n.Error
@@ -129,11 +129,11 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 			why = "can't vote: its lock key holds " + n.Foreign + ", which no candidate wrote"
 		}
 		s.Nodes = append(s.Nodes, node{
-			Name: n.Node, Error: tame(why), RTTMS: float64(n.RTT.Microseconds()) / 1000, AbstainsMS: n.Abstains.Milliseconds(),
+			Name: n.Node, Error: bounded(why), RTTMS: float64(n.RTT.Microseconds()) / 1000, AbstainsMS: n.Abstains.Milliseconds(),
 		})
 	}
 	if l := st.Leader; l != nil {
-		s.Leader = &leader{ID: tame(l.Candidate), Address: tame(l.Advertise), Token: l.Token, LeftMS: l.LeaseLeft.Milliseconds()}
+		s.Leader = &leader{ID: bounded(l.Candidate), Address: bounded(l.Advertise), Token: l.Token, LeftMS: l.LeaseLeft.Milliseconds()}
 		if !l.Since.IsZero() {
 			s.Leader.ForMS = max(1, now.Sub(l.Since).Milliseconds())
 		}
@@ -143,8 +143,8 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 
 func candidateOf(c elector.CandidateStatus, silent time.Duration) candidate {
 	return candidate{
-		ID: tame(c.ID), Incarnation: tame(c.Incarnation), Address: tame(c.Advertise), Version: tame(c.Version), Host: tame(c.Host),
-		Role: tame(string(c.Role)), Healthy: c.Healthy, Detail: tame(c.Detail), Priority: c.Priority,
+		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
+		Role: bounded(string(c.Role)), Healthy: c.Healthy, Detail: bounded(c.Detail), Priority: c.Priority,
 		RunningMS: c.RunningFor.Milliseconds(), SilentMS: silent.Milliseconds(),
 	}
 }
@@ -152,7 +152,7 @@ func candidateOf(c elector.CandidateStatus, silent time.Duration) candidate {
 func termsOf(election string, records []elector.TermRecord, err error) terms {
 	t := terms{Election: election, Terms: []term{}, Error: words(err)}
 	for _, r := range records {
-		one := term{Token: r.Token, ID: tame(r.Candidate), Current: r.Current, Reason: tame(string(r.Reason)), Detail: tame(r.Detail), Overlaps: r.Overlaps[:min(mostTerms, len(r.Overlaps))]}
+		one := term{Token: r.Token, ID: bounded(r.Candidate), Current: r.Current, Reason: bounded(string(r.Reason)), Detail: bounded(r.Detail), Overlaps: r.Overlaps[:min(maxTerms, len(r.Overlaps))]}
 		if !r.From.IsZero() {
 			one.From = r.From.UnixMilli()
 		}

@@ -7,63 +7,63 @@ import (
 )
 
 const (
-	linger     = 5 * time.Second  // the watch goes on for so long when nobody watches: a reload
-	listEvery  = 10 * time.Second // between two looks for new elections
-	listAgain  = 2 * time.Second  // after one that failed
-	listShare  = 50               // a look through a large Redis takes at most this part of the time
-	listWithin = 2 * time.Second
+	linger      = 5 * time.Second  // the watch goes on for so long when nobody watches: a reload
+	listEvery   = 10 * time.Second // between two looks for new elections
+	listAgain   = 2 * time.Second  // after one that failed
+	listShare   = 50               // a look through a large Redis takes at most this part of the time
+	listTimeout = 2 * time.Second
 )
 
-// audience counts the viewers.
-type audience struct {
+// viewers counts the viewers.
+type viewers struct {
 	mu      sync.Mutex
-	n, most int
+	n, max  int
 	changed chan struct{} // closed when the first one comes or the last one leaves
 }
 
-func newAudience(most int) *audience {
-	return &audience{most: most, changed: make(chan struct{})}
+func newViewers(limit int) *viewers {
+	return &viewers{max: limit, changed: make(chan struct{})}
 }
 
 // enter is false when there are too many already.
-func (a *audience) enter() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.n >= a.most {
+func (v *viewers) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n >= v.max {
 		return false
 	}
-	a.n++
-	if a.n == 1 {
-		a.wake()
+	v.n++
+	if v.n == 1 {
+		v.wake()
 	}
 	return true
 }
 
-func (a *audience) leave() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.n--
-	if a.n == 0 {
-		a.wake()
+func (v *viewers) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.n--
+	if v.n == 0 {
+		v.wake()
 	}
 }
 
 // wake is called with the lock held.
-func (a *audience) wake() {
-	close(a.changed)
-	a.changed = make(chan struct{})
+func (v *viewers) wake() {
+	close(v.changed)
+	v.changed = make(chan struct{})
 }
 
-func (a *audience) there() (bool, <-chan struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.n > 0, a.changed
+func (v *viewers) there() (bool, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.n > 0, v.changed
 }
 
 // watch follows the elections while somebody looks, until ctx ends.
 func (c *Console) watch(ctx context.Context) {
 	for {
-		there, changed := c.audience.there()
+		there, changed := c.viewers.there()
 		if there {
 			c.watchFor(ctx)
 			if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (c *Console) watchFor(ctx context.Context) {
 	defer cancel()
 	wg.Go(func() { c.follow(ctx) })
 	for {
-		there, changed := c.audience.there()
+		there, changed := c.viewers.there()
 		var over <-chan time.Time
 		if !there {
 			over = time.After(linger)
@@ -122,7 +122,7 @@ func (c *Console) follow(ctx context.Context) {
 			if followed[name] == nil {
 				one, stop := context.WithCancel(ctx)
 				followed[name] = stop
-				f := &follower{c: c, election: name, limits: asks, seen: map[string]sighting{}}
+				f := &follower{c: c, election: name, limits: asks, seen: map[string]lastSeen{}}
 				wg.Go(func() { f.run(one) })
 			}
 		}
@@ -148,12 +148,12 @@ func (c *Console) names(ctx context.Context) (names []string, s site, complete b
 	if len(c.cfg.Elections) > 0 {
 		return c.cfg.Elections, s, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	names, err := c.cfg.Quorum.Elections(ctx)
 	s.Problem = words(err)
-	if len(names) > mostShown {
-		names, s.Hidden = names[:mostShown], len(names)-mostShown
+	if len(names) > maxShown {
+		names, s.Hidden = names[:maxShown], len(names)-maxShown
 	}
 	return names, s, err == nil
 }
