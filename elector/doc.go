@@ -10,9 +10,9 @@
 //
 // # The machine
 //
-// One goroutine runs one small state machine (machine.go: what it owns, with its roles in role.go; run.go:
-// its loop, with campaign.go until a term is won and leader.go for the term; renew.go
-// holds the only function that renews):
+// One goroutine runs one small state machine (machine.go has what it owns, role.go its
+// roles, run.go its loop; campaign.go is the way to a term, leader.go the term, and
+// renew.go holds the only function that renews):
 //
 //	             ┌──────────── nothing was wrong ─────────────┐
 //	             ▼                                            │

@@ -73,6 +73,14 @@ func joinNodes(nodes []*NodeError) error {
 	return errors.Join(all...)
 }
 
+// checkOpen is ErrClosed once the nodes are closed.
+func checkOpen(nodes *quorum.Nodes) error {
+	if nodes.Life().Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
 // noMajority is the error of a request that no majority of the nodes has granted. Nodes
 // that refuse it for want of a right are not away, and no restart helps.
 func noMajority(nodes *quorum.Nodes, errs []error) error {

@@ -165,14 +165,6 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 	}
 }
 
-// checkOpen is ErrClosed once the nodes are closed.
-func checkOpen(nodes *quorum.Nodes) error {
-	if nodes.Life().Err() != nil {
-		return ErrClosed
-	}
-	return nil
-}
-
 // Size is the number of nodes.
 func (q *Quorum) Size() int { return q.nodes.Len() }
 
