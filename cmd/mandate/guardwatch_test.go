@@ -98,6 +98,32 @@ func TestGuardsKilledAgainAndAgainStopTheCommand(t *testing.T) {
 	})
 }
 
+// The pauses between guards that die one after the other are not those of one that dies
+// an hour later: until it is replaced, a stop of mandate lets the command run on.
+func TestLaterDeathIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &job{lease: 10 * time.Second, grace: 2 * time.Second, kill: killTime(10 * time.Second)}
+		g := &fakeGuards{}
+		w := j.watchGuard(g, slog.New(slog.DiscardHandler))
+		for range 8 { // at once, one after the other: the pauses grow
+			w.lost()
+			<-w.again
+			if err := w.replace(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.extended() // this one lives
+		time.Sleep(time.Hour)
+		w.extended()
+		began := time.Now()
+		w.lost()
+		<-w.again
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("a guard that has lived for an hour is replaced after %v", waited)
+		}
+	})
+}
+
 // A machine that recovers in time keeps its leader, however often that happens.
 func TestGuardIsBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestOrderCountsFromWhenItWasWritten(t *testing.T) {
 			t.Errorf("read after %v: %v left, want %v", after, got, want)
 		}
 	}
-	for _, bad := range []string{"", "garbage\n", "1 2 3\n"} {
+	for _, bad := range []string{"", "garbage\n", "1 2 3\n", "7 8 9 5 6 1000\n"} {
 		if _, ok := readOrder(bad); ok {
 			t.Errorf("%q is an order", bad)
 		}
@@ -84,7 +84,7 @@ func TestFollow(t *testing.T) {
 			w.Write(order{until: m.now().Add(time.Minute)}.line())
 			time.Sleep(10 * time.Second)
 			m.suspended.Store(int64(time.Hour))
-		}, 10 * time.Second, lookAgain},
+		}, 10 * time.Second, 250 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
