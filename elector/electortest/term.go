@@ -1,0 +1,23 @@
+package electortest
+
+import (
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/ungranted"
+)
+
+// NewTerm makes a term with that token for a test that calls a work function itself, with
+// no election and no Redis. It is valid until end is called with the reason that the work
+// shall see, Resign or Close is called, or the test ends; its deadline is a day away.
+//
+//	term, end := electortest.NewTerm(t, 7)
+//	go end(elector.ReasonLost)
+//	err := work(term.Context(), term)
+func NewTerm(t testing.TB, token uint64) (term *elector.Term, end func(elector.Reason)) {
+	t.Helper()
+	made, stop := ungranted.New(token)
+	end = func(r elector.Reason) { stop(string(r)) }
+	t.Cleanup(func() { end(elector.ReasonShutdown) })
+	return made.(*elector.Term), end //nolint:forcetypeassert // elector has no other
+}

@@ -1,0 +1,33 @@
+package elector
+
+import (
+	"context"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/ungranted"
+)
+
+func init() { //nolint:gochecknoinits // no exported way to make a term
+	ungranted.New = func(token uint64) (any, func(string)) {
+		t, end := ungrantedTerm(token)
+		return t, func(reason string) { end(Reason(reason)) }
+	}
+}
+
+// ungrantedTerm makes a term for a test of somebody's work: it holds for the longest lease,
+// and its work counts as that of Campaign.
+func ungrantedTerm(token uint64) (*Term, func(Reason)) {
+	clock := lease.NewClock(nil)
+	t := newTerm(context.Background(), clock, token, lease.NewGrant(clock, lease.Timing{Lease: lease.MaxLease}, clock.Now()))
+	t.stopped = make(chan struct{})
+	go func() {
+		select {
+		case <-t.asked:
+		case <-t.stopped:
+		case <-t.ctx.Done():
+		}
+		t.end(t.request())
+		close(t.over)
+	}()
+	return t, func(r Reason) { t.end(r, nil) }
+}
