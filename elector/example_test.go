@@ -106,6 +106,89 @@ func ExampleElector_Campaign() {
 	// elector: term ended: resigned
 }
 
+// A program that is no candidate follows the leadership: a router, a dashboard.
+func ExampleElection_Observe() {
+	redis := embeddedRedis()
+	defer redis.Close()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+
+	quorum, err := elector.Open("redis://" + redis.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer quorum.Close()
+	orders, err := quorum.Election("orders-poller")
+	if err != nil {
+		panic(err)
+	}
+	defer lead(quorum, "worker-1", "10.0.0.1:8080")() // elsewhere, in another process
+	for event := range orders.Observe(ctx) {
+		if event.Kind == elector.EventElected {
+			fmt.Println("send requests to", event.Candidate, "at", event.Advertise)
+			break // ends the stream and its subscription
+		}
+	}
+	// Output:
+	// send requests to worker-1 at 10.0.0.1:8080
+}
+
+// An operator moves the leadership away from a machine.
+func ExampleElection_StepDown() {
+	redis := embeddedRedis()
+	defer redis.Close()
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+
+	quorum, err := elector.Open("redis://" + redis.Addr())
+	if err != nil {
+		panic(err)
+	}
+	defer quorum.Close()
+	defer lead(quorum, "worker-1", "")()
+	orders, err := quorum.Election("orders-poller")
+	if err != nil {
+		panic(err)
+	}
+	leader, err := orders.Leader(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("leader:", leader.Candidate)
+	defer lead(quorum, "worker-2", "")() // follows, until worker-1 steps down
+	moved, err := orders.As("alice").StepDown(ctx, "kernel update")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("now:", moved.To.Candidate)
+	// Output:
+	// leader: worker-1
+	// now: worker-2
+}
+
+// lead runs a candidate of orders-poller until leave is called, and returns when it
+// leads or follows.
+func lead(quorum *elector.Quorum, id, advertise string) (leave func()) {
+	candidate, err := elector.New(quorum, elector.Config{Election: "orders-poller", ID: id, Advertise: advertise})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		ended <- candidate.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	for {
+		if _, err := candidate.Election().Leader(ctx); err == nil && candidate.Check() == nil {
+			return func() { stop(); <-ended }
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func embeddedRedis() *miniredis.Miniredis {
 	m, err := miniredis.Run()
 	if err != nil {

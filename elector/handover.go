@@ -8,7 +8,6 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
