@@ -15,6 +15,14 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
+// The shortest and the longest lease that New accepts. With a shorter one the timers of an
+// ordinary operating system and the round trips of four renewals would no longer fit;
+// with a longer one a leader that crashed would not be replaced for that long.
+const (
+	MinLease = lease.MinLease
+	MaxLease = lease.MaxLease
+)
+
 // Config says how one candidate takes part in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
 // MaxTerm means none; New refuses what can't work, all problems at once.
@@ -127,6 +135,11 @@ func defaultID() string {
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
+
+// MaxStopMargin is the longest StopMargin that the lease has room for, with this
+// RenewEvery: two renewals must fit in before the work is cancelled. Zero when the lease,
+// or its default, is one that New refuses.
+func (c Config) MaxStopMargin() time.Duration { return c.timing().WithDefaults().MaxStopMargin() }
 
 func (c Config) timing() lease.Timing {
 	return lease.Timing{Lease: c.Lease, RenewEvery: c.RenewEvery, StopMargin: c.StopMargin}

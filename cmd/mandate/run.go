@@ -201,9 +201,6 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	}, nil
 }
 
-// maxLease is what the library takes.
-const maxLease = 24 * time.Hour
-
 // stopTimes divides the time that is left of the lease when the work must
 // stop: the grace, and then the time that SIGKILL needs on a busy machine.
 func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
@@ -211,15 +208,13 @@ func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration
 	if !graceGiven {
 		return o.lease / 5, kill
 	}
-	// The library renews every quarter of the lease and wants room for two, and
-	// allows 1 % and 2 ms for clocks that differ.
 	room := func(lease time.Duration) time.Duration {
-		return lease/2 - lease/100 - 2*time.Millisecond - killTime(lease)
+		return elector.Config{Lease: lease}.MaxStopMargin() - killTime(lease)
 	}
 	if maxGrace := room(o.lease); o.grace > maxGrace {
 		enough := o.lease
-		for room(enough) < o.grace && enough < maxLease {
-			enough = min(maxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
+		for room(enough) < o.grace && enough < elector.MaxLease {
+			enough = min(elector.MaxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
 		}
 		longer := ""
 		if room(enough) >= o.grace {

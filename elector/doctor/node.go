@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -45,7 +46,7 @@ func words(err error) string {
 	if errors.As(err, &node) {
 		err = node.Err
 	}
-	return err.Error()
+	return elector.Problem(err)
 }
 
 func or(v, otherwise, format string) string {

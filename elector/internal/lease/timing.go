@@ -54,6 +54,15 @@ func (t Timing) End() time.Duration { return t.Lease - t.Drift() }
 // Deadline is when the work must be told to stop, counted as End is.
 func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
 
+// MaxStopMargin is the longest margin that leaves room for two renewals; zero for a lease
+// that is not accepted.
+func (t Timing) MaxStopMargin() time.Duration {
+	if t.Lease < MinLease || t.Lease > MaxLease {
+		return 0
+	}
+	return max(0, t.End()-2*t.RenewEvery)
+}
+
 // CallTimeout bounds one request to one node, so that a hung request is over
 // before the next renewal wants to go out.
 func (t Timing) CallTimeout() time.Duration { return t.RenewEvery * 4 / 5 }
