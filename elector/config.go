@@ -25,7 +25,8 @@ const (
 
 // Config says how one candidate takes part in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
-// MaxTerm means none; New refuses what can't work, all problems at once.
+// MaxTerm means none; no duration is above 24 h. New refuses what can't work, all
+// problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
 	// no braces, at most 200 bytes.
@@ -58,13 +59,17 @@ type Config struct {
 	// resignation or at shutdown. Default one lease.
 	DrainTimeout time.Duration
 	// Cooldown is the pause before this candidate runs again after it was
-	// unhealthy (doubling with each trip in a row, up to 16 times), resigned, or
-	// made room for another one (a transfer, the Succession, MaxTerm). Default one
-	// lease.
+	// unhealthy or its work failed (doubling with each trip in a row, up to 16 times),
+	// resigned, or made room for another one (a transfer, the Succession, MaxTerm).
+	// Default one lease.
 	Cooldown time.Duration
 	// RestartDelay is the pause before this candidate runs again when its work
 	// returned nil. Default a tenth of the lease.
 	RestartDelay time.Duration
+	// RetryFailed keeps Run going when the work returns an error: the term ends as failed,
+	// in the log and in the history too, and the candidate runs again after its Cooldown,
+	// so that another one can lead meanwhile. Default: the error ends Run.
+	RetryFailed bool
 
 	// Succession says who leads after whom. Default Race: who comes first.
 	Succession Succession
@@ -93,6 +98,9 @@ type Config struct {
 	// Logger gets one line per change of state. Default slog.Default().
 	Logger *slog.Logger
 }
+
+// longest bounds what is not part of the lease; it is a day, too.
+const longest = 24 * time.Hour
 
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
@@ -160,6 +168,14 @@ func (c Config) validate() error {
 		problems = append(problems, fmt.Errorf("Succession is %q: use Race, ByPriority, Seniority or Rotation", string(c.Succession)))
 	}
 	problems = append(problems, c.timing().Problems()...)
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
+		if f.value > longest {
+			problems = append(problems, fmt.Errorf("%s is %v: give at most %v", f.name, f.value, longest))
+		}
+	}
 	if err := c.ProbeSettings.Validate(); err != nil {
 		problems = append(problems, fmt.Errorf("ProbeSettings: %w", err))
 	}

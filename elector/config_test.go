@@ -52,6 +52,11 @@ func TestConfigAtItsBounds(t *testing.T) {
 		"negative": {elector.Config{
 			Election: "e", Lease: -1, RenewEvery: -1, StopMargin: -1,
 		}, []string{"Lease is -1ns", "RenewEvery is -1ns", "StopMargin is -1ns"}},
+		"a day": {elector.Config{Election: "e", DrainTimeout: 24 * time.Hour, Cooldown: 24 * time.Hour, RestartDelay: 24 * time.Hour, MaxTerm: 24 * time.Hour}, nil},
+		"more than a day": {
+			elector.Config{Election: "e", DrainTimeout: 24*time.Hour + 1, Cooldown: 24*time.Hour + 1, RestartDelay: 24*time.Hour + 1, MaxTerm: 1<<63 - 1},
+			[]string{"DrainTimeout is 24h0m0.000000001s: give at most 24h0m0s", "Cooldown is", "RestartDelay is", "MaxTerm is"},
+		},
 		"negative means none": {elector.Config{Election: "e", DrainTimeout: -1, Cooldown: -1, RestartDelay: -1, MaxTerm: -1}, nil},
 		"probes": {elector.Config{
 			Election: "e", ProbeSettings: health.Settings{Interval: -1}, WorkProbeSettings: health.Settings{Failures: -1},

@@ -88,7 +88,7 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // Run returns nil after ctx has ended and the lock was released, on a majority of the
 // nodes; while they are away it repeats the release until the lock has lapsed by
 // itself, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
-// error, unchanged, when the work failed; an ErrPermanent when the election
+// error, unchanged, when the work failed (unless Config.RetryFailed); an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
 // the Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {

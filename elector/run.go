@@ -3,7 +3,6 @@ package elector
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 )
 
@@ -22,7 +21,7 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		ended := m.startTerm(ctx, term, work).lead()
 		close(term.over)
 		switch {
-		case ended.Reason == ReasonFailed || ended.Reason == ReasonPanicked:
+		case ended.Reason == ReasonPanicked, ended.Reason == ReasonFailed && !m.cfg.RetryFailed:
 			return ended.Err
 		case ctx.Err() != nil:
 			return term.unreleased // shutdown is how Run ends well
@@ -35,11 +34,11 @@ func (m *machine) run(ctx context.Context, work Work) error {
 	}
 }
 
-// tripped counts the terms in a row that ended as unhealthy. A good term in between
-// makes the next trip the first one again.
+// tripped counts the terms in a row that ended as unhealthy or failed. A good term in
+// between makes the next trip the first one again.
 func tripped(trips int, r Reason, led, life time.Duration) int {
 	switch {
-	case r != ReasonUnhealthy:
+	case r != ReasonUnhealthy && r != ReasonFailed:
 		return 0
 	case led > 4*life:
 		return 1
@@ -51,8 +50,8 @@ func tripped(trips int, r Reason, led, life time.Duration) int {
 // restAfter is the pause before the next campaign.
 func (c Config) restAfter(r Reason, trips int) time.Duration {
 	switch r {
-	case ReasonUnhealthy:
-		return min(c.Cooldown, math.MaxInt64>>4) << min(trips-1, 4)
+	case ReasonUnhealthy, ReasonFailed:
+		return c.Cooldown << min(trips-1, 4)
 	case ReasonResigned, ReasonHandover:
 		return c.Cooldown
 	case ReasonFinished:

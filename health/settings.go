@@ -3,12 +3,11 @@ package health
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
 // Settings say how often a [Runner] asks and when it believes the answer. Zero means the
-// default; the zero value is useful.
+// default; the zero value is useful. No time is above 24 h, and no count above 1000.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
 	// that takes longer skips starts; they are not made up for.
@@ -53,7 +52,7 @@ func (s Settings) WithDefaults() Settings {
 		s.Successes = 1
 	}
 	if s.MaxAge == 0 {
-		s.MaxAge = add(s.leastMaxAge(), s.Interval)
+		s.MaxAge = s.leastMaxAge() + s.Interval
 	}
 	return s
 }
@@ -75,20 +74,24 @@ func (s Settings) Validate() error {
 			say("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
 		case f.value > 0 && f.value < time.Millisecond:
 			say("%s is %s: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", f.name, f.value)
+		case f.value > longest:
+			say("%s is %s: give at most %s", f.name, f.value, longest)
 		}
 	}
-	if d.Failures < 0 {
-		say("Failures is %d: give 1 or more, or 0 for the default of 3", d.Failures)
+	for _, f := range []struct {
+		name             string
+		value, byDefault int
+	}{{"Failures", d.Failures, 3}, {"Successes", d.Successes, 1}} {
+		if f.value < 0 || f.value > maxInARow {
+			say("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, maxInARow, f.byDefault)
+		}
 	}
-	if d.Successes < 0 {
-		say("Successes is %d: give 1 or more, or 0 for the default of 1", d.Successes)
-	}
-	if min(d.Interval, d.Timeout, d.MaxAge, time.Duration(d.Failures)) < 0 {
+	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > longest || d.Failures > maxInARow {
 		return errors.Join(problems...) // the product below would mean nothing
 	}
 	switch least := d.leastMaxAge(); {
-	case least == math.MaxInt64:
-		say("Failures x (Interval + Timeout) = %d x (%s + %s) is beyond 292 years: lower one of them", d.Failures, d.Interval, d.Timeout)
+	case least > longest:
+		say("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, longest)
 	case d.MaxAge < least:
 		say("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
 			"raise MaxAge to %s or lower one of the others", d.MaxAge, d.Failures, d.Interval, d.Timeout, least, least)
@@ -96,19 +99,13 @@ func (s Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// leastMaxAge is Failures x (Interval + Timeout), or the largest Duration.
+// leastMaxAge is Failures x (Interval + Timeout).
 func (s Settings) leastMaxAge() time.Duration {
-	round := add(s.Interval, s.Timeout)
-	if round > 0 && int64(s.Failures) > math.MaxInt64/int64(round) {
-		return math.MaxInt64
-	}
-	return time.Duration(s.Failures) * round
+	return time.Duration(s.Failures) * (s.Interval + s.Timeout)
 }
 
-// add is a+b for values from 0 on, without overflow.
-func add(a, b time.Duration) time.Duration {
-	if b > 0 && a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
+// The bounds of each setting.
+const (
+	longest   = 24 * time.Hour
+	maxInARow = 1000
+)

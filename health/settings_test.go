@@ -44,8 +44,9 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 		{"all negative", Settings{-1, -1, -1, -1, -1, -1},
 			[]string{"Interval is -1ns", "Timeout is -1ns", "MaxAge is -1ns", "StartGrace is -1ns", "Failures is -1", "Successes is -1"}},
 		{"two kinds at once", Settings{StartGrace: -1, MaxAge: s}, []string{"StartGrace", "MaxAge is 1s, below"}},
-		{"product overflows", Settings{Failures: math.MaxInt}, []string{"292 years"}},
-		{"sum overflows", Settings{Interval: math.MaxInt64, Timeout: math.MaxInt64}, []string{"292 years"}},
+		{"too many", Settings{Failures: 1001, Successes: math.MaxInt}, []string{"Failures is 1001: give 1 to 1000", "Successes is 9223372036854775807"}},
+		{"too long", Settings{Interval: 24*time.Hour + 1, Timeout: math.MaxInt64}, []string{"Interval is 24h0m0.000000001s: give at most 24h0m0s", "Timeout is"}},
+		{"too long together", Settings{Interval: 12 * time.Hour, Timeout: 12 * time.Hour}, []string{"3 x (12h0m0s + 12h0m0s) = 72h0m0s, above 24h0m0s"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := c.s.Validate()
