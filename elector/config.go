@@ -2,7 +2,6 @@ package elector
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -71,9 +71,9 @@ type Config struct {
 	// so that another one can lead meanwhile. Default: the error ends Run.
 	RetryFailed bool
 
-	// Succession says who leads after whom. Default Race: who comes first.
+	// Succession says who leads after whom. Default SuccessionRace: who comes first.
 	Succession Succession
-	// Priority counts with Succession ByPriority: the higher one leads.
+	// Priority counts with SuccessionPriority: the higher one leads.
 	Priority int
 	// MaxTerm ends a term after this time, in favour of whom the Succession
 	// names. A candidate that is alone leads again after its Cooldown, and nobody
@@ -165,7 +165,7 @@ func (c Config) validate() error {
 		problems = append(problems, quorum.CheckWord("Version", c.Version, quorum.MaxAdvertise, ""))
 	}
 	if !c.Succession.known() {
-		problems = append(problems, fmt.Errorf("Succession is %q: use Race, ByPriority, Seniority or Rotation", string(c.Succession)))
+		problems = append(problems, setting.Errorf("Succession", " is %q: use SuccessionRace, SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
 	}
 	problems = append(problems, c.timing().Problems()...)
 	for _, f := range []struct {
@@ -173,17 +173,14 @@ func (c Config) validate() error {
 		value time.Duration
 	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
 		if f.value > longest {
-			problems = append(problems, fmt.Errorf("%s is %v: give at most %v", f.name, f.value, longest))
+			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, longest))
 		}
 	}
 	if err := c.ProbeSettings.Validate(); err != nil {
-		problems = append(problems, fmt.Errorf("ProbeSettings: %w", err))
+		problems = append(problems, setting.Errorf("ProbeSettings", ": %w", err))
 	}
 	if err := c.WorkProbeSettings.Validate(); err != nil {
-		problems = append(problems, fmt.Errorf("WorkProbeSettings: %w", err))
+		problems = append(problems, setting.Errorf("WorkProbeSettings", ": %w", err))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("elector: config: %w", err)
-	}
-	return nil
+	return configError("config: ", problems...)
 }

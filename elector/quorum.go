@@ -14,6 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Quorum is a set of independent Redis deployments of which a majority decides:
@@ -44,7 +45,7 @@ var _ = inside.Provide(func(q any) *quorum.Nodes {
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := quorum.Open(clients)
 	if err != nil {
-		return nil, fmt.Errorf("elector: quorum: %w", err)
+		return nil, configError("quorum: ", err)
 	}
 	return &Quorum{nodes: nodes, bus: pubsub.New(nodes)}, nil
 }
@@ -73,14 +74,14 @@ func Open(urls ...string) (*Quorum, error) {
 	for i, u := range urls {
 		c, err := clientOf(u)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("URL %d: %w", i+1, err))
+			problems = append(problems, setting.Errorf(fmt.Sprintf("URL %d", i+1), ": %w", err))
 			continue
 		}
 		clients = append(clients, c)
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := configError("quorum: ", problems...); err != nil {
 		closeAll(clients)
-		return nil, fmt.Errorf("elector: quorum: %w", err)
+		return nil, err
 	}
 	q, err := NewQuorum(clients...)
 	if err != nil {
@@ -187,8 +188,9 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // begun is no error. The name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
-	if err := errors.Join(quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"), quorum.CheckWord("Election", name, quorum.MaxName, "{}")); err != nil {
-		return nil, fmt.Errorf("elector: %w", err)
+	err := configError("", quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"), quorum.CheckWord("Election", name, quorum.MaxName, "{}"))
+	if err != nil {
+		return nil, err
 	}
 	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: quorum.KeysOf(prefix, name)}, nil
 }
@@ -206,8 +208,8 @@ const maxElections = 10_000
 // is returned with it.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	prefix := q.Prefix()
-	if err := quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"); err != nil {
-		return nil, fmt.Errorf("elector: %w", err)
+	if err := configError("", quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}")); err != nil {
+		return nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (a *app) connect() error {
 	a.warnExposed(urls)
 	q, err := elector.Open(urls...)
 	if err != nil {
-		a.addProblems(err, "elector: quorum: ", strings.NewReplacer("URL ", "--redis, URL ", "client ", "--redis, number "))
+		a.addProblems(err, flagFor)
 		// Another quorum, so that the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
 			return err
@@ -41,14 +41,14 @@ func (a *app) connect() error {
 // candidate makes the quorum and an elector on it; neither does I/O. What is
 // wrong with the URLs or the configuration is added to the problems, and the
 // usage error returned.
-func (a *app) candidate(cfg elector.Config, names *strings.Replacer) error {
+func (a *app) candidate(cfg elector.Config) error {
 	cfg.Logger, cfg.Version = a.log, buildVersion()
 	err := a.connect()
 	if err != nil {
 		return err
 	}
 	if a.elector, err = elector.New(a.quorum, cfg); err != nil {
-		a.addProblems(err, "elector: config: ", names)
+		a.addProblems(err, flagFor)
 	}
 	return a.usage()
 }
@@ -85,7 +85,12 @@ func (a *app) open(name string) error {
 		return err
 	}
 	if a.election, err = a.quorum.Election(name); err != nil {
-		a.addProblems(err, "elector: ", strings.NewReplacer("Election is", "NAME is", "Prefix is", "--prefix is"))
+		a.addProblems(err, func(setting string) string {
+			if setting == "Election" {
+				return "NAME"
+			}
+			return flagFor(setting)
+		})
 	}
 	return a.usage()
 }
@@ -95,13 +100,38 @@ func (a *app) onElection(do func(context.Context, *elector.Election) error) func
 	return func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), a.election) }
 }
 
-// addProblems takes the lines of an error of the library, and calls things by
+// addProblems takes the problems of an error of the library, and calls the settings by
 // the names of our flags.
-func (a *app) addProblems(err error, prefix string, names *strings.Replacer) {
-	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), prefix), "\n") {
-		// Two settings of the library may be one flag of ours.
-		if line = names.Replace(line); !slices.Contains(a.problems, line) {
-			a.problems = append(a.problems, line)
+func (a *app) addProblems(err error, names func(setting string) string) {
+	switch err := err.(type) { //nolint:errorlint // each error of a joined one
+	case *elector.ConfigError:
+		for _, p := range err.Problems {
+			// Two settings of the library may be one flag of ours.
+			if line := p.Of(names(p.Setting)); !slices.Contains(a.problems, line) {
+				a.problems = append(a.problems, line)
+			}
 		}
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			a.addProblems(one, names)
+		}
+	default:
+		a.problem("%s", elector.Problem(err))
 	}
+}
+
+// flagFor is how our flags call a setting of the library.
+func flagFor(setting string) string {
+	if n, ok := strings.CutPrefix(setting, "URL "); ok {
+		return "--redis, URL " + n
+	}
+	switch setting {
+	case "Election", "ID", "Prefix", "Advertise", "Lease", "Cooldown":
+		return "--" + strings.ToLower(setting)
+	case "RestartDelay":
+		return "--restart-delay"
+	case "MaxTerm":
+		return "--max-term"
+	}
+	return setting
 }

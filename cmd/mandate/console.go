@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -89,7 +88,12 @@ func (a *app) console(o *consoleFlags, token string, elections []string) (*conso
 		Quorum: a.quorum, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
 	})
 	if err != nil {
-		a.addProblems(err, "", strings.NewReplacer("elector: Election is", "the name of an election is"))
+		a.addProblems(err, func(setting string) string {
+			if setting == "Election" {
+				return "the name of an election"
+			}
+			return flagFor(setting)
+		})
 		return nil, a.usage()
 	}
 	return c, nil

@@ -35,11 +35,7 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *runFlags) {
 
 // probes puts the probes into the configuration.
 func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
-	settings := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
-	if o.failures < 1 {
-		a.problem("--probe-failures is %d: give 1 or more", o.failures)
-		settings.Failures = 1
-	}
+	settings := a.probeSettings(o)
 	if !o.work.given() && !o.candidate.given() {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
 			if f.Changed(name) {
@@ -47,8 +43,8 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 			}
 		}
 	}
-	if o.startGrace > 0 && o.startGrace < time.Millisecond {
-		a.problem("--probe-start-grace is %v: give at least 1ms, or 0", o.startGrace)
+	if (health.Settings{StartGrace: o.startGrace}).Validate() != nil {
+		a.problem("--probe-start-grace is %v: give at least 1ms and at most 24h, or 0", o.startGrace)
 		o.startGrace = 0
 	}
 	cfg.Probe = a.all(f, "candidate-", &o.candidate, o.lease)
@@ -56,10 +52,27 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
-		cfg.WorkProbeSettings.StartGrace = o.lease
+		cfg.WorkProbeSettings.StartGrace = min(o.lease, elector.MaxLease)
 	} else if !o.work.given() {
 		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
 	}
+}
+
+// probeSettings are those of all probes. What the library refuses is a problem of the
+// flags, and is said of them.
+func (a *app) probeSettings(o *runFlags) health.Settings {
+	s := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
+	if o.failures < 1 {
+		a.problem("--probe-failures is %d: give 1 or more", o.failures)
+		s.Failures = 1
+	}
+	if s.Validate() != nil {
+		d := s.WithDefaults()
+		a.problem("--probe-failures x (--probe-interval + --probe-timeout) = %d x (%v + %v): at most 1000 failures, and together at most 24h",
+			d.Failures, d.Interval, d.Timeout)
+		return health.Settings{}
+	}
+	return s
 }
 
 // all makes one probe of those given, each under the name of its flag, which

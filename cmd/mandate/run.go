@@ -188,7 +188,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 	a.succession(&o.succession, &cfg)
 	a.probes(f, o, &cfg)
 	token := a.token(cmd.Context(), o.http)
-	if err := a.candidate(cfg, flagNames); err != nil {
+	if err := a.candidate(cfg); err != nil {
 		return nil, err
 	}
 	path, err := exec.LookPath(args[0])

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,10 +112,6 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	if o.election == "" {
 		a.problem("--election is missing: give the name that all candidates of this election share")
 	}
-	if o.failures < 1 {
-		a.problem("--probe-failures is %d: give 1 or more", o.failures)
-		o.failures = 1
-	}
 	if o.http.addr == "" {
 		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
 	}
@@ -125,7 +120,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
-		ProbeSettings: health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures},
+		ProbeSettings: a.probeSettings(&o.runFlags),
 	}
 	a.succession(&o.succession, &cfg)
 	var probes []health.Probe
@@ -143,21 +138,11 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	token := a.token(cmd.Context(), o.http)
-	if err := a.candidate(cfg, flagNames); err != nil {
+	if err := a.candidate(cfg); err != nil {
 		return nil, err
 	}
 	return &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
 }
-
-const (
-	probeTimes      = "Failures x (Interval + Timeout)"
-	probeTimesFlags = "--probe-failures x (--probe-interval + --probe-timeout)"
-)
-
-// flagNames call the settings of the library by our flags.
-var flagNames = strings.NewReplacer("Election is", "--election is", "ID is", "--id is",
-	"Prefix is", "--prefix is", "Advertise is", "--advertise is", "Lease is", "--lease is",
-	"WorkProbeSettings: health: "+probeTimes, probeTimesFlags, "ProbeSettings: health: "+probeTimes, probeTimesFlags)
 
 // sidecar stands in for the work of a program that it can't see.
 type sidecar struct {

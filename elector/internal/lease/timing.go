@@ -1,5 +1,5 @@
 // Package lease is the arithmetic of a lease and the clock it is measured
-// with. It knows the standard library only, and it is the only code of the
+// with. It imports the standard library and package setting only, and is the only code of the
 // project that adds durations to the time of a grant: whoever wants to know how
 // long a lease still holds asks here.
 package lease
@@ -7,8 +7,9 @@ package lease
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // MinLease is the shortest lease that is accepted. Below it the drift
@@ -91,27 +92,27 @@ func (t Timing) RetryEvery() time.Duration { return t.Lease / 16 }
 // do; nil when it can work.
 func (t Timing) Problems() []error {
 	var all []error
-	add := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	add := func(name, format string, args ...any) { all = append(all, setting.Errorf(name, format, args...)) }
 	if t.Lease < MinLease || t.Lease > MaxLease {
-		add("Lease is %v: choose between %v and %v", t.Lease, MinLease, MaxLease)
+		add("Lease", " is %v: choose between %v and %v", t.Lease, MinLease, MaxLease)
 	}
 	if t.Lease%time.Millisecond != 0 {
-		add("Lease is %v: Redis counts in whole milliseconds", t.Lease)
+		add("Lease", " is %v: Redis counts in whole milliseconds", t.Lease)
 	}
 	if t.RenewEvery <= 0 {
-		add("RenewEvery is %v: it must be positive (default: a quarter of the lease)", t.RenewEvery)
+		add("RenewEvery", " is %v: it must be positive (default: a quarter of the lease)", t.RenewEvery)
 	}
 	if t.StopMargin < 0 {
-		add("StopMargin is %v: it must not be negative (default: a quarter of the lease)", t.StopMargin)
+		add("StopMargin", " is %v: it must not be negative (default: a quarter of the lease)", t.StopMargin)
 	}
 	if len(all) > 0 {
 		return all
 	}
 	if t.RenewEvery < MinRenewEvery {
-		add("RenewEvery is %v: give at least %v, each request to Redis may take four fifths of it (default: a quarter of the lease)", t.RenewEvery, MinRenewEvery)
+		add("RenewEvery", " is %v: give at least %v, each request to Redis may take four fifths of it (default: a quarter of the lease)", t.RenewEvery, MinRenewEvery)
 	}
 	if room := t.Deadline(); room < 2*t.RenewEvery {
-		add("the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than twice RenewEvery (%v): "+
+		add("", "the lease leaves no room for two renewals: Lease %v - drift %v - StopMargin %v = %v, less than twice RenewEvery (%v): "+
 			"make the lease longer, or RenewEvery or StopMargin shorter", t.Lease, t.Drift(), t.StopMargin, room, t.RenewEvery)
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Bounds of our own connections. Each call has a tighter one of its own, from
@@ -88,7 +89,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 	for i, c := range clients {
 		n, err := derive(i+1, c)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("client %d: %w", i+1, err))
+			problems = append(problems, setting.Errorf(fmt.Sprintf("client %d", i+1), ": %w", err))
 			continue
 		}
 		ns.list = append(ns.list, n)

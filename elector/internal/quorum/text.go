@@ -1,9 +1,10 @@
 package quorum
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
 // Bounds of the texts that go to Redis: into keys, lock values and messages.
@@ -19,13 +20,13 @@ const (
 func CheckWord(field, s string, most int, without string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf("%s is empty: give it a value", field)
+		return setting.Errorf(field, " is empty: give it a value")
 	case len(s) > most:
-		return fmt.Errorf("%s is %d bytes long: at most %d", field, len(s), most)
+		return setting.Errorf(field, " is %d bytes long: at most %d", len(s), most)
 	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
-		return fmt.Errorf("%s is %q: spaces and control characters are not allowed", field, s)
+		return setting.Errorf(field, " is %q: spaces and control characters are not allowed", s)
 	case strings.ContainsAny(s, without):
-		return fmt.Errorf("%s is %q: the characters %s are not allowed (they would change the Cluster slot)", field, s, without)
+		return setting.Errorf(field, " is %q: the characters %s are not allowed (they would change the Cluster slot)", s, without)
 	}
 	return nil
 }

@@ -1,0 +1,23 @@
+// Package setting says what is wrong with one setting of a configuration.
+package setting
+
+import "fmt"
+
+// Error is a problem with one setting, in a sentence that begins with the setting's name.
+type Error struct {
+	Name string // empty: the sentence is about several settings, or about none
+	rest error
+}
+
+// Errorf makes an Error; format is what follows the name: " is empty", ": no such file".
+func Errorf(name, format string, args ...any) *Error {
+	return &Error{Name: name, rest: fmt.Errorf(format, args...)}
+}
+
+// Error is the sentence.
+func (e *Error) Error() string { return e.Of(e.Name) }
+
+// Of is the sentence with another name of the setting, such as that of a flag.
+func (e *Error) Of(name string) string { return name + e.rest.Error() }
+
+func (e *Error) Unwrap() error { return e.rest }
