@@ -30,9 +30,10 @@ type candidate struct {
 	feed     feed
 	counters *counters
 
-	term       atomic.Pointer[Term] // the newest term, also an ended one
-	deaf       atomic.Bool          // logged that releases are not received
-	unrecorded atomic.Bool          // logged that the history takes no events
+	term       atomic.Pointer[Term]   // the newest term, also an ended one
+	leader     atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did
+	deaf       atomic.Bool            // logged that releases are not received
+	unrecorded atomic.Bool            // logged that the history takes no events
 
 	mu      sync.Mutex // of all below
 	role    Role
@@ -57,6 +58,30 @@ func (c *candidate) validTerm() *Term {
 		return t
 	}
 	return nil
+}
+
+// lastLeader is who led when this candidate was last told.
+func (c *candidate) lastLeader() (Leader, bool) {
+	if t := c.validTerm(); t != nil {
+		return Leader{
+			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+		}, true
+	}
+	l := c.leader.Load()
+	if l == nil || l.Incarnation == c.incarnation { // its own term is over
+		return Leader{}, false
+	}
+	return *l, true
+}
+
+// noteLeader takes the locks of nodes that have answered, a majority of all.
+func (c *candidate) noteLeader(locks []string) {
+	in, ok := quorum.IncumbentOf(locks, c.nodes.Majority())
+	if !ok || in.Incarnation == "" { // a lock of another origin names no candidate
+		c.leader.Store(nil)
+		return
+	}
+	c.leader.Store(&Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token})
 }
 
 func (c *candidate) currentRole() Role {

@@ -28,6 +28,7 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
 	if tally.Heard() {
 		m.memory.asked = m.clock.Now()
+		m.noteLeader(tally.Holders())
 		if t := m.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
 			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
 		}

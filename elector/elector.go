@@ -192,6 +192,13 @@ func (e *Elector) IsLeader() bool {
 	return t != nil && t.Valid()
 }
 
+// LastLeader is who led when this candidate last asked Redis: this candidate itself while
+// it leads (then with LeaseLeft and Since), or else the one that refused its newest claim,
+// which is at most a lease old while Run is running and Redis answers. It is false when
+// nobody led, and before the first answer. No I/O. Election.Leader asks Redis, and
+// Election.Observe follows every change.
+func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
+
 // Term is the term that this candidate serves, nil when it doesn't lead.
 func (e *Elector) Term() *Term { return e.validTerm() }
 

@@ -42,11 +42,13 @@ func (l *lookout) start() {
 // soon, as a claim would.
 func (l *lookout) take(views []quorum.View) {
 	k, answers := l.m.memory, 0
+	var locks []string
 	for _, v := range views {
 		if v.Err != nil {
 			continue
 		}
 		answers++
+		locks = append(locks, v.Holder)
 		k.highest = max(k.highest, v.Fence)
 		k.traced = k.traced || v.Fence > 0 || v.Holder != "" || v.Foreign != "" || v.Paused
 	}
@@ -55,5 +57,6 @@ func (l *lookout) take(views []quorum.View) {
 		return
 	}
 	k.asked = l.m.clock.Now()
+	l.m.noteLeader(locks)
 	l.due.Reset(l.m.cfg.Lease)
 }
