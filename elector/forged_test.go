@@ -122,6 +122,40 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 	}
 }
 
+// Regression: nodes could not show a lock for a moment, and a forged report of its holder's
+// end was believed just then: the leader was never reported again, for as long as it led.
+func TestForgedEndOfALeaderThatStays(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.Start("a", advertising)
+		term := a.Elected(3 * shortLease)
+		events := watch(t, makeCandidate(t, c.Quorum("bystander"), "bystander"))
+		want(t, events, time.Second, elector.EventElected, "a", term.Token())
+		time.Sleep(shortLease + time.Second) // a second after a renewal
+		lock, err := c.Nodes[0].Server().Get(lockKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range c.Nodes[:2] {
+			n.Server().Del(lockKey)
+		}
+		publish(c, "events", forge(elector.EventReleased, "a", "a:80", term.Token()))
+		time.Sleep(100 * time.Millisecond)
+		for _, n := range c.Nodes[:2] {
+			_ = n.Server().Set(lockKey, lock)
+			n.Server().SetTTL(lockKey, shortLease)
+		}
+		want(t, events, time.Second, elector.EventReleased, "a", term.Token())
+		want(t, events, 3*shortLease, elector.EventElected, "a", term.Token())
+		if !term.Valid() {
+			t.Fatalf("the term ended: %v", term.Err())
+		}
+		a.Shutdown()
+		if end := want(t, events, shortLease, elector.EventReleased, "a", term.Token()); end.Reason != elector.ReasonShutdown {
+			t.Errorf("ended: %+v", end)
+		}
+	})
+}
+
 // Terms that came and went before an observer looked are reported from the history.
 func TestShortTermsAreReported(t *testing.T) {
 	for _, n := range []int{1, 3} {

@@ -41,6 +41,7 @@ type reading struct {
 	leader  *Leader // whose lock a majority of the nodes holds; nil: nobody
 	highest uint64  // counter of all nodes: no token is above it
 	history []Event // what leaders wrote there, from all nodes, in any order
+	stays   bool    // that lock is there for longer than a term leaves one behind
 }
 
 // merge compares what Redis says now with what was reported. It returns the events
@@ -60,11 +61,11 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
 		s.waited = false
-		if s.ending == vacant { // it was not gone after all
+		if s.ending == vacant || s.ending == closed && r.stays { // it was not gone after all
 			s.ending = open
 			events = append(events, s.term)
 		}
-		return events, s, 0 // closed: what is left of its lock
+		return events, s, 0 // closed: what is left of its lock, for a lease
 	}
 
 	if s.ending == open && s.term.Token != 0 {

@@ -50,6 +50,7 @@ func TestMerge(t *testing.T) {
 		highest  uint64 // 100 by default
 		history  []Event
 		messages []Event
+		stays    bool
 		want     string // the events
 		wait     time.Duration
 		newest   uint64
@@ -115,6 +116,12 @@ func TestMerge(t *testing.T) {
 		"it was not gone":         {was: since(reported{}, 7, "a", vacant), leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
 		"the rest of a lock after its end is no leader": {
 			was: since(reported{}, 7, "a", closed), leader: leads(7, "a"), newest: 7,
+		},
+		"a lock that stays after its end is a leader's": {
+			was: since(reported{}, 7, "a", closed), leader: leads(7, "a"), stays: true, want: "elected 7 a@a:80", newest: 7,
+		},
+		"of a leader that was not reported as gone it is no news": {
+			was: since(reported{}, 7, "a", open), leader: leads(7, "a"), stays: true, newest: 7,
 		},
 
 		"terms in between": {
@@ -196,7 +203,7 @@ func TestMerge(t *testing.T) {
 				c.highest = 10_000
 			}
 			before := slices.Clone(c.history)
-			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history}, c.messages, at)
+			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history, stays: c.stays}, c.messages, at)
 			var got []string
 			for _, ev := range events {
 				got = append(got, brief(ev))

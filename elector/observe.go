@@ -37,8 +37,9 @@ import (
 //
 // Each change follows from what Redis says then. So one EventElected may follow another
 // when the old leader's end was reported by nobody; a leader that Redis could not
-// show for a moment (EventVacant) is reported again; and after a loss of data a new
-// leader is reported although its token is lower than the one before.
+// show for a moment (EventVacant, or EventReleased when its end was forged just then) is
+// reported again, within about two leases; and after a loss of data a new leader is
+// reported although its token is lower than the one before.
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := untilClosed(ctx, el.nodes)
@@ -66,6 +67,7 @@ type observer struct {
 	changes  int       // of this process's candidate, that were reported
 	emitted  bool      // something, since the last query
 	until    time.Time // when the lease ends that was seen last; zero: nobody led
+	left     time.Time // when the lock of a term was first seen after its end had been reported; zero: it was not
 }
 
 // timing is the pace of a candidate with that lease.
@@ -173,7 +175,9 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 		return o.timing().RetryEvery()
 	}
 	o.confirm(leader)
-	events, is, wait := o.reported.merge(a.reading(), a.messages, time.Now().Round(0))
+	r := a.reading()
+	r.stays = o.stays(leader)
+	events, is, wait := o.reported.merge(r, a.messages, time.Now().Round(0))
 	o.reported = is
 	for _, ev := range events {
 		if !o.emit(ctx, ev) {
@@ -191,6 +195,19 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	default:
 		return o.lease
 	}
+}
+
+// stays tells whether the lock of a term whose end was reported is there for longer than
+// its lease: somebody renews it, and the report was forged.
+func (o *observer) stays(l *Leader) bool {
+	if l == nil || o.reported.ending != closed || l.Token != o.reported.term.Token {
+		o.left = time.Time{}
+		return false
+	}
+	if o.left.IsZero() {
+		o.left = time.Now()
+	}
+	return time.Since(o.left) > o.lease
 }
 
 // maybe tells whether the leader that was reported may lead although no majority
