@@ -162,7 +162,8 @@
 // lease, so that no attempt from before can be granted there); beyond that a hint
 // of the wall clock keeps them growing, as long as the new candidate's clock is
 // not behind the fastest one that a candidate (or a single node) has shown by more
-// than the time since.
+// than the time since. (Of two claims that are under way at once either may get the higher
+// token; both can win only if a node's clock was stepped meanwhile, see below.)
 //
 // # What is not promised
 //

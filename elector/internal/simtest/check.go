@@ -224,7 +224,11 @@ func (s *Sim) onCommand(p *proc, c command) {
 		value := string(argv[quorum.ClaimValue])
 		who, _, _ := strings.Cut(value, " ")
 		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
-		p.claimSent, p.claimSeq = time.Now(), max(p.claimSeq, number(argv[quorum.ClaimSeq]))
+		// A claim is sent when its first request is: that to a node that hung may follow
+		// much later, when another candidate has begun to lead.
+		if seq := number(argv[quorum.ClaimSeq]); seq > p.claimSeq {
+			p.claimSent, p.claimSeq = time.Now(), seq
+		}
 		if s.o.Mode == WallHints {
 			bendHint(argv[quorum.ClaimHint], time.Duration(p.warp.Wall.Load()))
 		}

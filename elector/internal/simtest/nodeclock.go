@@ -28,6 +28,7 @@ func (p *planner) stepClock(end time.Duration) {
 		if who, ttl := s.nodes[n].attempt(s.keys.Lock); who != "" && ttl <= by {
 			s.faults["node's clock steps beyond its lock"]++
 		}
+		s.note(s.nodes[n]) // what the step frees was granted
 		s.nodes[n].redis.FastForward(by)
 	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
 }
