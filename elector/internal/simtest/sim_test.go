@@ -31,6 +31,7 @@ func modeOf(seed uint64) Mode {
 	}
 }
 
+// complain shows how a seed broke invariants, with all that happened before.
 func complain(t *testing.T, r Report) {
 	t.Helper()
 	if len(r.Violations) == 0 {
@@ -65,6 +66,9 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d: %s%s", first, first+uint64(sum.seeds)-1, sum, sum.tables())
+	if sum.broken > 0 { // whoever sees the end of a log alone must learn which seed
+		t.Errorf("broken invariants (above: how it came to them):\n  %s", strings.Join(sum.violations, "\n  "))
+	}
 	sum.report(t, *reportFlag, first)
 }
 

@@ -19,6 +19,7 @@ type totals struct {
 	virtual, worst                          time.Duration // worst: the longest recovery, for a lease of one second
 	lasted                                  float64       // all of it, in leases
 	modes, sizes, leases, ends, faults      map[string]int
+	violations                              []string
 }
 
 func newTotals() *totals {
@@ -43,6 +44,9 @@ func (s *totals) add(t *testing.T, r Report) {
 	s.renewals += r.Renewals
 	s.refused += r.Refused
 	s.broken += len(r.Violations)
+	for _, v := range r.Violations {
+		s.violations = append(s.violations, fmt.Sprintf("seed %d (%s): %s", r.Seed, r.Mode, v))
+	}
 	s.worst = max(s.worst, time.Duration(float64(r.Recovery)/r.Lease.Seconds()))
 	s.modes[r.Mode.String()]++
 	s.sizes[fmt.Sprintf("%d nodes", r.Nodes)]++
