@@ -25,7 +25,7 @@ const (
 
 // Config says how one candidate takes part in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
-// MaxTerm means none; no duration is above 24 h. New refuses what can't work, all
+// MaxTerm means none; no duration is above MaxLease. New refuses what can't work, all
 // problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
@@ -99,9 +99,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// longest bounds what is not part of the lease; it is a day, too.
-const longest = 24 * time.Hour
-
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -172,8 +169,8 @@ func (c Config) validate() error {
 		name  string
 		value time.Duration
 	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
-		if f.value > longest {
-			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, longest))
+		if f.value > MaxLease {
+			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, MaxLease))
 		}
 	}
 	if err := c.ProbeSettings.Validate(); err != nil {

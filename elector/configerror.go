@@ -23,20 +23,15 @@ type ConfigProblem struct {
 	// (NewQuorum). Empty: the problem is of several of them together.
 	Setting string
 
-	text func(name string) string
+	said *setting.Error
 }
 
 // String is the problem as a sentence.
-func (p ConfigProblem) String() string { return p.text(p.Setting) }
+func (p ConfigProblem) String() string { return p.said.Error() }
 
 // Of is the sentence with another name in the place of Setting: that of a flag, or of an
 // environment variable. A problem of several settings has none to replace.
-func (p ConfigProblem) Of(name string) string {
-	if p.Setting == "" {
-		return p.String()
-	}
-	return p.text(name)
-}
+func (p ConfigProblem) Of(name string) string { return p.said.Of(name) }
 
 func (e *ConfigError) Error() string { return "elector: " + e.of + e.problem() }
 
@@ -63,19 +58,18 @@ func configError(of string, errs ...error) error {
 
 func (e *ConfigError) add(errs []error) {
 	for _, err := range errs {
-		var of *setting.Error
-		joined, isJoined := err.(interface{ Unwrap() []error })
-		switch {
-		case err == nil:
+		if err == nil {
 			continue
-		case isJoined:
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			e.add(joined.Unwrap())
 			continue
-		case errors.As(err, &of):
-			e.Problems = append(e.Problems, ConfigProblem{Setting: of.Name, text: of.Of})
-		default:
-			e.Problems = append(e.Problems, ConfigProblem{text: func(name string) string { return name + err.Error() }})
 		}
+		var of *setting.Error
+		if !errors.As(err, &of) {
+			of = setting.Errorf("", "%w", err)
+		}
+		e.Problems = append(e.Problems, ConfigProblem{Setting: of.Name, said: of})
 		e.errs = append(e.errs, err)
 	}
 }

@@ -130,11 +130,7 @@ func TestDeadlineCountsFromTheRequest(t *testing.T) {
 func TestEndedTermNeverRevives(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.DrainTimeout = 3 * shortLease })
-		a.Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(2 * shortLease)
-			return nil
-		})
+		a.Begin(stopsAfter(2 * shortLease))
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
 		b.Quiet(shortLease)

@@ -26,10 +26,9 @@ func unreachable(t *testing.T) (*elector.Quorum, *elector.Election) {
 	return q, el
 }
 
-// A program must learn which node failed, and why, without reading sentences.
-func TestErrorsNameTheNodesThatFailed(t *testing.T) {
-	q, el := unreachable(t)
-	for name, do := range map[string]func(context.Context) error{
+// questions are the calls that ask the nodes or tell them something.
+func questions(q *elector.Quorum, el *elector.Election) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
 		"Status":     func(ctx context.Context) error { _, err := el.Status(ctx); return err },
 		"Leader":     func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
 		"History":    func(ctx context.Context) error { _, err := el.History(ctx, 3); return err },
@@ -39,7 +38,13 @@ func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 		"Pause":      func(ctx context.Context) error { return el.Pause(ctx, 0, "") },
 		"Resume":     func(ctx context.Context) error { return el.Resume(ctx) },
 		"Elections":  func(ctx context.Context) error { _, err := q.Elections(ctx); return err },
-	} {
+	}
+}
+
+// A program must learn which node failed, and why, without reading sentences.
+func TestErrorsNameTheNodesThatFailed(t *testing.T) {
+	q, el := unreachable(t)
+	for name, do := range questions(q, el) {
 		t.Run(name, func(t *testing.T) {
 			err := do(t.Context())
 			var node *elector.NodeError
@@ -71,21 +76,12 @@ func TestClosedQuorumSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(context.Context, *elector.Term) error { return nil }
-	for name, do := range map[string]func(context.Context) error{
-		"Status":      func(ctx context.Context) error { _, err := el.Status(ctx); return err },
-		"Leader":      func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
-		"History":     func(ctx context.Context) error { _, err := el.History(ctx, 3); return err },
-		"Candidates":  func(ctx context.Context) error { _, err := el.Candidates(ctx); return err },
-		"StepDown":    func(ctx context.Context) error { _, err := el.StepDown(ctx, ""); return err },
-		"Transfer":    func(ctx context.Context) error { _, err := el.Transfer(ctx, "b"); return err },
-		"Pause":       func(ctx context.Context) error { return el.Pause(ctx, 0, "") },
-		"Resume":      func(ctx context.Context) error { return el.Resume(ctx) },
-		"Forget":      func(ctx context.Context) error { return el.Forget(ctx) },
-		"Elections":   func(ctx context.Context) error { _, err := q.Elections(ctx); return err },
-		"Run":         func(ctx context.Context) error { return e.Run(ctx, nothing) },
-		"Campaign":    func(ctx context.Context) error { _, err := e.Campaign(ctx); return err },
-		"TryCampaign": func(ctx context.Context) error { _, err := e.TryCampaign(ctx); return err },
-	} {
+	calls := questions(q, el)
+	calls["Forget"] = func(ctx context.Context) error { return el.Forget(ctx) }
+	calls["Run"] = func(ctx context.Context) error { return e.Run(ctx, nothing) }
+	calls["Campaign"] = func(ctx context.Context) error { _, err := e.Campaign(ctx); return err }
+	calls["TryCampaign"] = func(ctx context.Context) error { _, err := e.TryCampaign(ctx); return err }
+	for name, do := range calls {
 		if err := do(t.Context()); !errors.Is(err, elector.ErrClosed) {
 			t.Errorf("%s on a closed quorum: %v", name, err)
 		}

@@ -1,7 +1,9 @@
 package elector_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
@@ -40,6 +42,15 @@ var (
 	eventually    = testcluster.Eventually
 	wantReason    = testcluster.WantReason
 )
+
+// stopsAfter is work that takes so long to stop.
+func stopsAfter(d time.Duration) elector.Work {
+	return func(ctx context.Context, _ *elector.Term) error {
+		<-ctx.Done()
+		time.Sleep(d)
+		return nil
+	}
+}
 
 // realQuorum has connections of its own.
 func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {

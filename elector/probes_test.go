@@ -276,11 +276,7 @@ func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		sick := &ward{}
 		a := makeCandidate(t, c.Quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
-		a.Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(4 * shortLease)
-			return nil
-		})
+		a.Begin(stopsAfter(4 * shortLease))
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
 		b.Quiet(shortLease)

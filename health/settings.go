@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
+// The largest values of Settings: of each time, also of Failures x (Interval + Timeout),
+// and of each count.
+const (
+	MaxTime  = 24 * time.Hour
+	MaxCount = 1000
+)
+
 // Settings say how often a [Runner] asks and when it believes the answer. Zero means the
-// default; the zero value is useful. No time is above 24 h, and no count above 1000.
+// default; the zero value is useful. No time is above MaxTime, and no count above MaxCount.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
 	// that takes longer skips starts; they are not made up for.
@@ -74,24 +81,24 @@ func (s Settings) Validate() error {
 			say("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
 		case f.value > 0 && f.value < time.Millisecond:
 			say("%s is %s: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", f.name, f.value)
-		case f.value > longest:
-			say("%s is %s: give at most %s", f.name, f.value, longest)
+		case f.value > MaxTime:
+			say("%s is %s: give at most %s", f.name, f.value, MaxTime)
 		}
 	}
 	for _, f := range []struct {
 		name             string
 		value, byDefault int
 	}{{"Failures", d.Failures, 3}, {"Successes", d.Successes, 1}} {
-		if f.value < 0 || f.value > maxInARow {
-			say("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, maxInARow, f.byDefault)
+		if f.value < 0 || f.value > MaxCount {
+			say("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, MaxCount, f.byDefault)
 		}
 	}
-	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > longest || d.Failures > maxInARow {
+	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > MaxTime || d.Failures > MaxCount {
 		return errors.Join(problems...) // the product below would mean nothing
 	}
 	switch least := d.leastMaxAge(); {
-	case least > longest:
-		say("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, longest)
+	case least > MaxTime:
+		say("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, MaxTime)
 	case d.MaxAge < least:
 		say("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
 			"raise MaxAge to %s or lower one of the others", d.MaxAge, d.Failures, d.Interval, d.Timeout, least, least)
@@ -103,9 +110,3 @@ func (s Settings) Validate() error {
 func (s Settings) leastMaxAge() time.Duration {
 	return time.Duration(s.Failures) * (s.Interval + s.Timeout)
 }
-
-// The bounds of each setting.
-const (
-	longest   = 24 * time.Hour
-	maxInARow = 1000
-)

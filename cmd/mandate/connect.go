@@ -106,7 +106,7 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 	switch err := err.(type) { //nolint:errorlint // each error of a joined one
 	case *elector.ConfigError:
 		for _, p := range err.Problems {
-			// Two settings of the library may be one flag of ours.
+			// Each of several elections has the same problem with the prefix.
 			if line := p.Of(names(p.Setting)); !slices.Contains(a.problems, line) {
 				a.problems = append(a.problems, line)
 			}

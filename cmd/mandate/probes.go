@@ -44,7 +44,7 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 		}
 	}
 	if (health.Settings{StartGrace: o.startGrace}).Validate() != nil {
-		a.problem("--probe-start-grace is %v: give at least 1ms and at most 24h, or 0", o.startGrace)
+		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
 	cfg.Probe = a.all(f, "candidate-", &o.candidate, o.lease)
@@ -52,7 +52,7 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
-		cfg.WorkProbeSettings.StartGrace = min(o.lease, elector.MaxLease)
+		cfg.WorkProbeSettings.StartGrace = min(o.lease, health.MaxTime)
 	} else if !o.work.given() {
 		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
 	}
@@ -68,8 +68,8 @@ func (a *app) probeSettings(o *runFlags) health.Settings {
 	}
 	if s.Validate() != nil {
 		d := s.WithDefaults()
-		a.problem("--probe-failures x (--probe-interval + --probe-timeout) = %d x (%v + %v): at most 1000 failures, and together at most 24h",
-			d.Failures, d.Interval, d.Timeout)
+		a.problem("--probe-failures x (--probe-interval + --probe-timeout) = %d x (%v + %v): at most %d failures, and together at most %v",
+			d.Failures, d.Interval, d.Timeout, health.MaxCount, health.MaxTime)
 		return health.Settings{}
 	}
 	return s

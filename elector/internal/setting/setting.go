@@ -17,7 +17,13 @@ func Errorf(name, format string, args ...any) *Error {
 // Error is the sentence.
 func (e *Error) Error() string { return e.Of(e.Name) }
 
-// Of is the sentence with another name of the setting, such as that of a flag.
-func (e *Error) Of(name string) string { return name + e.rest.Error() }
+// Of is the sentence with another name of the setting, such as that of a flag; one that
+// has none stays as it is.
+func (e *Error) Of(name string) string {
+	if e.Name == "" {
+		return e.rest.Error()
+	}
+	return name + e.rest.Error()
+}
 
 func (e *Error) Unwrap() error { return e.rest }

@@ -1,12 +1,10 @@
 package demo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
@@ -51,7 +50,7 @@ func TestServe(t *testing.T) {
 		ended <- Serve(ctx, output.New(&out), l, "a token of the test", slog.New(slog.DiscardHandler))
 	}()
 	for _, text := range []string{`"election":"demo"`, `"election":"mailer"`, `"election":"reports"`, `"role":"leading"`, `"steer":true`, `"reason":"resigned"`} {
-		if err := awaitOnPage(ctx, "http://"+l.Addr().String(), text); err != nil {
+		if err := consoletest.Await(ctx, "http://"+l.Addr().String(), text); err != nil {
 			t.Errorf("%s: %v\n%s", text, err, &out)
 		}
 	}
@@ -62,25 +61,4 @@ func TestServe(t *testing.T) {
 	if strings.Contains(out.String(), "did not happen") {
 		t.Errorf("%s", &out)
 	}
-}
-
-// awaitOnPage reads the page's events until one holds the text.
-func awaitOnPage(ctx context.Context, url, text string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/live", http.NoBody)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), text) {
-			return nil
-		}
-	}
-	return lines.Err()
 }

@@ -5,7 +5,6 @@ package supervise
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -52,22 +51,6 @@ func TestExitStatus(t *testing.T) {
 		if _, err := Start(Command{Path: path, Argv: []string{path}}, Now().Add(time.Hour)); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
-	}
-}
-
-// The command starts with the signals that this process was started with, whatever
-// was caught or ignored since. make, for one, hands down an ignored signal 32.
-func TestCommandInheritsNoSignals(t *testing.T) {
-	const show = `grep -E '^Sig(Ign|Blk)' /proc/self/status`
-	want, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", show).Output()
-	if err != nil {
-		t.Skip("no /proc here")
-	}
-	file := filepath.Join(t.TempDir(), "status")
-	p, _ := start(t, time.Hour, 0, show+" >"+file)
-	<-p.Exited()
-	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
-		t.Errorf("the command ignores or blocks %q, want %q (%v)", got, want, err)
 	}
 }
 

@@ -118,6 +118,22 @@ func eval[T any](b *browser, expression string) T {
 	return got
 }
 
+// shoot keeps a picture of the page in the file, for a person to look at; "": nobody asked
+// for one.
+func (b *browser) shoot(file string) {
+	b.t.Helper()
+	if file == "" {
+		return
+	}
+	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, shot, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *browser) complaints() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

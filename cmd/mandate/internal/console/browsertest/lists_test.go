@@ -63,15 +63,7 @@ func TestChromiumListsThatDiffer(t *testing.T) {
 	b.until(card("batch", `c.querySelector(".trouble .bad")?.textContent.includes("Give all candidates the same list of nodes")`))
 	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail .bad")].filter((d) => d.textContent.includes("votes with other Redis nodes than")).length === 2`))
 	b.until(card("orders", `c.querySelector("table.candidates").textContent.includes("than <i>b</i>, so both can lead")`))
-	if name := os.Getenv("MANDATE_SHOT_LISTS"); name != "" {
-		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, shot, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.shoot(os.Getenv("MANDATE_SHOT_LISTS"))
 	if got := b.complaints(); got != "" {
 		t.Errorf("the browser complains:\n%s", got)
 	}

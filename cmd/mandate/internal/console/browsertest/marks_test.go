@@ -41,15 +41,7 @@ func TestChromiumMarks(t *testing.T) {
 	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail")].filter((d) => d.textContent.includes("the same id")).length === 2`))
 	// As red as every other fault.
 	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail .bad")].filter((d) => d.textContent.includes("the same id")).length === 2`))
-	if name := os.Getenv("MANDATE_SHOT_MARKS"); name != "" {
-		shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, shot, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	b.shoot(os.Getenv("MANDATE_SHOT_MARKS"))
 	if got := b.complaints(); got != "" {
 		t.Errorf("the browser complains:\n%s", got)
 	}

@@ -2,8 +2,12 @@
 package consoletest
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,4 +48,29 @@ func CandidateOn(t testing.TB, q *elector.Quorum, election, id string) *elector.
 		}
 	})
 	return e
+}
+
+// Await reads the live events of the page at url until one holds the text. It is an error
+// when the events end without it.
+func Await(ctx context.Context, url, text string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/live", http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
 }
