@@ -161,6 +161,7 @@ func (s *Sim) overlap(when string) {
 func (s *Sim) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.granted() // before it lapses
 	s.overlap("step")
 	s.answers()
 	now := time.Now()

@@ -21,6 +21,7 @@ func (p *planner) stepClock(end time.Duration) {
 	}
 	p.kind = "" // counted where it happens
 	p.add(func(s *Sim) {
+		s.rest(s.nodes[n])
 		if !s.mayStep(s.nodes[n]) {
 			return
 		}
@@ -28,7 +29,6 @@ func (p *planner) stepClock(end time.Duration) {
 		if who, ttl := s.nodes[n].attempt(s.keys.Lock); who != "" && ttl <= by {
 			s.faults["node's clock steps beyond its lock"]++
 		}
-		s.note(s.nodes[n]) // what the step frees was granted
 		s.nodes[n].redis.FastForward(by)
 	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -82,6 +83,13 @@ func (s *Sim) note(n *node) {
 	s.noted(n, value)
 }
 
+// rest notes what the node granted before it loses it, in an instant without a request
+// under way.
+func (s *Sim) rest(n *node) {
+	synctest.Wait()
+	s.note(n)
+}
+
 func (s *Sim) noted(n *node, value string) {
 	if n.noted == value {
 		return
@@ -100,14 +108,19 @@ func (s *Sim) noted(n *node, value string) {
 	a.nodes[n.id], a.tokens[b.Token] = true, true
 }
 
-// confirmed checks that whoever is named as leader is one that a majority of the nodes
-// had, with that token and that address. s.mu is held.
-func (s *Sim) confirmed(p *proc, by, candidate, address string, token uint64) {
-	for _, n := range s.nodes { // what was set since the last command
+// granted notes what was set since the last command. s.mu is held.
+func (s *Sim) granted() {
+	for _, n := range s.nodes {
 		if v, err := n.redis.Get(s.keys.Lock); err == nil {
 			s.noted(n, v)
 		}
 	}
+}
+
+// confirmed checks that whoever is named as leader is one that a majority of the nodes
+// had, with that token and that address. s.mu is held.
+func (s *Sim) confirmed(p *proc, by, candidate, address string, token uint64) {
+	s.granted()
 	for _, a := range s.attempts {
 		if a.candidate == candidate && a.advertise == address && a.tokens[token] && len(a.nodes) > len(s.nodes)/2 {
 			return

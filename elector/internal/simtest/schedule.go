@@ -280,6 +280,9 @@ func (s *Sim) crash(n *node) {
 }
 
 func (s *Sim) restart(n *node, empty bool) {
+	if empty {
+		s.rest(n)
+	}
 	n.restart(empty)
 	if empty {
 		s.mu.Lock()
