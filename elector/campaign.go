@@ -138,7 +138,7 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		if st.Healthy {
 			if said {
 				m.log.Info("healthy again")
-				m.feed.publish(m.event(EventHealthy, ""))
+				m.subscribers.publish(m.event(EventHealthy, ""))
 			}
 			return true
 		}
@@ -146,7 +146,7 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		if !said && st.LastErr != nil {
 			said = true
 			m.log.Warn("unhealthy, not campaigning", "reason", st.Err)
-			m.feed.publish(m.event(EventUnhealthy, st.Err.Error()))
+			m.subscribers.publish(m.event(EventUnhealthy, st.Err.Error()))
 		}
 		again := time.NewTimer(m.timing.RenewEvery)
 		select {

@@ -26,9 +26,9 @@ type candidate struct {
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone
 	log         *slog.Logger
 
-	probes   probes
-	feed     feed
-	counters *counters
+	probes      probes
+	subscribers subscribers
+	counters    *counters
 
 	term       atomic.Pointer[Term]   // the newest term, also an ended one
 	leader     atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did

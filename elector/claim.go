@@ -36,6 +36,29 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 	return token, tally
 }
 
+// bootstraps tells whether this candidate may believe that no leader sits when no
+// node knows of one, and so claim at once instead of after the lease for which
+// such nodes abstain. There are two such candidates:
+//
+//   - One that began less than a lease ago and has seen no trace of an election: a
+//     first start. It can't tell this from a loss of data that came before its
+//     first answer. From a lease on waiting costs as much as it has waited already,
+//     so whatever kept it from asking (its probe, Redis out of reach, a process or
+//     machine that was suspended) is no excuse.
+//   - The leader from which the loss took the lock: its own lease still keeps
+//     everybody else from being elected, and its own work has returned.
+func (m *machine) bootstraps() bool {
+	if t := m.term.Load(); t != nil && t.bereft.Load() {
+		_, left := t.grant.Left()
+		return left > 0
+	}
+	if m.memory.traced {
+		return false
+	}
+	elapsed, ok := m.clock.Since(m.begun)
+	return ok && elapsed < m.cfg.Lease
+}
+
 // sayAbstention says, once until they vote again, that an election waits for
 // nodes without a memory of it.
 func (m *machine) sayAbstention(t quorum.Tally) {
@@ -46,6 +69,21 @@ func (m *machine) sayAbstention(t quorum.Tally) {
 			"nodes", abstain, "at_most", m.cfg.Lease)
 	}
 	m.memory.waits = waits
+}
+
+// sayPause takes what a claim told about a pause.
+func (c *candidate) sayPause(t quorum.Tally) {
+	note := ""
+	if t.Majority(quorum.Paused) {
+		for _, a := range t.Answers {
+			if a.Status == quorum.Paused {
+				note = a.Note
+			}
+		}
+	} else if t.Count(quorum.Held) > 0 {
+		return // a claim is told of the holder first: it can't tell
+	}
+	c.setPaused(note)
 }
 
 // assess reports what a lost claim told, and returns an error when waiting
@@ -127,4 +165,44 @@ func (m *machine) refusal(t quorum.Tally) trouble {
 		}
 	}
 	return m.mismatch(t)
+}
+
+// mismatch finds a holder that votes with other nodes than this candidate: each could
+// win a majority of its own. It is refused at once, and reported when it is sure: a
+// lock value may name a node by the identity that it had before it lost its data, in a
+// claim or a renewal that arrived late, too. Such a lock lapses: only one that is met
+// again and again is a leader's.
+func (m *machine) mismatch(t quorum.Tally) (no trouble) {
+	var ids, settled []string
+	for _, a := range t.Answers {
+		if a.ID == "" {
+			continue
+		}
+		ids = append(ids, a.ID)
+		if a.Settled {
+			settled = append(settled, a.ID)
+		}
+	}
+	n := len(t.Answers)
+	met := ""
+	for _, a := range t.Answers {
+		if a.Status != quorum.Held {
+			continue
+		}
+		b, err := quorum.ParseBallot(a.Holder)
+		if err != nil || !b.Identities.Differ(ids, n) {
+			continue
+		}
+		met = a.Holder
+		if m.memory.outlives(m.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
+			err := failed(nil, "%s holds the lock and votes with other Redis nodes than this candidate: "+
+				"refusing to lead until all candidates list the same", b.Candidate)
+			return trouble{key: err.Error(), err: err}
+		}
+		no.quiet = true
+	}
+	if met == "" {
+		m.memory.differs = ""
+	}
+	return no
 }

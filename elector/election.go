@@ -33,7 +33,7 @@ type Election struct {
 type ownCandidate struct {
 	incarnation string
 	lease       time.Duration
-	events      *feed
+	events      *subscribers
 	term        func() *Term // the valid one
 }
 

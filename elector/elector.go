@@ -45,7 +45,7 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
 		},
 	}
-	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.feed, term: e.validTerm}
+	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
 	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.counters.request, Unrecorded: e.logUnrecorded,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -84,4 +85,62 @@ func (ev Event) encode() []byte {
 		panic("elector: an event that can't be encoded: " + err.Error())
 	}
 	return b
+}
+
+// eventBuffer is how many events an observer may be behind before it gets an EventSkipped
+// in the place of some.
+const eventBuffer = 64
+
+// subscribers are the observers in this process. They get its events in order, and none is waited for.
+type subscribers struct {
+	mu   sync.Mutex
+	subs map[*subscription]struct{}
+}
+
+type subscription struct {
+	queue   []Event
+	skipped int
+	wake    chan struct{}
+}
+
+func (f *subscribers) publish(ev Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.subs {
+		if len(s.queue) >= eventBuffer { // the newest are worth more
+			s.queue = s.queue[1:]
+			s.skipped++
+		}
+		s.queue = append(s.queue, ev)
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (f *subscribers) subscribe() *subscription {
+	s := &subscription{wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.subs == nil {
+		f.subs = map[*subscription]struct{}{}
+	}
+	f.subs[s] = struct{}{}
+	return s
+}
+
+func (f *subscribers) unsubscribe(s *subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.subs, s)
+}
+
+// take empties the queue of a subscription; skipped is how many were dropped before its first event.
+func (f *subscribers) take(s *subscription) (events []Event, skipped int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	events, skipped = s.queue, s.skipped
+	s.queue, s.skipped = nil, 0
+	return events, skipped
 }

@@ -61,7 +61,7 @@ func (b *inbox) keep(older []Event, newer ...Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.messages = slices.Concat(older, b.messages, newer)
-	if more := len(b.messages) - feedBuffer; more > 0 {
+	if more := len(b.messages) - eventBuffer; more > 0 {
 		b.messages = slices.Clone(b.messages[more:])
 	}
 }

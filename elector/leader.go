@@ -177,7 +177,7 @@ func (l *leadership) release(ended *Ended) {
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
 	close(l.released)
-	m.feed.publish(ev)
+	m.subscribers.publish(ev)
 	m.voter.Go(func() {
 		defer close(l.reported)
 		time.Sleep(standby.FrontRowLead)
@@ -264,7 +264,7 @@ func (l *leadership) returned(out outcome) {
 func (l *leadership) overrun() {
 	m := l.m
 	m.log.Error("work is still running after its lease expired; another leader may already be running", "token", l.term.token)
-	m.feed.publish(m.termEvent(EventOverrun, l.term, l.ended()))
+	m.subscribers.publish(m.termEvent(EventOverrun, l.term, l.ended()))
 	if m.cfg.OnOverrun != nil {
 		go m.cfg.OnOverrun(l.term)
 	}

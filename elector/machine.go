@@ -72,7 +72,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 		m.log.LogAttrs(context.Background(), slog.LevelInfo, string(r), attrs...) //nolint:sloglint // one of the five constants above
 	}
 	if ev != nil {
-		m.feed.publish(*ev)
+		m.subscribers.publish(*ev)
 	}
 }
 

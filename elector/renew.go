@@ -2,6 +2,7 @@ package elector
 
 import (
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -112,4 +113,59 @@ func (r *renewer) finish() {
 		<-r.ended
 		r.inFlight = false
 	}
+}
+
+// bereaved tells whether a renewal found that a majority of the nodes had lost not
+// only the lock, which others may then have had, but all that they knew.
+func bereaved(t quorum.Tally) bool {
+	lost := 0
+	for _, a := range t.Answers {
+		if a.Status == quorum.Planted && a.Note == quorum.Forgot {
+			lost++
+		}
+	}
+	return lost > len(t.Answers)/2
+}
+
+// renewedIn takes what a renewal told about a pause.
+func (c *candidate) renewedIn(t quorum.Tally) {
+	paused, note := 0, ""
+	for _, a := range t.Answers {
+		if a.Status == quorum.Mine && a.Note != "" {
+			paused, note = paused+1, a.Note
+		}
+	}
+	majority := c.nodes.Majority()
+	switch {
+	case paused >= majority:
+		c.setPaused(note)
+	case t.Count(quorum.Mine)-paused >= majority:
+		c.setPaused("")
+	}
+}
+
+// rival is why a sitting leader must not go on: somebody else holds one of its nodes,
+// for longer than a lock lives that nobody renews, and counts, or knows, other nodes.
+// There is a second leader then. Both don't always see it; who does makes room.
+func (m *machine) rival() error {
+	n := m.nodes.Len()
+	for _, r := range m.voter.Rivals() {
+		b, err := quorum.ParseBallot(r.Holder)
+		if err != nil || r.For <= b.Lease+b.Lease/8 {
+			continue // an attempt that nobody renews lapses
+		}
+		what := ""
+		switch {
+		case b.Nodes != n:
+			what = fmt.Sprintf("counts %d Redis nodes, not %d", b.Nodes, n)
+		case b.Lease != m.cfg.Lease:
+			what = fmt.Sprintf("uses a lease of %v, not %v", b.Lease, m.cfg.Lease)
+		case b.Identities.Differ(m.voter.Identities().Known(), n):
+			what = "votes with other Redis nodes"
+		default:
+			continue
+		}
+		return failed(nil, "another leader, %s, holds the lock of %s and %s", b.Candidate, r.Node, what)
+	}
+	return nil
 }
