@@ -46,8 +46,8 @@ type Event struct {
 	// On Released, in the history only: for how long the lease covered the work, until it
 	// had returned or until the lease ended, and how long before this report that was.
 	// Both by the clock that Term.Valid reads; zero: not known.
-	Held time.Duration `json:"held_ns,omitempty"`
-	Late time.Duration `json:"late_ns,omitempty"`
+	Held time.Duration `json:"-"`
+	Late time.Duration `json:"-"`
 }
 
 const eventVersion = 1

@@ -34,8 +34,8 @@ type TermRecord struct {
 	// Lasted is how long the term lasted, or has lasted. Gap is the time from its
 	// end to the begin of the next term; two machines' clocks are compared, so it
 	// can even be negative. Zero: not known.
-	Lasted time.Duration `json:"lasted_ns,omitempty"`
-	Gap    time.Duration `json:"gap_ns,omitempty"`
+	Lasted time.Duration `json:"-"`
+	Gap    time.Duration `json:"-"`
 
 	id termID
 }

@@ -24,8 +24,8 @@ type CandidateStatus struct {
 	Priority    int    `json:"priority,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
-	RunningFor time.Duration `json:"running_ns"`
-	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
+	RunningFor time.Duration `json:"-"`
+	HealthyFor time.Duration `json:"-"`
 	// Nodes are the Redis nodes that it votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }

@@ -15,7 +15,7 @@ type Status struct {
 	Paused   bool    `json:"paused"` // nobody new is elected
 	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
 	Pause     string        `json:"pause,omitempty"`
-	PauseLeft time.Duration `json:"pause_left_ns,omitempty"`
+	PauseLeft time.Duration `json:"-"`
 	Nodes     []NodeStatus  `json:"nodes"`
 	// Blocked is set when nobody can be elected until somebody removes what the lock key
 	// holds on so many nodes that no majority is left: no candidate wrote it.
@@ -35,7 +35,7 @@ type Leader struct {
 	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
-	LeaseLeft   time.Duration `json:"lease_left_ns"`            // until the lease ends unless it is renewed
+	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
 	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
 
 	lease   time.Duration // that it uses; 0: not known
@@ -54,10 +54,10 @@ type NodeStatus struct {
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
 	Holder    string        `json:"holder,omitempty"`   // the candidate that holds this node's lock
 	Foreign   string        `json:"foreign,omitempty"`  // what the lock key holds, where no candidate wrote it; the node can't vote
-	LeaseLeft time.Duration `json:"lease_left_ns,omitempty"`
-	Fence     uint64        `json:"fence"`                 // the highest token that this node knows
-	Abstains  time.Duration `json:"abstains_ns,omitempty"` // the node is new or forgot: no vote for so long
-	RTT       time.Duration `json:"rtt_ns"`
+	LeaseLeft time.Duration `json:"-"`
+	Fence     uint64        `json:"fence"` // the highest token that this node knows
+	Abstains  time.Duration `json:"-"`     // the node is new or forgot: no vote for so long
+	RTT       time.Duration `json:"-"`
 }
 
 // statusTimeout bounds Status when the caller's context does not.

@@ -178,13 +178,13 @@ func others(leader elector.Leader, roll []elector.CandidateStatus) (able, unable
 type handoverJSON struct {
 	From  *elector.Leader `json:"from"` // null: there was none
 	To    *elector.Leader `json:"to"`
-	Gap   time.Duration   `json:"gap_ns"`
+	Gap   float64         `json:"gap_ms"`
 	Error string          `json:"error,omitempty"`
 }
 
 func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON bool) error {
 	if asJSON {
-		out := handoverJSON{Gap: h.Gap}
+		out := handoverJSON{Gap: output.MS(h.Gap)}
 		if h.From.Token != 0 {
 			out.From = &h.From
 		}

@@ -56,7 +56,7 @@ Exit codes
 		}),
 	}
 	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
-	a.formatFlags(cmd, &f, "print one JSON array, durations in nanoseconds", formatWide, formatJSON)
+	a.formatFlags(cmd, &f, "print one JSON array", formatWide, formatJSON)
 	return cmd
 }
 

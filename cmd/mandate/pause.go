@@ -40,7 +40,7 @@ Exit codes
 		},
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		done := pauseJSON{Election: el.Name(), Paused: true, For: d, Reason: reason, By: by}
+		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: reason, By: by}
 		err := el.As(by).Pause(ctx, d, reason)
 		if st, serr := el.Status(ctx); serr == nil {
 			a.hintTrace(cmd, st)
@@ -59,13 +59,14 @@ Exit codes
 
 // pauseJSON is what pause and resume print with --json.
 type pauseJSON struct {
-	Election string        `json:"election"`
-	Paused   bool          `json:"paused"`
-	For      time.Duration `json:"for_ns,omitempty"` // 0: until it is resumed
-	Reason   string        `json:"reason,omitempty"`
-	By       string        `json:"by,omitempty"`    // who paused it
-	Error    string        `json:"error,omitempty"` // of the nodes that did not take it
+	Election string  `json:"election"`
+	Paused   bool    `json:"paused"`
+	ForMS    float64 `json:"for_ms,omitempty"` // 0: until it is resumed
+	Reason   string  `json:"reason,omitempty"`
+	By       string  `json:"by,omitempty"`    // who paused it
+	Error    string  `json:"error,omitempty"` // of the nodes that did not take it
 
+	length time.Duration
 	leader string // that remains leader in spite of the pause
 	idle   bool   // there was no pause to end
 }
@@ -78,8 +79,8 @@ func (p pauseJSON) String() string {
 		return p.Election + ": election resumed"
 	}
 	until, on := "until it is resumed", ""
-	if p.For != 0 {
-		until = "for " + p.For.String()
+	if p.length != 0 {
+		until = "for " + p.length.String()
 	}
 	if p.leader != "" {
 		on = "; " + output.Printable(p.leader) + " remains leader"

@@ -187,7 +187,7 @@ func leader(w http.ResponseWriter, r *http.Request, candidate *elector.Elector) 
 		return
 	}
 	_ = json.NewEncoder(w).Encode(struct {
-		elector.Leader
-		Me bool `json:"me"`
+		Leader elector.Leader `json:"leader"`
+		Me     bool           `json:"me"`
 	}{who, candidate.IsLeader()})
 }

@@ -48,6 +48,9 @@ func Millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", f)
 }
 
+// MS is a duration in JSON: milliseconds, with a fraction.
+func MS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 // Age is for how long something has been so, by a clock that may not be ours.
 func Age(d time.Duration) string {
 	switch d = d.Truncate(time.Second); {

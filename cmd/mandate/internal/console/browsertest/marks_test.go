@@ -24,8 +24,8 @@ func TestChromiumMarks(t *testing.T) {
 	for _, event := range []string{
 		`{"v":1,"kind":"elected","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:00:00Z"}`,
 		`{"v":1,"kind":"elected","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:00:00Z"}`,
-		`{"v":1,"kind":"released","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:01:00Z","held_ns":60000000000,"reason":"resigned"}`,
-		`{"v":1,"kind":"released","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:01:00Z","held_ns":60000000000,"reason":"resigned"}`,
+		`{"v":1,"kind":"released","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:01:00Z","held_ms":60000,"reason":"resigned"}`,
+		`{"v":1,"kind":"released","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:01:00Z","held_ms":60000,"reason":"resigned"}`,
 	} {
 		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{batch}:history", Values: []any{"event", event}})
 	}
