@@ -150,15 +150,6 @@ func attemptOf(value string) (Ballot, string) {
 	return b, attempt
 }
 
-func isAlnum(s string) bool {
-	for _, r := range s {
-		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // Conflict is what is wrong when these lock values stand on the nodes of one election:
 // two that were written with other settings. Each of them may be a leader's.
 func Conflict(values []string) string {

@@ -1,14 +1,10 @@
 package quorum
 
 import (
-	"context"
 	"crypto/rand"
-	"errors"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Identities are the nodes that a holder votes with, as its lock value names them:
@@ -107,117 +103,4 @@ type identity struct {
 	id    string
 	since time.Time // when the node first answered with it
 	asked time.Time // when the request was sent that it answered last
-}
-
-// meet notes a node's answer to a request of that time. It tells whether the identity
-// has been known for long.
-func (l *lane) meet(id string, sent time.Time, lease time.Duration) bool {
-	if id == "" {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.identity.id != id {
-		l.identity = identity{id: id, since: time.Now()}
-	}
-	l.identity.asked = sent
-	since := l.identity.since
-	// Also by the wall clock, which goes on while the machine sleeps; and never by a
-	// step of it alone.
-	return min(time.Since(since), time.Since(since.Round(0))) >= settled(lease)
-}
-
-// known is the node's identity, empty when it has not been confirmed lately: a node
-// that was taken out of service must not count for ever.
-func (l *lane) known(lease time.Duration) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.identity.asked
-	if l.identity.id == "" || max(time.Since(at), time.Since(at.Round(0))) > told(lease) {
-		return ""
-	}
-	return l.identity.id
-}
-
-// identities are what this voter's lock names.
-func (v *Voter) identities() Identities {
-	all := make([]string, len(v.lanes))
-	for i, l := range v.lanes {
-		all[i] = l.known(v.seat.Lease)
-	}
-	return IdentitiesOf(all)
-}
-
-// Identities are those of the nodes, as far as they answered lately. Safe beside the
-// other methods.
-func (v *Voter) Identities() Identities { return v.identities() }
-
-// Meet asks the nodes for their identities where too few are known for the next claim
-// to name a majority of them: at the start of a process, and after a long rest. Who
-// comes without them could win beside another that names none either. It blocks for a
-// round trip to a majority, at most for the call time-out.
-func (v *Voter) Meet(ctx context.Context) {
-	known := len(v.identities().Known())
-	if known >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < told(v.seat.Lease) {
-		return
-	}
-	v.met = time.Now()
-	v.all(newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
-		v.background.begin()
-		defer v.background.end()
-		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
-		l := v.lanes[node]
-		l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
-			sent := time.Now()
-			id, err := v.nodes.list[node].rdb.Get(ctx, v.seat.Keys.ID).Result()
-			if err != nil && !errors.Is(err, redis.Nil) {
-				a.Err = err
-				return
-			}
-			a = Answer{Status: Met, ID: parseIdentity(id)}
-			l.meet(a.ID, sent, v.seat.Lease)
-		})
-		return a
-	}))
-}
-
-// Rival is an attempt of somebody else that holds the lock of a node while this voter
-// serves a term.
-type Rival struct {
-	Node   string
-	Holder string        // the lock value
-	For    time.Duration // from the first to the last time that it was met there
-}
-
-type rival struct {
-	attempt, holder string
-	since, last     time.Time
-}
-
-// next is what an answer makes of what was known.
-func (r rival) next(a Answer) rival {
-	if a.Status != Taken || a.Holder == "" {
-		return rival{}
-	}
-	_, attempt := attemptOf(a.Holder)
-	if attempt != r.attempt {
-		r.since = time.Now()
-	}
-	r.attempt, r.holder, r.last = attempt, a.Holder, time.Now()
-	return r
-}
-
-// Rivals are who held nodes against the newest term at the last answers, also those
-// that came when their round was over.
-func (v *Voter) Rivals() []Rival {
-	var all []Rival
-	for i, l := range v.lanes {
-		l.mu.Lock()
-		r := l.rival
-		l.mu.Unlock()
-		if r.holder != "" {
-			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
-		}
-	}
-	return all
 }

@@ -105,3 +105,52 @@ func (l *lane) takeAbandoned() uint64 {
 	l.abandoned = 0
 	return seq
 }
+
+// meet notes a node's answer to a request of that time. It tells whether the identity
+// has been known for long.
+func (l *lane) meet(id string, sent time.Time, lease time.Duration) bool {
+	if id == "" {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.identity.id != id {
+		l.identity = identity{id: id, since: time.Now()}
+	}
+	l.identity.asked = sent
+	since := l.identity.since
+	// Also by the wall clock, which goes on while the machine sleeps; and never by a
+	// step of it alone.
+	return min(time.Since(since), time.Since(since.Round(0))) >= settled(lease)
+}
+
+// known is the node's identity, empty when it has not been confirmed lately: a node
+// that was taken out of service must not count for ever.
+func (l *lane) known(lease time.Duration) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.identity.asked
+	if l.identity.id == "" || max(time.Since(at), time.Since(at.Round(0))) > told(lease) {
+		return ""
+	}
+	return l.identity.id
+}
+
+// rival is who held a node against the newest term.
+type rival struct {
+	attempt, holder string
+	since, last     time.Time
+}
+
+// next is what an answer makes of what was known.
+func (r rival) next(a Answer) rival {
+	if a.Status != Taken || a.Holder == "" {
+		return rival{}
+	}
+	_, attempt := attemptOf(a.Holder)
+	if attempt != r.attempt {
+		r.since = time.Now()
+	}
+	r.attempt, r.holder, r.last = attempt, a.Holder, time.Now()
+	return r
+}

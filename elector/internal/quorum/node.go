@@ -231,3 +231,10 @@ func within(d time.Duration) time.Duration {
 	}
 	return d
 }
+
+func (ns *Nodes) nodeError(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &NodeError{Node: ns.list[i].Name, Err: err}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The facts of the protocol that Go and Lua, the library and its tests share: each
@@ -107,4 +108,11 @@ func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
 	}
 	m.Token = token
 	return m, true
+}
+
+// Heir is who goes first after this term, and for how long the others wait for
+// it. The zero value: nobody in particular.
+type Heir struct {
+	Incarnation string
+	Keep        time.Duration
 }

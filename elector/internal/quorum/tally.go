@@ -70,5 +70,3 @@ func (t Tally) Troubles() []error {
 func (ns *Nodes) Tally(answers []Answer, rtt time.Duration) Tally {
 	return Tally{Answers: answers, RTT: rtt, nodes: ns}
 }
-
-func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }

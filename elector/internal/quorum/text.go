@@ -39,3 +39,12 @@ func Clip(s string, most int) string {
 	const more = "..."
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
+
+func isAlnum(s string) bool {
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}

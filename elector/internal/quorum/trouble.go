@@ -115,13 +115,6 @@ func Advice(err error) string {
 	return ""
 }
 
-func (ns *Nodes) nodeError(i int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &NodeError{Node: ns.list[i].Name, Err: err}
-}
-
 var errOverruled = errors.New("no answer before the round ended")
 
 // unexpected is an answer that no script of ours gives: another program under

@@ -5,24 +5,6 @@ import (
 	"time"
 )
 
-// View is what one node knows of an election.
-type View struct {
-	Node      string
-	Err       error         // set: nothing below is known
-	Holder    string        // the lock value of the candidate that holds it
-	Foreign   string        // what the lock key holds when no candidate wrote it, for people
-	Left      time.Duration // of the lock; 0: it has no end
-	Fence     uint64
-	Known     bool          // the node has a counter
-	Newcomer  time.Duration // for this long the node will not vote
-	Paused    bool
-	Pause     string        // the note of the pause
-	PauseLeft time.Duration // 0: it has no end
-	Next      string        // incarnation that goes first after a release
-	ID        string        // the node's identity; empty: it has none yet
-	RTT       time.Duration
-}
-
 // readPatience is what the others get at least once a majority agrees: enough for
 // a node that is merely far away, little enough that what was read is not old.
 const readPatience = 250 * time.Millisecond

@@ -155,11 +155,15 @@ func (v *Voter) all(r *round) Tally {
 	return v.tally(r)
 }
 
-// Heir is who goes first after this term, and for how long the others wait for
-// it. The zero value: nobody in particular.
-type Heir struct {
-	Incarnation string
-	Keep        time.Duration
+func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }
+
+// identities are what this voter's lock names.
+func (v *Voter) identities() Identities {
+	all := make([]string, len(v.lanes))
+	for i, l := range v.lanes {
+		all[i] = l.known(v.seat.Lease)
+	}
+	return IdentitiesOf(all)
 }
 
 // Renew prolongs the term that the last Claim won, in one round trip, at most

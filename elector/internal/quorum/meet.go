@@ -1,0 +1,65 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Identities are those of the nodes, as far as they answered lately. Safe beside the
+// other methods.
+func (v *Voter) Identities() Identities { return v.identities() }
+
+// Meet asks the nodes for their identities where too few are known for the next claim
+// to name a majority of them: at the start of a process, and after a long rest. Who
+// comes without them could win beside another that names none either. It blocks for a
+// round trip to a majority, at most for the call time-out.
+func (v *Voter) Meet(ctx context.Context) {
+	known := len(v.identities().Known())
+	if known >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < told(v.seat.Lease) {
+		return
+	}
+	v.met = time.Now()
+	v.all(newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+		v.background.begin()
+		defer v.background.end()
+		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
+		l := v.lanes[node]
+		l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
+			sent := time.Now()
+			id, err := v.nodes.list[node].rdb.Get(ctx, v.seat.Keys.ID).Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				a.Err = err
+				return
+			}
+			a = Answer{Status: Met, ID: parseIdentity(id)}
+			l.meet(a.ID, sent, v.seat.Lease)
+		})
+		return a
+	}))
+}
+
+// Rival is an attempt of somebody else that holds the lock of a node while this voter
+// serves a term.
+type Rival struct {
+	Node   string
+	Holder string        // the lock value
+	For    time.Duration // from the first to the last time that it was met there
+}
+
+// Rivals are who held nodes against the newest term at the last answers, also those
+// that came when their round was over.
+func (v *Voter) Rivals() []Rival {
+	var all []Rival
+	for i, l := range v.lanes {
+		l.mu.Lock()
+		r := l.rival
+		l.mu.Unlock()
+		if r.holder != "" {
+			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
+		}
+	}
+	return all
+}
