@@ -28,6 +28,7 @@ func (p *Pool) connect() {
 			p.mu.Lock()
 			c.to.addr = raw.RemoteAddr().String()
 			p.mu.Unlock()
+			raw = explained(raw)
 		}
 		return raw, err
 	}

@@ -67,6 +67,7 @@ func inspect(msg string) string {
 var remedies = []struct{ prefix, advice string }{
 	{"ERR Protocol error: unauthenticated", "give the password: redis://user:password@host"},
 	{"NOAUTH", "give the password: redis://user:password@host"},
+	{"DENIED", "give it a password (requirepass, or an ACL user); or set protected-mode no where the network is trusted"},
 	{"WRONGPASS", "check user and password"},
 	{"ERR invalid password", "check the password"},
 	{"ERR AUTH", "check user and password"},

@@ -1,0 +1,53 @@
+package conns
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set. In this mode connections are only accepted from the loopback interface.\r\n"
+
+// A Redis in protected mode answers before it is asked, and is gone when the request comes.
+func TestConnectionsThatTheServerEndsAreExplained(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "a little later": 20 * time.Millisecond} {
+		for line, want := range map[string]string{
+			denied:                                   "DENIED Redis is running in protected mode",
+			"-ERR max number of clients reached\r\n": "ERR max number of clients reached",
+		} {
+			t.Run(name+"/"+want[:3], func(t *testing.T) {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
+						}
+						time.Sleep(after)
+						_, _ = c.Write([]byte(line))
+						_ = c.Close()
+					}
+				}()
+				defer func() { _ = l.Close(); <-ended }()
+				p := New(redis.NewClient(&redis.Options{Addr: l.Addr().String(), DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}).Options(), false)
+				defer p.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				err = p.do(ctx, func(ctx context.Context, s sender) error { return s.Process(ctx, redis.NewStatusCmd(ctx, "ping")) })
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+}
