@@ -13,19 +13,19 @@ const (
 	// it: the winner's "elected" may overtake the "released" that made room for it.
 	settle = 5 * time.Millisecond
 	// waitForEnd is how long it waits for the report of a term's end when nobody leads,
-	// and waitForOldEnd when the next one leads already; on a busy machine it takes that
-	// long.
+	// and waitForOldEnd when the next one leads already (both from when it first missed
+	// the report, however often it asks meanwhile); on a busy machine it takes that long.
 	waitForEnd    = 4 * settle
 	waitForOldEnd = 8 * settle
 )
 
 // reported is what an observer has reported so far.
 type reported struct {
-	begun  bool   // how things stood at first
-	term   Event  // the Elected of the newest term; without a token: there was none
-	ending ending // what was reported of that term's end
-	newest uint64 // terms up to this token are not news
-	waited bool   // once for the report of that term's end
+	begun  bool      // how things stood at first
+	term   Event     // the Elected of the newest term; without a token: there was none
+	ending ending    // what was reported of that term's end
+	newest uint64    // terms up to this token are not news
+	missed time.Time // when the report of that term's end was first missed; zero: it was not
 }
 
 type ending int
@@ -52,6 +52,7 @@ type reading struct {
 // node whose clock was ahead lost its data). Leaders, their tokens and addresses
 // come from the lock, and for terms that came and went since the last reading from
 // the history; a message adds a time and a reason to one of those, and nothing else.
+// Waits count on now's monotonic clock.
 func (s reported) merge(r reading, messages []Event, now time.Time) (events []Event, next reported, wait time.Duration) {
 	r.history = slices.DeleteFunc(slices.Clone(r.history), func(ev Event) bool { return ev.Token > r.highest })
 	leader := s.agreed(r)
@@ -60,7 +61,7 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 		return events, s, 0
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
-		s.waited = false
+		s.missed = time.Time{}
 		if s.ending == vacant || s.ending == closed && r.stays { // it was not gone after all
 			s.ending = open
 			events = append(events, s.term)
@@ -68,30 +69,42 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 		return events, s, 0 // closed: what is left of its lock, for a lease
 	}
 
-	if s.ending == open && s.term.Token != 0 {
-		end, ok := endOf(s.term, r.history, messages)
-		switch {
-		case ok:
-			events, s.ending = append(events, end), closed
-		case !s.waited && leader != nil:
-			s.waited = true
-			return nil, s, waitForOldEnd
-		}
-	}
 	for _, t := range s.between(r.history, leader) {
-		events = s.pass(events, t, messages)
+		if events, wait = s.close(events, r.history, messages, now, waitForOldEnd); wait > 0 {
+			return events, s, wait
+		}
+		events = s.pass(events, t)
 	}
+	limit := waitForEnd
+	if leader != nil {
+		limit = waitForOldEnd
+	}
+	events, wait = s.close(events, r.history, messages, now, limit)
 	switch {
+	case wait > 0:
 	case leader != nil:
 		events = append(events, s.elect(leader, r.history, messages, now))
-	case s.ending != open || s.term.Token == 0:
-	case !s.waited:
-		s.waited, wait = true, waitForEnd
-	default:
+	case s.ending == open && s.term.Token != 0:
 		s.ending = vacant
-		events = append(events, Event{Version: eventVersion, Kind: EventVacant, Token: s.term.Token, Time: now})
+		events = append(events, Event{Version: eventVersion, Kind: EventVacant, Token: s.term.Token, Time: now.Round(0)})
 	}
 	return events, s, wait
+}
+
+// close reports the end of the newest term as soon as a report of it is there. Until then
+// it tells how much longer to wait for that before what followed is reported.
+func (s *reported) close(events, history, messages []Event, now time.Time, limit time.Duration) ([]Event, time.Duration) {
+	if s.ending != open || s.term.Token == 0 {
+		return events, 0
+	}
+	if end, ok := endOf(s.term, history, messages); ok {
+		s.ending = closed
+		return append(events, end), 0
+	}
+	if s.missed.IsZero() {
+		s.missed = now
+	}
+	return events, max(0, limit-now.Sub(s.missed))
 }
 
 // begin reports how things stand. What the history holds by now is not news.
@@ -101,7 +114,7 @@ func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.T
 		s.newest = max(s.newest, ev.Token)
 	}
 	if leader == nil {
-		return []Event{{Version: eventVersion, Kind: EventVacant, Time: now}}
+		return []Event{{Version: eventVersion, Kind: EventVacant, Time: now.Round(0)}}
 	}
 	return []Event{s.elect(leader, r.history, messages, now)}
 }
@@ -110,7 +123,7 @@ func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.T
 func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Event {
 	ev := Event{
 		Version: eventVersion, Kind: EventElected,
-		Candidate: l.Candidate, Incarnation: l.Incarnation, Advertise: l.Advertise, Token: l.Token, Time: now,
+		Candidate: l.Candidate, Incarnation: l.Incarnation, Advertise: l.Advertise, Token: l.Token, Time: now.Round(0),
 	}
 	of := func(m Event) bool {
 		return m.Kind == EventElected && m.Token == ev.Token && m.about(ev) && !m.Time.IsZero()
@@ -121,7 +134,7 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 			break
 		}
 	}
-	s.term, s.ending, s.waited, s.newest = ev, open, false, max(s.newest, ev.Token)
+	s.term, s.ending, s.missed, s.newest = ev, open, time.Time{}, max(s.newest, ev.Token)
 	return ev
 }
 
@@ -197,18 +210,13 @@ func (s *reported) between(history []Event, leader *Leader) []passed {
 
 func (t passed) token() uint64 { return max(t.elected.Token, t.released.Token) }
 
-// pass reports such a term.
-func (s *reported) pass(events []Event, t passed, messages []Event) []Event {
-	s.newest, s.waited = t.token(), false
-	if t.elected.Token != 0 {
-		s.term, s.ending = t.elected, open
-		events = append(events, t.elected)
-	} else { // its begin was not written
-		s.term, s.ending = t.released, open
+// pass reports the begin of such a term.
+func (s *reported) pass(events []Event, t passed) []Event {
+	s.ending, s.missed, s.newest = open, time.Time{}, t.token()
+	if t.elected.Token == 0 { // its begin was not written
+		s.term = t.released
+		return events
 	}
-	if end, ok := endOf(s.term, []Event{t.released}, messages); ok {
-		s.ending = closed
-		events = append(events, end)
-	}
-	return events
+	s.term = t.elected
+	return append(events, t.elected)
 }

@@ -40,7 +40,7 @@ func TestMerge(t *testing.T) {
 	}
 	twin := func(l *Leader, incarnation string) *Leader { l.Incarnation = incarnation; return l }
 	unsettled := func(l *Leader, lowest uint64) *Leader { l.agreed, l.lowest = false, lowest; return l }
-	waited := func(was reported) reported { was.waited = true; return was }
+	missed := func(ago time.Duration, was reported) reported { was.missed = at.Add(-ago); return was }
 	in := func(d time.Duration, ev Event) Event { ev.Time = at.Add(d); return ev }
 	undated := func(ev Event) Event { ev.Time = time.Time{}; return ev }
 	of := func(incarnation string, ev Event) Event { ev.Incarnation = incarnation; return ev }
@@ -108,12 +108,26 @@ func TestMerge(t *testing.T) {
 		},
 
 		"gone without a word: wait": {was: since(reported{}, 7, "a", open), wait: waitForEnd, newest: 7},
-		"gone without a word":       {was: waited(since(reported{}, 7, "a", open)), want: "vacant 7", newest: 7},
+		"gone without a word":       {was: missed(waitForEnd, since(reported{}, 7, "a", open)), want: "vacant 7", newest: 7},
 		"replaced without a word: wait for it": {
 			was: since(reported{}, 7, "a", open), leader: leads(9, "b"), wait: waitForOldEnd, newest: 7,
 		},
-		"replaced without a word": {was: waited(since(reported{}, 7, "a", open)), leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9},
-		"it was not gone":         {was: since(reported{}, 7, "a", vacant), leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
+		"replaced without a word": {was: missed(waitForOldEnd, since(reported{}, 7, "a", open)), leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9},
+		"missed already when nobody led: wait for the rest": {
+			was: missed(settle, since(reported{}, 7, "a", open)), leader: leads(9, "b"), wait: waitForOldEnd - settle, newest: 7,
+		},
+		"the next one was elected since the lock was read: wait for the end": {
+			was: since(reported{}, 7, "a", open), history: []Event{elected(9, "b"), elected(7, "a")}, wait: waitForOldEnd, newest: 7,
+		},
+		"nobody tells the end, and the next one has its end in the history": {
+			was: missed(waitForOldEnd, since(reported{}, 7, "a", open)), history: []Event{released(9, "b", "lost"), elected(9, "b")},
+			want: "elected 9 b@b:80, released 9 b@b:80 lost", newest: 9, after: time.Second,
+		},
+		"of two that followed, the first one's end is missed": {
+			was: since(reported{}, 7, "a", closed), history: []Event{elected(9, "b"), elected(10, "c"), released(10, "c", "lost")},
+			want: "elected 9 b@b:80", wait: waitForOldEnd, newest: 9,
+		},
+		"it was not gone": {was: since(reported{}, 7, "a", vacant), leader: leads(7, "a"), want: "elected 7 a@a:80", newest: 7},
 		"the rest of a lock after its end is no leader": {
 			was: since(reported{}, 7, "a", closed), leader: leads(7, "a"), newest: 7,
 		},
@@ -155,7 +169,7 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 1000, "a", closed), leader: leads(10, "b"), history: []Event{elected(10, "b"), elected(8, "c")}, want: "elected 10 b@b:80", newest: 1000,
 		},
 		"a token that goes down, and nobody knows of the old leader's end": {
-			was: waited(since(reported{}, 1000, "a", open)), leader: leads(10, "b"), want: "elected 10 b@b:80", newest: 1000,
+			was: missed(time.Hour, since(reported{}, 1000, "a", open)), leader: leads(10, "b"), want: "elected 10 b@b:80", newest: 1000,
 		},
 		"and what the old history holds is not news then": {
 			was: since(reported{newest: 1000}, 10, "b", closed), highest: 1000, history: []Event{elected(500, "x"), elected(1000, "a")}, newest: 1000,

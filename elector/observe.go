@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
@@ -177,7 +178,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	o.confirm(leader)
 	r := a.reading()
 	r.stays = o.stays(leader)
-	events, is, wait := o.reported.merge(r, a.messages, time.Now().Round(0))
+	events, is, wait := o.reported.merge(r, a.messages, time.Now())
 	o.reported = is
 	for _, ev := range events {
 		if !o.emit(ctx, ev) {
@@ -258,8 +259,6 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 // ownElection reports that this candidate leads: Redis granted it. How the term
 // before it ended takes a little longer to arrive, and is reported first.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
-	limit := time.NewTimer(waitForOldEnd)
-	defer limit.Stop()
 	r := reading{highest: ev.Token, leader: &Leader{
 		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true,
 	}}
@@ -267,7 +266,7 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 		r.history = o.el.recent(ctx, waitForOldEnd)
 	}
 	for {
-		events, is, wait := o.reported.merge(r, o.inbox.waiting(), ev.Time)
+		events, is, wait := o.reported.merge(r, slices.Concat([]Event{ev}, o.inbox.waiting()), time.Now())
 		o.reported = is
 		for _, ev := range events {
 			if !o.emit(ctx, ev) {
@@ -277,12 +276,14 @@ func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 		if wait == 0 {
 			return true
 		}
-		o.reported.waited = false
+		limit := time.NewTimer(wait)
 		select {
 		case <-o.inbox.arrived:
 		case <-limit.C:
-			o.reported.waited = true
 		case <-ctx.Done():
+		}
+		limit.Stop()
+		if ctx.Err() != nil {
 			return false
 		}
 	}
