@@ -18,7 +18,7 @@ import (
 const (
 	exitFailed      = 1  // anything that has no code of its own
 	exitUsage       = 2  // invalid flags or arguments
-	exitNoLeader    = 3  // status, resign, transfer: there is no leader; candidates: there is none
+	exitNoLeader    = 3  // what is named is not there: no leader, no candidate, no history, no such election
 	exitUnreachable = 4  // all that read, and the operator's: no majority of the Redis nodes answered
 	exitWarnings    = 5  // doctor: elections work, with restrictions
 	exitFailures    = 6  // doctor: no election, or none that is safe

@@ -300,7 +300,7 @@ func FuzzTerminal(f *testing.F) {
 		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
 		var errs []error
 		for _, f := range []format{formatTable, formatWide, formatName} {
-			errs = append(errs, a.printStatus(st, f), a.printElections([]elector.Status{st, {Election: words}}, f), a.printCandidates(all, f),
+			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, f),
 				a.printHistory("e", records, f, true))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),

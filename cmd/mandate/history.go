@@ -31,8 +31,8 @@ nothing, and answers within 6 s.
 
 Exit codes
   0  there is a history
-  1  there is none: check the name
   2  invalid flags or arguments
+  3  there is none: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
   mandate history poller -n 100 --json | jq '.[] | select(.reason == "lost")'`,
@@ -50,7 +50,7 @@ Exit codes
 				return perr
 			}
 			if err == nil && len(terms) == 0 {
-				return &exitError{code: exitFailed, quiet: f != formatJSON, err: errors.New("no history")}
+				return &exitError{code: exitNoLeader, quiet: f != formatJSON, err: errors.New("no history")}
 			}
 			return err
 		}),

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,29 +21,54 @@ import (
 func (a *app) lsCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
-		Use:   "ls",
+		Use:   "ls [PATTERN...]",
 		Short: "List all elections and their leaders",
-		Long: `List all elections of the prefix, one per line: the leader, since when it leads,
-and how long its lease lasts if it is not renewed. Elections without candidates
-are listed too, because Redis keeps their counters. It scans all keys (SCAN) for
-at most 1.5 s, and writes nothing.
+		Long: `List the elections of the prefix, one per line: the leader, since when it leads,
+how long its lease lasts if it is not renewed, how many of its candidates could
+lead, and how the last term ended. With patterns (* ? [a-z]) only those whose
+name matches one. Without a leader an election is
+
+  vacant     candidates are there, and none of them leads
+  paused     an operator wants no new leader
+  abandoned  there is no candidate: Redis keeps the counter of an election until
+             mandate forget removes it
+  none       whether there are candidates is not known (the Redis user needs
+             the right to call the roll, or they were not asked in time)
+
+It scans all keys (SCAN) for at most 1.5 s, calls the roll of all elections
+for at most 5 s, and writes nothing.
 
 Exit codes
-  0  the list is complete (it may be empty)
+  0  the list is complete (without a pattern it may be empty)
   1  the list may be incomplete; stderr names what is missing
-  2  invalid flags
+  2  invalid flags or patterns
+  3  no name matches a pattern
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate ls
+  mandate ls 'orders-*'
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
-		Args:              noNames(": it lists all elections; mandate status NAME shows one"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           a.openQuorum,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeElections,
+		PreRunE: func(cmd *cobra.Command, patterns []string) error {
+			for _, p := range patterns {
+				if _, err := path.Match(p, ""); err != nil {
+					a.problem("%q is no pattern: a [ must be closed; \\[ stands for itself", p)
+				}
+			}
+			return a.openQuorum(cmd, nil)
+		},
+		RunE: func(cmd *cobra.Command, patterns []string) error {
 			names, err := a.quorum.Elections(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
 				return err
 			}
-			all, serr := statuses(cmd.Context(), a.quorum, names)
+			if names = matching(names, patterns); len(names) == 0 && len(patterns) > 0 {
+				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; mandate ls lists all of them")}))
+			}
+			if f == formatName {
+				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
+			}
+			all, serr := reports(cmd.Context(), a.quorum, names)
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
@@ -52,25 +80,47 @@ Exit codes
 // trips, little enough for the Redis that others work with.
 const parallelReads = 16
 
-// statuses reads all elections. The error is that of the first one for which no
+// matching are the names that match one of the patterns; all, if there are none.
+func matching(names, patterns []string) []string {
+	if len(patterns) == 0 {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(patterns, func(p string) bool {
+			ok, _ := path.Match(strings.ReplaceAll(p, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00")) // * is any text
+			return ok
+		})
+	})
+}
+
+// partsWithin bounds what is read of all elections beside their status: a node that hangs
+// delays each roll.
+const partsWithin = 5 * time.Second
+
+// reports reads all elections. The error is that of the first one for which no
 // majority answered.
-func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector.Status, error) {
+func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	all := make([]elector.Status, len(names))
+	parts, done := context.WithTimeout(ctx, partsWithin)
+	defer done()
+	all := make([]report, len(names))
 	next := make(chan int)
+	var denied atomic.Bool // each refused roll call disturbs the subscription
 	var wg sync.WaitGroup
 	for range min(parallelReads, len(names)) {
 		wg.Go(func() {
 			for i := range next {
+				r := &all[i]
 				el, err := q.Election(names[i])
 				if err == nil {
-					all[i], err = el.Status(ctx)
+					r.Status, err = el.Status(ctx)
 				}
-				if err != nil {
+				if r.Election, r.err = names[i], err; err != nil {
 					cancel(err) // the others would run into the same
+					continue
 				}
-				all[i].Election = names[i]
+				r.readParts(parts, el, &denied)
 			}
 		})
 	}
@@ -82,46 +132,88 @@ func statuses(ctx context.Context, q *elector.Quorum, names []string) ([]elector
 	return all, context.Cause(ctx)
 }
 
-func (a *app) printElections(all []elector.Status, f format) error {
+// readParts reads the roll and the last end.
+func (r *report) readParts(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
+	if terms, err := el.History(ctx, 2); err == nil {
+		r.last = lastEnded(terms)
+	}
+	if r.rollErr = elector.ErrDenied; denied.Load() {
+		return
+	}
+	r.roll, r.rollErr = el.Candidates(ctx)
+	if errors.Is(r.rollErr, elector.ErrDenied) {
+		denied.Store(true)
+	}
+	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
+		r.rollErr = ctx.Err()
+	}
+}
+
+func (a *app) printElections(all []report, f format) error {
 	p := a.printer(f)
 	switch {
 	case f == formatJSON:
-		return output.JSON(a.stdout, append([]elector.Status{}, all...)) // never null
-	case f == formatName:
-		return printNames(p, all, func(st elector.Status) string { return st.Election })
+		return output.JSON(a.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
 	return p.Lines(p.Table(electionTable(all, f == formatWide)))
 }
 
-func electionTable(all []elector.Status, wide bool) *output.Table {
+func electionTable(all []report, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
-		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE"}, output.Column{Title: "CONDITION"},
-		output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
-	for _, st := range all {
-		var conditions []string
-		if st.Paused {
-			conditions = append(conditions, "paused")
+		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
+		output.Column{Title: "CONDITION"}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
+	for i := range all {
+		r := &all[i]
+		able, last := "?", "-"
+		if r.rollErr == nil {
+			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll))
 		}
-		if st.Blocked != "" {
-			conditions = append(conditions, "BLOCKED: mandate status "+st.Election)
+		if r.last != nil {
+			last = strings.TrimSpace(string(r.last.Reason) + " " + ago(r.last.Until))
 		}
-		condition := strings.Join(conditions, " ")
-		if st.Leader == nil {
-			word, _, _ := strings.Cut(noLeader(st), ";")
-			t.Row(output.Yellow, st.Election, word, "-", "-", condition)
+		l := r.Leader
+		if l == nil {
+			state, color := r.state(), output.Red
+			if state == stateAbandoned || state == statePaused {
+				color = output.Dim
+			}
+			t.Row(color, r.Election, state, "-", "-", able, last, r.condition())
 			continue
 		}
 		since := "?"
-		if !st.Leader.Since.IsZero() {
-			since = output.Age(time.Since(st.Leader.Since))
+		if !l.Since.IsZero() {
+			since = output.Age(time.Since(l.Since))
 		}
-		cells := []string{st.Election, st.Leader.Candidate, since, output.Brief(st.Leader.LeaseLeft), condition}
+		cells := []string{r.Election, l.Candidate, since, output.Brief(l.LeaseLeft), able, last, r.condition()}
 		if wide {
-			cells = append(cells, fmt.Sprint(st.Leader.Token), exact(st.Leader.Since), st.Leader.Advertise)
+			cells = append(cells, fmt.Sprint(l.Token), exact(l.Since), l.Advertise)
 		}
 		t.Row(output.Plain, cells...)
 	}
 	return t
+}
+
+// ago is when a term ended, briefly.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return output.Brief(max(time.Second, time.Since(t).Truncate(time.Second))) + " ago"
+}
+
+// condition is what stands beside an election in a list.
+func (r *report) condition() string {
+	var all []string
+	if r.Paused && r.Leader != nil {
+		all = append(all, "paused")
+	}
+	if r.Conflict != "" {
+		all = append(all, "CONFLICT: mandate doctor "+r.Election)
+	}
+	if r.Blocked != "" {
+		all = append(all, "BLOCKED: mandate status "+r.Election)
+	}
+	return strings.Join(all, " ")
 }

@@ -19,12 +19,12 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	var st elector.Status
 	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
-		"status":     func(a *app) error { return a.printStatus(st, formatJSON) },
+		"status":     func(a *app) error { return a.printStatus(&report{Status: st}, formatJSON) },
 		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, formatJSON) },
 		"history": func(a *app) error {
 			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, formatJSON, true)
 		},
-		"ls":     func(a *app) error { return a.printElections([]elector.Status{st}, formatJSON) },
+		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, formatJSON) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true) },
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)

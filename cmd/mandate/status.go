@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // statusTimeout keeps status below two seconds, whatever Redis does.
@@ -21,9 +23,15 @@ func (a *app) statusCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{
 		Use:   "status NAME",
-		Short: "Show the leader of an election",
-		Long: `Show the leader of the election NAME and the state of each Redis node. It writes
-nothing, and answers within 2 s whatever Redis does.
+		Short: "Show the leader of an election, and what is wrong with it",
+		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
+Redis nodes, how the last term ended; and, if something is wrong, what it is and
+which command to type next. It answers within 2 s whatever Redis does.
+
+A node is ok if it accepts writes, too: one that is out of memory or disk
+answers queries, and lets no leader be elected. To find out it sets a key of its
+own (prefix:{NAME}:check) for 100 ms. Where the Redis user may not write, it
+says so.
 
 Exit codes
   0  there is a leader
@@ -38,8 +46,9 @@ Exit codes
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
 			ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 			defer cancel()
-			st, err := el.Status(ctx)
-			if perr := a.printStatus(st, f); perr != nil {
+			r := examine(ctx, a.quorum, el, f != formatName)
+			st, err := r.Status, r.err
+			if perr := a.printStatus(&r, f); perr != nil {
 				return perr
 			}
 			switch {
@@ -61,11 +70,11 @@ Exit codes
 	return cmd
 }
 
-func (a *app) printStatus(st elector.Status, f format) error {
-	p := a.printer(f)
+func (a *app) printStatus(r *report, f format) error {
+	p, st := a.printer(f), r.Status
 	switch {
 	case f == formatJSON:
-		return output.JSON(a.stdout, st)
+		return output.JSON(a.stdout, r)
 	case f == formatName && st.Leader == nil:
 		return nil
 	case f == formatName:
@@ -75,8 +84,32 @@ func (a *app) printStatus(st elector.Status, f format) error {
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
-	lines := append(p.Fields(append(fields, conditionFields(st, 0)...)), "")
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, f == formatWide))...))
+	fields = append(fields, r.fields()...)
+	fields = append(fields, conditionFields(st, 0)...)
+	lines := append(p.Fields(append(fields, r.problemFields()...)), "")
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, f == formatWide))...))
+}
+
+// fields are what a report has beside the leader.
+func (r *report) fields() []output.Field {
+	text, color := r.redisText()
+	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
+	if r.last != nil {
+		fields = append(fields, output.Field{Name: "last end", Text: endText(r.last)})
+	}
+	return fields
+}
+
+// problemFields leave out what conditionFields say.
+func (r *report) problemFields() (fields []output.Field) {
+	why, next := r.problem()
+	if why != "" && r.Blocked == "" && r.Conflict == "" && !r.Paused {
+		fields = append(fields, output.Field{Name: "problem", Text: why, Color: output.Red})
+	}
+	if next != "" {
+		fields = append(fields, output.Field{Name: "next", Text: next, Color: output.Yellow})
+	}
+	return fields
 }
 
 // statusFields are the leader and its term.
@@ -160,15 +193,17 @@ func traceless(st elector.Status) bool {
 
 // nodeTable has a row for each node; a wide one shows the highest token that it knows, which
 // may be below the leader's until the first renewal, or above it after a failed claim.
-func nodeTable(nodes []elector.NodeStatus, wide bool) *output.Table {
+func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
 	for _, n := range nodes {
 		color, why := output.Plain, ""
 		state := "ok"
-		switch {
+		switch write := writeOf(writes, n.Node); {
 		case !n.Reachable:
 			color, state, why = output.Red, nodeState(n), n.Error
+		case write.Level == doctor.LevelFail:
+			color, state, why = output.Red, "read only", strings.TrimSuffix(write.Found+": "+write.Advice, ": ")
 		case n.Foreign != "":
 			color, state, why = output.Red, "blocked", foreignLock(n)
 		case n.Abstains > 0:

@@ -95,10 +95,10 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 	}
 	f.Info, f.InfoErr = info(ctx, one)
 	f.Conf, f.ConfErr = conf(ctx, one)
-	check := strings.TrimSuffix(k.Lock, "lock") + "check" // in the slot of the election, and within its rights
+	check := checkKey(k)
 	f.Refused, f.EvalErr = rightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
 	if Denied(f.EvalErr) {
-		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check, "0", time.Second).Err()
+		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		f.LooksOnly = errors.Is(read, redis.Nil) && Denied(write)
 	}
 	f.hear(ctx, rdb, check)

@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// writeTimeout bounds Writable when the caller's context does not.
+const writeTimeout = 1500 * time.Millisecond
+
+// Writable finds out whether each node accepts writes, which reading it does not reveal: one
+// without memory or disk answers every query, and lets no leader be elected. It sets one key
+// of its own (prefix:{election}:check), which ends after 100 ms, and waits at most 1.5 s, or
+// until ctx ends. There is one Finding for each node, in their order, of the check "write":
+// LevelOK; LevelFail, with what the node answered; LevelUnknown where this Redis user may not
+// write, or the node did not answer. The error is that of Examine.
+func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Finding, error) {
+	nodes := inside.NodesOf(q)
+	if nodes == nil {
+		return nil, errors.New("doctor: no Quorum: make one with elector.Open or elector.NewQuorum")
+	}
+	if _, err := q.Election(election); err != nil {
+		return nil, fmt.Errorf("doctor: %w", err)
+	}
+	var findings []Finding
+	for i, err := range nodes.TryWrite(ctx, quorum.KeysOf(q.Prefix(), election), writeTimeout) {
+		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
+		switch {
+		case quorum.Denied(err):
+			f.Level, f.Found = LevelUnknown, "this Redis user may not write"
+		case err != nil && !quorum.Answered(err):
+			f.Level, f.Found = LevelUnknown, words(err)
+		case err != nil:
+			f.Level, f.Found, f.Advice = LevelFail, strings.TrimRight(words(err), "."), remedy(words(err))
+		}
+		findings = append(findings, f)
+	}
+	return findings, nil
+}

@@ -1,0 +1,33 @@
+package quorum
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+)
+
+// trialLasts is how long the key of TryWrite stays.
+const trialLasts = 100 * time.Millisecond
+
+// checkKey is the one that examinations write: in the slot of the election, and within
+// the rights of its candidates.
+func checkKey(k Keys) string { return strings.TrimSuffix(k.Lock, "lock") + "check" }
+
+// TryWrite writes a key that ends at once to every node, each at most for the limit: a node
+// may be read, and refuse every write, for want of memory or of disk. The errors are in the
+// order of the nodes; one that Denied knows tells nothing of others than this user.
+func (ns *Nodes) TryWrite(ctx context.Context, k Keys, limit time.Duration) []error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	errs := make([]error, len(ns.list))
+	var wg sync.WaitGroup
+	for i, n := range ns.list {
+		wg.Go(func() {
+			err := n.rdb.Set(ctx, checkKey(k), "0", trialLasts).Err()
+			errs[i] = ns.nodeError(i, needs(err, "+set ~"+checkKey(k)))
+		})
+	}
+	wg.Wait()
+	return errs
+}
