@@ -26,7 +26,7 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 	}
 	m.sayAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
-	if tally.Heard() {
+	if tally.Answered() {
 		m.memory.asked = m.clock.Now()
 		m.noteLeader(tally.Holders())
 		if t := m.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
@@ -89,9 +89,9 @@ func (c *candidate) sayPause(t quorum.Tally) {
 // assess reports what a lost claim told, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {
-	troubles := t.Troubles()
+	troubles := t.Errors()
 	majority := m.nodes.Majority()
-	if t.Count(quorum.Same) == 0 && t.Heard() {
+	if t.Count(quorum.Same) == 0 && t.Answered() {
 		m.memory.answered = true
 		m.setTrouble(m.refusal(t))
 		m.sayPause(t)
@@ -112,18 +112,18 @@ func (m *machine) assess(t quorum.Tally) error {
 
 func unreachable(t quorum.Tally) trouble {
 	return trouble{key: ErrUnreachable.Error(), err: &QuorumError{
-		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Troubles()), kinds: []error{ErrUnreachable},
+		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Errors()), kinds: []error{ErrUnreachable},
 	}}
 }
 
 // unconfirmed is why a renewal did not count.
 func unconfirmed(t quorum.Tally) trouble {
-	if !t.Heard() {
+	if !t.Answered() {
 		return unreachable(t)
 	}
 	return trouble{key: "renewal", err: &QuorumError{
 		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers)),
-		Nodes:   nodeErrors(t.Troubles()),
+		Nodes:   nodeErrors(t.Errors()),
 	}}
 }
 
@@ -137,7 +137,7 @@ func (m *machine) refusal(t quorum.Tally) trouble {
 	}
 	for _, a := range t.Answers {
 		if a.Status == quorum.Same {
-			return refuse("%w", joinNodes(nodeErrors(t.Troubles())))
+			return refuse("%w", joinNodes(nodeErrors(t.Errors())))
 		}
 		if a.Status != quorum.Held {
 			continue

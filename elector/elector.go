@@ -46,9 +46,9 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		},
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
-	e.voter = quorum.NewVoter(q.nodes, quorum.Seat{
+	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
 		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
-		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), Heard: e.counters.request, Unrecorded: e.logUnrecorded,
+		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
 		if e.probes.candidate, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {

@@ -234,7 +234,7 @@ func (l *leadership) awaitReport() {
 	timer.Reset(limit)
 	select {
 	case <-l.reported: // the requests have been started
-		l.m.voter.Settle(limit - time.Since(began))
+		l.m.voter.WaitIdle(limit - time.Since(began))
 	case <-timer.C:
 	}
 }

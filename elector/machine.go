@@ -46,7 +46,7 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		wg.Wait()
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.
-		m.voter.Settle(standby.FrontRowLead + m.timing.RetryEvery())
+		m.voter.WaitIdle(standby.FrontRowLead + m.timing.RetryEvery())
 		m.become(RoleIdle, nil)
 	}
 	return m

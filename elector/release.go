@@ -33,7 +33,7 @@ func (h *heldLock) giveBack(campaigns bool) error {
 		return nil // it was over before
 	}
 	m.log.Warn("lock not released, retrying until it lapses", "token", h.token,
-		"at_most", h.lapsesIn().Round(time.Millisecond), "error", joinNodes(nodeErrors(tally.Troubles())))
+		"at_most", h.lapsesIn().Round(time.Millisecond), "error", joinNodes(nodeErrors(tally.Errors())))
 	if campaigns {
 		owed := make(chan error, 1)
 		m.owed = owed
@@ -61,7 +61,7 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 		case r.Definite():
 			return nil // what is left has lapsed
 		}
-		err := &NotReleasedError{Token: h.token, Err: joinNodes(nodeErrors(tally.Troubles()))}
+		err := &NotReleasedError{Token: h.token, Err: joinNodes(nodeErrors(tally.Errors()))}
 		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", err.Err)
 		return err
 	}

@@ -76,7 +76,7 @@ func TestFindingsOfANode(t *testing.T) {
 		"no scripts":       {func(f *quorum.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
 		"no set":           {func(f *quorum.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
 		"no history":       {func(f *quorum.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
-		"deaf":             {func(f *quorum.Facts) { f.HearErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
+		"deaf":             {func(f *quorum.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
 		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},

@@ -113,11 +113,11 @@ func remedy(refusal string) string {
 
 func (e *examination) messages(f *quorum.Facts) {
 	switch {
-	case f.LooksOnly && quorum.Denied(f.HearErr):
+	case f.LooksOnly && quorum.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
-	case f.HearErr != nil:
+	case f.ReceiveErr != nil:
 		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
-			"no message is received on the channels: %s", words(f.HearErr))
+			"no message is received on the channels: %s", words(f.ReceiveErr))
 	default:
 		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Heard))
 	}

@@ -22,11 +22,11 @@ func TestRepliesThatAreNone(t *testing.T) {
 		t.Errorf("an answer with an error: %+v", a)
 	}
 	a := parseAnswer([]any{"held", "7", "b/B/1", int64(1500), int64(3), int64(4), "note", "ABCDEF"}, nil)
-	if a != (Answer{Status: Held, Fence: 7, Holder: "b/B/1", Left: 1500 * time.Millisecond, Waiters: 3, Crowd: 4, Note: "note", ID: "ABCDEF"}) {
+	if a != (Answer{Status: Held, Fence: 7, Holder: "b/B/1", Left: 1500 * time.Millisecond, Waiters: 3, Subscribers: 4, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 	// Nobody who counts nothing may be taken for a crowd of none.
-	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}, nil); a != (Answer{Status: Mine, Fence: 7, Waiters: -1, Crowd: -1, Note: "note", ID: "ABCDEF"}) {
+	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}, nil); a != (Answer{Status: Mine, Fence: 7, Waiters: -1, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 }
@@ -37,7 +37,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 func TestHowLongAnIdentityIsGoodFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 10 * time.Second
-		l := &lane{}
+		l := &nodeQueue{}
 		meet := func(id string, want bool, when string) {
 			t.Helper()
 			if l.meet(id, time.Now(), lease) != want {

@@ -21,7 +21,7 @@ type Ballot struct {
 	Lease       time.Duration // whole milliseconds
 	Identities  Identities    // of the nodes that vote, as far as the holder knows them
 	Advertise   string        // where the leader can be reached, in its own words
-	Token       uint64        // what the node granted, or the quorum agreed on; 0: not said
+	Token       uint64        // what the node granted, or the quorum agreed on; 0: not known
 }
 
 func (b Ballot) String() string {

@@ -160,9 +160,9 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	b.Voter = NewVoter(ns, Seat{
+	b.Voter = NewVoter(ns, VoterConfig{
 		Keys: p.keys, Candidate: id, Incarnation: "inc" + id, Lease: testLease, CallTimeout: testLease / 5,
-		Heard: func(_ int, _ time.Duration, err error) {
+		RequestEnded: func(_ int, _ time.Duration, err error) {
 			if err != nil {
 				b.mu.Lock()
 				defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 		},
 	})
 	p.t.Cleanup(func() {
-		b.Settle(time.Hour)
+		b.WaitIdle(time.Hour)
 		ns.Close()
 		for _, c := range clients {
 			c.Close()
@@ -201,7 +201,7 @@ func (b *booth) wins(hint uint64) uint64 {
 	b.t.Helper()
 	token, tally := b.Claim(b.t.Context(), hint, nil)
 	if token == 0 {
-		b.t.Fatalf("%s did not win: %+v", b.seat.Candidate, tally.Answers)
+		b.t.Fatalf("%s did not win: %+v", b.cfg.Candidate, tally.Answers)
 	}
 	return token
 }
@@ -211,7 +211,7 @@ func (b *booth) loses() Tally {
 	b.t.Helper()
 	token, tally := b.Claim(b.t.Context(), 1, nil)
 	if token != 0 {
-		b.t.Fatalf("%s won token %d: %+v", b.seat.Candidate, token, tally.Answers)
+		b.t.Fatalf("%s won token %d: %+v", b.cfg.Candidate, token, tally.Answers)
 	}
 	return tally
 }
@@ -243,7 +243,7 @@ func (p *polls) run(node int, s *redis.Script, keys []string, args ...any) Answe
 func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
 	k := p.keys
 	return p.run(node, renewScript, k.forRenew(),
-		b.lock.String(), b.seat.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity())
+		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity())
 }
 
 // onScript calls f before a node runs a script.

@@ -32,7 +32,7 @@ func parseIdentity(v any) string {
 	return ""
 }
 
-// parseIdentities reads the field of a lock value. What is none of ours says nothing.
+// parseIdentities reads the field of a lock value. What is none of ours names no node.
 func parseIdentities(s string) Identities {
 	all := strings.Split(s, ",")
 	if len(all) > mostIdentities {
@@ -92,11 +92,11 @@ func (ids Identities) Differ(others []string, n int) bool {
 }
 
 // How long an identity is good for. A lock value that somebody reads was written at
-// most a lease ago, and what it names had been confirmed at most told before that. So
+// most a lease ago, and what it names had been confirmed at most confirmedWithin before that. So
 // who has known a node under one identity for settled can't be misled by a value from
 // before the node got it.
-func told(lease time.Duration) time.Duration    { return lease * 3 / 2 } // a follower claims once a lease
-func settled(lease time.Duration) time.Duration { return lease + told(lease) }
+func confirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease
+func settled(lease time.Duration) time.Duration         { return lease + confirmedWithin(lease) }
 
 // identity is what an elector knows of a node.
 type identity struct {

@@ -19,7 +19,7 @@ var (
 	rightsScript = redis.NewScript(rightsLua)
 )
 
-// Facts are what one node tells of itself. Each part has its own error: a Redis
+// Facts are what one node reports of itself. Each part has its own error: a Redis
 // of which one question is refused is still worth asking the others.
 type Facts struct {
 	Node    string
@@ -40,8 +40,8 @@ type Facts struct {
 	EvalErr   error
 	LooksOnly bool // the user may read elections, and neither run scripts nor write
 
-	Heard   time.Duration // from publishing to hearing it
-	HearErr error
+	Heard      time.Duration // from publishing to hearing it
+	ReceiveErr error
 
 	View View // of the election, when one was named
 }
@@ -64,7 +64,7 @@ func (ns *Nodes) Inspect(ctx context.Context, k Keys, limit time.Duration) []Fac
 			f := &all[i]
 			f.Node = n.Name
 			f.inspect(ctx, n.rdb, k)
-			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.HearErr} {
+			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.ReceiveErr} {
 				*err = ns.nodeError(i, *err)
 			}
 		})
@@ -101,7 +101,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		f.LooksOnly = errors.Is(read, redis.Nil) && Denied(write)
 	}
-	f.hear(ctx, rdb, check)
+	f.checkReceiving(ctx, rdb, check)
 }
 
 // measure takes the median, so that one busy moment is no finding, and the clock
@@ -166,15 +166,15 @@ func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, erro
 	return all, nil
 }
 
-// hear publishes to itself.
-func (f *Facts) hear(ctx context.Context, rdb redis.UniversalClient, channel string) {
+// checkReceiving publishes to itself.
+func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
 	sub := rdb.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
-	if _, f.HearErr = sub.Receive(ctx); f.HearErr != nil {
+	if _, f.ReceiveErr = sub.Receive(ctx); f.ReceiveErr != nil {
 		return
 	}
 	sent := time.Now()
-	if f.HearErr = rdb.Publish(ctx, channel, "hear").Err(); f.HearErr != nil {
+	if f.ReceiveErr = rdb.Publish(ctx, channel, "hear").Err(); f.ReceiveErr != nil {
 		return
 	}
 	for {
@@ -183,7 +183,7 @@ func (f *Facts) hear(ctx context.Context, rdb redis.UniversalClient, channel str
 			if errors.Is(err, context.DeadlineExceeded) {
 				err = fmt.Errorf("what was published did not arrive: %w", err)
 			}
-			f.HearErr = err
+			f.ReceiveErr = err
 			return
 		}
 		if msg.Payload == "hear" {

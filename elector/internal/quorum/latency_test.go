@@ -44,7 +44,7 @@ func TestRoundTripAtItsBound(t *testing.T) {
 						won = token
 						break
 					}
-					a.Settle(time.Minute)
+					a.WaitIdle(time.Minute)
 				}
 				if (won != 0) != c.leads {
 					t.Fatalf("token %d with a round trip of %v, the bound is %v", won, c.trip, bound)

@@ -18,7 +18,7 @@ func (v *Voter) Identities() Identities { return v.identities() }
 // round trip to a majority, at most for the call time-out.
 func (v *Voter) Meet(ctx context.Context) {
 	known := len(v.identities().Known())
-	if known >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < told(v.seat.Lease) {
+	if known >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease) {
 		return
 	}
 	v.met = time.Now()
@@ -26,16 +26,16 @@ func (v *Voter) Meet(ctx context.Context) {
 		v.background.begin()
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
-		l := v.lanes[node]
-		l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
+		q := v.queues[node]
+		q.run(ctx, v.cfg.CallTimeout, nil, func(ctx context.Context) {
 			sent := time.Now()
-			id, err := v.nodes.list[node].rdb.Get(ctx, v.seat.Keys.ID).Result()
+			id, err := v.nodes.list[node].rdb.Get(ctx, v.cfg.Keys.ID).Result()
 			if err != nil && !errors.Is(err, redis.Nil) {
 				a.Err = err
 				return
 			}
 			a = Answer{Status: Met, ID: parseIdentity(id)}
-			l.meet(a.ID, sent, v.seat.Lease)
+			q.meet(a.ID, sent, v.cfg.Lease)
 		})
 		return a
 	}))
@@ -53,10 +53,10 @@ type Rival struct {
 // that came when their round was over.
 func (v *Voter) Rivals() []Rival {
 	var all []Rival
-	for i, l := range v.lanes {
-		l.mu.Lock()
-		r := l.rival
-		l.mu.Unlock()
+	for i, q := range v.queues {
+		q.mu.Lock()
+		r := q.rival
+		q.mu.Unlock()
 		if r.holder != "" {
 			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
 		}

@@ -166,7 +166,7 @@ func redsyncWorks(attempt func() redlock) error {
 		timer := time.NewTimer(time.Second)
 		defer timer.Stop()
 		select {
-		case <-r.settled: // redsync does not wait for the last one once a majority has answered
+		case <-r.complete: // redsync does not wait for the last one once a majority has answered
 		case <-timer.C:
 		}
 		mu.Lock()

@@ -10,13 +10,13 @@ import (
 // names the attempt that won the term, so one that comes late, or twice, finds a
 // newer lock to be none of its business.
 type Release struct {
-	v     *Voter
-	mutex redlock // of the attempt that won
-	seq   uint64
-	value string
-	token uint64
-	heir  Heir
-	told  []uint64 // the highest counters that the term's renewals can name
+	v        *Voter
+	mutex    redlock // of the attempt that won
+	seq      uint64
+	value    string
+	token    uint64
+	heir     Heir
+	counters []uint64 // the highest counters that the term's renewals can name
 
 	mu   sync.Mutex
 	done map[int]Answer // the nodes where it is definite
@@ -27,8 +27,8 @@ type Release struct {
 func (v *Voter) Releasing(token uint64, heir Heir) *Release {
 	v.alive.Store(0)
 	r := &Release{v: v, mutex: v.mutex, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}}
-	for _, l := range v.lanes {
-		r.told = append(r.told, l.heard())
+	for _, q := range v.queues {
+		r.counters = append(r.counters, q.lastCounter())
 	}
 	return r
 }
@@ -39,7 +39,7 @@ func (v *Voter) Releasing(token uint64, heir Heir) *Release {
 // the call time-out. It depends on no context: a dead one must not leave a lock behind.
 // One Try at a time.
 func (r *Release) Try(limit time.Duration) Tally {
-	k, v := r.v.seat.Keys, r.v
+	k, v := r.v.cfg.Keys, r.v
 	rd := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		if a, ok := r.definite(node); ok {
 			return a
@@ -50,7 +50,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
 				return nil
 			}
-			return releaseArgs(v.seat.Incarnation, r.seq, v.seat.Lease, r.token, k, r.value, r.heir, r.told[node])
+			return releaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node])
 		})
 		r.note(node, a)
 		return a

@@ -37,13 +37,13 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 		k := p.keys
 		if got := p.run(0, renewScript, k.forRenew(),
-			a.lock.String(), a.seat.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity()); got.Status != Gone || p.locks() != 0 {
+			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity()); got.Status != Gone || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
 		late := func() Answer {
 			return p.run(0, releaseScript, k.forRelease(),
-				a.seat.Incarnation, r.seq, testLease.Milliseconds(), token, k.Wake, r.value, "", 0, r.told[0])
+				a.cfg.Incarnation, r.seq, testLease.Milliseconds(), token, k.Wake, r.value, "", 0, r.counters[0])
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != Taken || p.locks() != 1 {
@@ -78,7 +78,7 @@ func TestReleaseAsksOnlyWhereItIsOpen(t *testing.T) {
 		a.lines[1].cut.Store(false)
 		r.Try(testLease)
 		synctest.Wait() // the others' answers were enough
-		a.Settle(time.Minute)
+		a.WaitIdle(time.Minute)
 		if r.Left() != 0 || p.locks() != 0 || asked != 0 {
 			t.Errorf("left %d, %d locks; asked %d times again", r.Left(), p.locks(), asked)
 		}

@@ -29,7 +29,7 @@ const (
 	Met      Status = "met" // asked for its identity alone
 )
 
-// Next is the note of a node that holds for another, and names the asker as the
+// Next is the note of a node that holds for another, and names the sender as the
 // one that goes first after it.
 const Next = "next"
 
@@ -37,18 +37,18 @@ const Next = "next"
 // node had lost the counter too, and not the lock alone.
 const Forgot = "forgot"
 
-// Answer is what one node said in a round.
+// Answer is what one node answered in a round.
 type Answer struct {
-	Status  Status
-	Fence   uint64        // a token on Won, else the node's counter
-	Holder  string        // the lock value that stood in the way
-	Left    time.Duration // of what stands in the way
-	Waiters int           // listening on the wake channel; -1 not known
-	Crowd   int           // listening on the events channel; -1 not known
-	Note    string        // the marker of a new node, the note of a pause, Next where held
-	ID      string        // the node's identity; empty: not known
-	Settled bool          // it has been known for so long that no lock value names an older one
-	Err     error
+	Status      Status
+	Fence       uint64        // a token on Won, else the node's counter
+	Holder      string        // the lock value that stood in the way
+	Left        time.Duration // of what stands in the way
+	Waiters     int           // listening on the wake channel; -1 not known
+	Subscribers int           // listening on the events channel; -1 not known
+	Note        string        // the marker of a new node, the note of a pause, Next where held
+	ID          string        // the node's identity; empty: not known
+	Settled     bool          // it has been known for so long that no lock value names an older one
+	Err         error
 }
 
 func parseAnswer(v any, err error) Answer {
@@ -67,7 +67,7 @@ func parseAnswer(v any, err error) Answer {
 	if err != nil {
 		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	a := Answer{Status: Status(status), Fence: fence, Waiters: -1, Crowd: -1}
+	a := Answer{Status: Status(status), Fence: fence, Waiters: -1, Subscribers: -1}
 	if len(fields) > 2 {
 		a.Holder, _ = fields[2].(string)
 	}
@@ -77,7 +77,7 @@ func parseAnswer(v any, err error) Answer {
 	}
 	if len(fields) > 6 {
 		a.Left = millis(fields[3])
-		a.Waiters, a.Crowd = int(integer(fields[4])), int(integer(fields[5]))
+		a.Waiters, a.Subscribers = int(integer(fields[4])), int(integer(fields[5]))
 		a.Note, _ = fields[6].(string)
 	}
 	if len(fields) > 7 {
@@ -88,14 +88,14 @@ func parseAnswer(v any, err error) Answer {
 
 func integer(v any) int64 { n, _ := v.(int64); return n }
 
-// millis is a PTTL. A key set by hand may live for longer than a Duration can say.
+// millis is a PTTL. A key set by hand may live for longer than a Duration can hold.
 func millis(v any) time.Duration {
 	return time.Duration(min(max(integer(v), -1), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
-// round is one question to all nodes. Whoever asks a node waits for its answer
+// round is one request to all nodes. The caller of vote waits for its node's answer
 // until the round is over: once a majority has answered, the others get a short
-// patience, then they count as unknown and finish in the background.
+// time, then they count as unknown and finish in the background.
 type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
@@ -105,24 +105,24 @@ type round struct {
 	answers  []Answer
 	definite int
 	missing  int           // nodes that are expected to answer and have not
-	silent   map[int]bool  // nodes that are not expected to: their last request failed
-	settled  chan struct{} // closed when all that were expected have answered
+	ignored  map[int]bool  // nodes that are not expected to: their last request failed
+	complete chan struct{} // closed when all that were expected have answered
 	timer    *time.Timer
 	over     chan struct{}
 	closed   bool
 }
 
-// patience is how many times the majority's time the others get, at least
-// minPatience: timers are no finer.
+// waitFactor is how many times the majority's time the others get, at least
+// minExtraWait: timers are no finer.
 const (
-	patience    = 4
-	minPatience = time.Millisecond
+	waitFactor   = 4
+	minExtraWait = time.Millisecond
 )
 
 func newRound(n, majority int, ask func(int) Answer) *round {
-	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{}), settled: make(chan struct{}), missing: n}
+	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{}), complete: make(chan struct{}), missing: n}
 	for i := range r.answers {
-		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Crowd: -1}
+		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
 	}
 	return r
 }
@@ -155,9 +155,9 @@ func (r *round) record(node int, a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers[node] = a
-	if !r.silent[node] {
+	if !r.ignored[node] {
 		if r.missing--; r.missing == 0 {
-			close(r.settled)
+			close(r.complete)
 		}
 	}
 	if a.Status == Unknown {
@@ -165,12 +165,12 @@ func (r *round) record(node int, a Answer) {
 	}
 	r.definite++
 	if r.definite == r.majority && r.definite < len(r.answers) {
-		wait := max(minPatience, patience*time.Since(r.started))
+		wait := max(minExtraWait, waitFactor*time.Since(r.started))
 		r.timer = time.AfterFunc(wait, r.end)
 	}
 }
 
-// end makes whoever still waits go on with "unknown".
+// end lets every vote that still waits return "unknown".
 func (r *round) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,23 +184,23 @@ func (r *round) end() {
 }
 
 // ignore takes a node that did not answer its last request out of those that
-// settle waits for. Before the first vote only.
+// awaitExpected waits for. Before the first vote only.
 func (r *round) ignore(node int) {
-	if r.silent == nil {
-		r.silent = map[int]bool{}
+	if r.ignored == nil {
+		r.ignored = map[int]bool{}
 	}
-	if r.missing > 1 && !r.silent[node] {
-		r.silent[node] = true
+	if r.missing > 1 && !r.ignored[node] {
+		r.ignored[node] = true
 		r.missing--
 	}
 }
 
-// settle waits until all nodes that are expected to have answered, or until
-// their patience is over: a majority decides who may lead, but one node may know
+// awaitExpected waits until all nodes that are expected to have answered, or until
+// their time is over: a majority decides who may lead, but one node may know
 // why nobody should.
-func (r *round) settle() {
+func (r *round) awaitExpected() {
 	select {
-	case <-r.settled:
+	case <-r.complete:
 	case <-r.over:
 	}
 }

@@ -64,7 +64,7 @@ const (
 	ClaimHint    = 4
 	RenewToken   = 4
 	ReleaseSeq   = 1
-	ReleaseToken = 3 // 0: the silent release of a failed attempt
+	ReleaseToken = 3 // 0: the release of a failed attempt, which notifies nobody
 )
 
 func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {

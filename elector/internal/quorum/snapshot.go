@@ -98,8 +98,8 @@ func quoted(s string) string {
 
 // execute sends a pipeline, and returns what went wrong, but for keys that are not
 // there. A key of another type is named, as the scripts do it, unless it is one of
-// those whose caller tells it itself.
-func execute(ctx context.Context, p redis.Pipeliner, told ...redis.Cmder) error {
+// those whose caller handles it itself.
+func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) error {
 	cmds, failed := p.Exec(ctx)
 	for _, cmd := range cmds {
 		err := cmd.Err()
@@ -107,7 +107,7 @@ func execute(ctx context.Context, p redis.Pipeliner, told ...redis.Cmder) error 
 			continue
 		}
 		if otherType(err) {
-			if slices.Contains(told, cmd) {
+			if slices.Contains(handled, cmd) {
 				continue
 			}
 			return &foreignError{fmt.Sprint(cmd.Args()[1]), "holds another type than a string"}
@@ -122,6 +122,6 @@ func execute(ctx context.Context, p redis.Pipeliner, told ...redis.Cmder) error 
 
 func otherType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// positive is what is left; Redis tells below zero of a key that is not there, or
+// positive is what is left; Redis answers below zero for a key that is not there, or
 // has no end.
 func positive(pttl *redis.DurationCmd) time.Duration { return max(0, pttl.Val()) }

@@ -9,12 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Announce tells the events channel of every node and appends to the history
+// Announce publishes to the events channel of every node and appends to the history
 // stream; front, unless empty, goes to the wake channel first. It starts the
 // requests and does not wait for them: reporting must never delay a renewal. Each node
 // receives the announcements in the order of the calls.
 func (v *Voter) Announce(event []byte, front string) {
-	k := v.seat.Keys
+	k := v.cfg.Keys
 	args := []any{event, historyLength, k.Events, k.Wake, front}
 	v.announcing.Lock()
 	defer v.announcing.Unlock()
@@ -26,11 +26,11 @@ func (v *Voter) Announce(event []byte, front string) {
 			if before != nil {
 				<-before // bounded by the time-out of its call
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), v.seat.CallTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), v.cfg.CallTimeout)
 			defer cancel()
 			refused, err := announceScript.Run(ctx, n.rdb, []string{k.History}, args...).Text()
-			if err == nil && refused != "" && v.seat.Unrecorded != nil {
-				v.seat.Unrecorded(v.nodes.nodeError(i, needs(errors.New(refused), "+xadd ~"+k.History)))
+			if err == nil && refused != "" && v.cfg.Unrecorded != nil {
+				v.cfg.Unrecorded(v.nodes.nodeError(i, needs(errors.New(refused), "+xadd ~"+k.History)))
 			}
 		})
 	}
@@ -38,7 +38,7 @@ func (v *Voter) Announce(event []byte, front string) {
 
 func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ctx).Err() }
 
-// Publish tells a channel of every node, and waits for each at most for the limit.
+// Publish sends to a channel of every node, and waits for each at most for the limit.
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
@@ -80,7 +80,7 @@ func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context
 }
 
 // Listeners is how many listen to a channel, by the node that knows of most; -1
-// when no node tells, or when it can't know (a Cluster's nodes count their own).
+// when no node answers, or when it can't know (a Cluster's nodes count their own).
 func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
 	var mu sync.Mutex
 	most := -1

@@ -28,7 +28,7 @@ func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Dur
 // Glance is Recall for those who can't wait for a node that hangs: once a majority
 // has answered, the others get as long again as that took, a few times over.
 func (ns *Nodes) Glance(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]Entry, []error) {
-	return ns.recall(ctx, k, count, limit, minPatience)
+	return ns.recall(ctx, k, count, limit, minExtraWait)
 }
 
 func (ns *Nodes) recall(ctx context.Context, k Keys, count int64, limit, atLeast time.Duration) ([][]Entry, []error) {
@@ -60,7 +60,7 @@ func (ns *Nodes) recall(ctx context.Context, k Keys, count int64, limit, atLeast
 				good++
 			}
 			if good == ns.Majority() && enough == nil {
-				enough = time.After(max(atLeast, patience*time.Since(sent)))
+				enough = time.After(max(atLeast, waitFactor*time.Since(sent)))
 			}
 		case <-enough:
 			return found, errs
@@ -78,7 +78,7 @@ func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entr
 	answers := make(chan []Entry, len(ns.list)) // a late one finds room, and nobody
 	for _, n := range ns.list {
 		go func() {
-			entries, _ := n.newest(ctx, k, count) // another node may tell
+			entries, _ := n.newest(ctx, k, count) // another node may have it
 			answers <- entries
 		}()
 	}
@@ -115,7 +115,7 @@ const scanCount = 1000
 // Elections lists the elections of a prefix that the nodes know, each once and
 // in order: whatever has a counter. It looks at every key of every node, until
 // it has found the most that are asked for, or until the limit. An error of a
-// node says that its elections are missing, all or some.
+// node reports that its elections are missing, all or some.
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -28,10 +28,10 @@ func (t Tally) Count(statuses ...Status) int {
 // Majority tells whether enough nodes gave one of the answers to decide.
 func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
 
-// Heard tells whether a majority has answered, whatever it said.
-func (t Tally) Heard() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
+// Answered tells whether a majority has answered, whatever the answers are.
+func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
 
-// Named is how many nodes name the asker as the one that goes first.
+// Named is how many nodes name the sender as the one that goes first.
 func (t Tally) Named() int {
 	n := 0
 	for _, a := range t.Answers {
@@ -53,8 +53,8 @@ func (t Tally) Holders() []string {
 	return all
 }
 
-// Troubles are the errors of the nodes that gave none, each named.
-func (t Tally) Troubles() []error {
+// Errors are those of the nodes that gave no answer, each naming its node.
+func (t Tally) Errors() []error {
 	var all []error
 	for i, a := range t.Answers {
 		if a.Status == Same {

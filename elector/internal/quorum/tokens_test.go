@@ -219,10 +219,10 @@ func TestOneServerHasOneVote(t *testing.T) {
 				p.redis = append(append([]*miniredis.Miniredis(nil), own[:3-same]...), own[2], own[2], own[2])[:3]
 				a := p.voter("a")
 				_, tally := a.Claim(t.Context(), 1, nil)
-				if tally.Count(Won) != won || tally.Count(Same) != 3-won || len(tally.Troubles()) != 3-won {
+				if tally.Count(Won) != won || tally.Count(Same) != 3-won || len(tally.Errors()) != 3-won {
 					t.Errorf("%+v", tally.Answers)
 				}
-				for _, err := range tally.Troubles() {
+				for _, err := range tally.Errors() {
 					if !strings.Contains(err.Error(), "listed twice") {
 						t.Error(err)
 					}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// readPatience is what the others get at least once a majority agrees: enough for
+// minReadWait is what the others get at least once a majority agrees: enough for
 // a node that is merely far away, little enough that what was read is not old.
-const readPatience = 250 * time.Millisecond
+const minReadWait = 250 * time.Millisecond
 
 // Read asks all nodes what they know, and waits for each of them at most for
 // the limit. Once a majority agrees on holder and pause, so that no other answer
-// can change who leads, the others get a short patience only: one hung node would
+// can change who leads, the others get a short time only: one hung node would
 // make the answer old. What is left of anything is as of the return. It writes
-// nothing, needs no right to, and stands in no lane.
+// nothing, needs no right to, and waits in no queue.
 func (ns *Nodes) Read(ctx context.Context, k Keys, limit time.Duration) []View {
-	return ns.read(ctx, k, limit, readPatience)
+	return ns.read(ctx, k, limit, minReadWait)
 }
 
-// sighting is a node's View and when it came.
-type sighting struct {
+// timedView is a node's View and when it came.
+type timedView struct {
 	View
 
 	node int
@@ -30,13 +30,13 @@ func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sent := time.Now()
-	answers := make(chan sighting, len(ns.list)) // a late one finds room, and nobody
-	seen := make([]sighting, len(ns.list))
+	answers := make(chan timedView, len(ns.list)) // a late one finds room, and nobody
+	seen := make([]timedView, len(ns.list))
 	for i, n := range ns.list {
-		seen[i] = sighting{View: View{Node: n.Name, Err: ns.nodeError(i, context.DeadlineExceeded)}, node: i}
+		seen[i] = timedView{View: View{Node: n.Name, Err: ns.nodeError(i, context.DeadlineExceeded)}, node: i}
 		go func() {
 			v, err := n.snapshot(ctx, k)
-			s := sighting{View: v, node: i, at: time.Now()}
+			s := timedView{View: v, node: i, at: time.Now()}
 			s.Node, s.RTT, s.Err = n.Name, time.Since(sent), ns.nodeError(i, err)
 			answers <- s
 		}()
@@ -45,7 +45,7 @@ func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration)
 		if !agree(seen, ns.Majority()) {
 			return nil
 		}
-		return time.After(max(atLeast, patience*time.Since(sent)))
+		return time.After(max(atLeast, waitFactor*time.Since(sent)))
 	})
 	views := make([]View, len(seen))
 	for i, s := range seen {
@@ -55,7 +55,7 @@ func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration)
 }
 
 // gather notes the answers until all are there, or until enough are.
-func gather(seen []sighting, answers <-chan sighting, enough func() <-chan time.Time) {
+func gather(seen []timedView, answers <-chan timedView, enough func() <-chan time.Time) {
 	var over <-chan time.Time
 	for range seen {
 		select {
@@ -77,8 +77,8 @@ func gather(seen []sighting, answers <-chan sighting, enough func() <-chan time.
 	}
 }
 
-// agree tells whether a majority says the same of who holds the lock, and of a pause.
-func agree(seen []sighting, majority int) bool {
+// agree tells whether a majority agrees on who holds the lock, and on a pause.
+func agree(seen []timedView, majority int) bool {
 	type opinion struct {
 		attempt string
 		paused  bool
@@ -98,7 +98,7 @@ func agree(seen []sighting, majority int) bool {
 }
 
 // now takes the time that has passed since the answer off what was left then.
-func (s sighting) now(sent time.Time) View {
+func (s timedView) now(sent time.Time) View {
 	v := s.View
 	if s.at.IsZero() {
 		v.RTT = time.Since(sent)
@@ -106,7 +106,7 @@ func (s sighting) now(sent time.Time) View {
 	}
 	age := time.Since(s.at)
 	v.Left, v.Newcomer = max(0, v.Left-age), max(0, v.Newcomer-age)
-	if v.PauseLeft > 0 { // 0 would say that it has no end
+	if v.PauseLeft > 0 { // 0 would mean that it has no end
 		v.PauseLeft = max(time.Millisecond, v.PauseLeft-age)
 	}
 	return v

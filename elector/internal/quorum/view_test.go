@@ -12,12 +12,12 @@ func TestAnswersThatCameInTimeAreRead(t *testing.T) {
 	over := make(chan time.Time)
 	close(over)
 	for range 100 {
-		seen, answers := make([]sighting, 5), make(chan sighting, 5)
+		seen, answers := make([]timedView, 5), make(chan timedView, 5)
 		for i := range seen {
-			answers <- sighting{node: i, View: View{Node: "answered"}}
+			answers <- timedView{node: i, View: View{Node: "answered"}}
 		}
 		gather(seen, answers, func() <-chan time.Time { return over })
-		if i := slices.IndexFunc(seen, func(s sighting) bool { return s.Node == "" }); i >= 0 {
+		if i := slices.IndexFunc(seen, func(s timedView) bool { return s.Node == "" }); i >= 0 {
 			t.Fatalf("node %d has answered, and was not heard", i)
 		}
 	}

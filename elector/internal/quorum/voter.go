@@ -12,29 +12,29 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
-// Seat is an elector's place in an election.
-type Seat struct {
+// VoterConfig is what a Voter needs to know of its elector.
+type VoterConfig struct {
 	Keys        Keys
 	Candidate   string
 	Incarnation string
 	Advertise   string
 	Lease       time.Duration
 	CallTimeout time.Duration // bound of one request to one node
-	// Heard, if set, is told how each request to a node ended, also of those
+	// RequestEnded, if set, is called with the outcome of each request to a node, also of those
 	// that a round did not wait for. It is called on many goroutines.
-	Heard func(node int, took time.Duration, err error)
-	// Unrecorded, if set, is told why a node's history did not take an event. It is
-	// called on many goroutines.
+	RequestEnded func(node int, took time.Duration, err error)
+	// Unrecorded, if set, is called with the reason when a node's history did not take an
+	// event, on many goroutines.
 	Unrecorded func(error)
 }
 
 // Voter casts the votes of one elector. Claim, Renew and Release belong to one
 // goroutine at a time; Read and Announce are safe beside them.
 type Voter struct {
-	nodes *Nodes
-	seat  Seat
-	lanes []*lane
-	pools pools
+	nodes  *Nodes
+	cfg    VoterConfig
+	queues []*nodeQueue
+	pools  pools
 
 	seq   uint64
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
@@ -48,25 +48,25 @@ type Voter struct {
 	background flights
 }
 
-// NewVoter takes a seat. It does no I/O.
-func NewVoter(ns *Nodes, seat Seat) *Voter {
-	v := &Voter{nodes: ns, seat: seat, pools: newPools(ns.Len()), announced: make([]chan struct{}, ns.Len())}
+// NewVoter does no I/O.
+func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
+	v := &Voter{nodes: ns, cfg: cfg, pools: newPools(ns.Len()), announced: make([]chan struct{}, ns.Len())}
 	for range ns.list {
-		v.lanes = append(v.lanes, newLane())
+		v.queues = append(v.queues, newNodeQueue())
 	}
 	return v
 }
 
-// Go runs fn on a goroutine that Settle waits for.
+// Go runs fn on a goroutine that WaitIdle waits for.
 func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 
-// Settle waits until no request is under way any more, at most for d.
-func (v *Voter) Settle(d time.Duration) { v.background.wait(d) }
+// WaitIdle waits until no request is under way any more, at most for d.
+func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 
 // Claim is one attempt to win, with a fresh lock value. It blocks for one round
 // trip to a majority (two when the nodes granted different tokens), at most for
 // the call time-out. hint is the lowest token that the caller wants; markers
-// are the notes of nodes that said New and that the caller found to be a
+// are the notes of nodes that answered New and that the caller found to be a
 // bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
 // was granted is given back in the background.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
@@ -74,13 +74,13 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	seq := v.seq
 	v.alive.Store(seq)
 	v.lock = Ballot{
-		Candidate: v.seat.Candidate, Incarnation: v.seat.Incarnation, Seq: seq,
-		Nodes: v.nodes.Len(), Lease: v.seat.Lease, Advertise: v.seat.Advertise,
+		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: seq,
+		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise,
 		Identities: v.identities(),
 	}
 	value := v.lock.String()
-	for _, l := range v.lanes {
-		l.forget()
+	for _, q := range v.queues {
+		q.forget()
 	}
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
@@ -88,21 +88,21 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		return v.callLate(ctx, node, claimScript, v.seat.Keys.forClaim(), v.whileAlive(seq,
-			claimArgs(value, v.seat.Incarnation, seq, v.seat.Lease, hint, marker, v.seat.Keys, newIdentity())))
+		return v.callLate(ctx, node, claimScript, v.cfg.Keys.forClaim(), v.whileAlive(seq,
+			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity())))
 	}
-	for i, l := range v.lanes {
-		if l.isSilent() {
+	for i, q := range v.queues {
+		if q.isUnresponsive() {
 			r.ignore(i)
 		}
 	}
-	v.mutex = newRedlock(v.pools, v.seat.Keys.Lock, value, v.seat.Lease)
+	v.mutex = newRedlock(v.pools, v.cfg.Keys.Lock, value, v.cfg.Lease)
 	err := v.mutex.claim(ctx, r)
-	r.settle()
+	r.awaitExpected()
 	t = v.tally(r)
 	for i, a := range t.Answers {
-		if a.Status == Unknown && a.Err == nil { // out of patience: it is not waited for again until it answers
-			v.lanes[i].silence()
+		if a.Status == Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
+			v.queues[i].markUnresponsive()
 		}
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
 			return Answer{Status: Raised, Fence: token}
 		}
-		return v.callLate(ctx, node, raiseScript, v.seat.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.seat.Incarnation, seq, token)))
+		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
 	})
 	return token, v.all(r).Majority(Raised)
 }
@@ -159,9 +159,9 @@ func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since
 
 // identities are what this voter's lock names.
 func (v *Voter) identities() Identities {
-	all := make([]string, len(v.lanes))
-	for i, l := range v.lanes {
-		all[i] = l.known(v.seat.Lease)
+	all := make([]string, len(v.queues))
+	for i, q := range v.queues {
+		all[i] = q.known(v.cfg.Lease)
 	}
 	return IdentitiesOf(all)
 }
@@ -177,15 +177,15 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	seq, value := v.seq, v.lock.String()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
-		l := v.lanes[node]
+		q := v.queues[node]
 		ctx, cancel := context.WithTimeout(context.Background(), left)
 		defer cancel()
-		return v.callLate(ctx, node, renewScript, v.seat.Keys.forRenew(), func() []any {
+		return v.callLate(ctx, node, renewScript, v.cfg.Keys.forRenew(), func() []any {
 			if !fit() {
 				r.end() // nobody waits for the others, a hung one perhaps: a release may be next
 				return nil
 			}
-			return renewArgs(value, v.seat.Incarnation, seq, v.seat.Lease, token, l.heard(), heir, newIdentity())
+			return renewArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, token, q.lastCounter(), heir, newIdentity())
 		})
 	}
 	v.mutex.renew(r)
@@ -196,10 +196,10 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 // that it is free and that its counter is beyond the term's. It takes the next renewal
 // if nobody claims it before that.
 func (v *Voter) Regainable() bool {
-	for _, l := range v.lanes {
-		l.mu.Lock()
-		gone := l.gone
-		l.mu.Unlock()
+	for _, q := range v.queues {
+		q.mu.Lock()
+		gone := q.gone
+		q.mu.Unlock()
 		if gone {
 			return true
 		}
@@ -211,7 +211,7 @@ func (v *Voter) Regainable() bool {
 // attempt was granted.
 func (v *Voter) Abandon() {
 	v.alive.Store(0)
-	for i := range v.lanes {
+	for i := range v.queues {
 		v.release(i, v.seq)
 	}
 }
@@ -227,24 +227,24 @@ func (v *Voter) giveBack(t Tally) {
 	}
 }
 
-// release runs the silent release behind what is in flight to that node. It
+// release runs the release that notifies nobody behind what is in flight to that node. It
 // outlives the caller's context: a dead context must not leave a lock behind.
 func (v *Voter) release(node int, seq uint64) {
-	l := v.lanes[node]
-	if !l.abandon(seq) {
+	q := v.queues[node]
+	if !q.abandon(seq) {
 		return
 	}
 	v.background.Go(func() {
 		// After a lease the lock is gone by itself.
-		ctx, cancel := context.WithTimeout(context.Background(), v.seat.Lease)
+		ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Lease)
 		defer cancel()
-		done := l.run(ctx, v.seat.CallTimeout, nil, func(ctx context.Context) {
-			k := v.seat.Keys
+		done := q.run(ctx, v.cfg.CallTimeout, nil, func(ctx context.Context) {
+			k := v.cfg.Keys
 			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, k.forRelease(),
-				releaseArgs(v.seat.Incarnation, l.takeAbandoned(), v.seat.Lease, 0, k, "", Heir{}, 0)...).Err()
+				releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0)...).Err()
 		})
 		if !done {
-			l.takeAbandoned()
+			q.takeAbandoned()
 		}
 	})
 }
@@ -266,11 +266,11 @@ func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []string, args func() []any) Answer {
 	v.background.begin()
 	defer v.background.end()
-	l := v.lanes[node]
-	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Crowd: -1}
+	q := v.queues[node]
+	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Subscribers: -1}
 	var took time.Duration
 	dropped := false
-	l.run(ctx, v.seat.CallTimeout, func() bool { return args() != nil }, func(ctx context.Context) {
+	q.run(ctx, v.cfg.CallTimeout, func() bool { return args() != nil }, func(ctx context.Context) {
 		with := args()
 		if dropped = with == nil; dropped {
 			return
@@ -279,14 +279,14 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, with...).Result())
 		took = time.Since(sent)
 		dropped = errors.Is(a.Err, conns.ErrUnwanted)
-		a.Settled = l.meet(a.ID, sent, v.seat.Lease)
+		a.Settled = q.meet(a.ID, sent, v.cfg.Lease)
 	})
 	if dropped {
 		return a
 	}
-	l.hear(a)
-	if v.seat.Heard != nil && ctx.Err() == nil {
-		v.seat.Heard(node, took, v.nodes.nodeError(node, a.Err))
+	q.note(a)
+	if v.cfg.RequestEnded != nil && ctx.Err() == nil {
+		v.cfg.RequestEnded(node, took, v.nodes.nodeError(node, a.Err))
 	}
 	return a
 }

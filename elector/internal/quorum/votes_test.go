@@ -221,7 +221,7 @@ func TestPausedNodesRefuse(t *testing.T) {
 }
 
 // The seat of an heir is bounded in time, whoever wrote it.
-func TestSeatOfAnHeirLapses(t *testing.T) {
+func TestReservationForAnHeirLapses(t *testing.T) {
 	const keep = 2 * time.Second
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		p.counters("1")
@@ -262,11 +262,11 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		// The late release of an attempt that was given up leaves the newer one alone.
 		old := b.seq
 		b.Abandon()
-		b.Settle(time.Minute)
+		b.WaitIdle(time.Minute)
 		b.wins(1)
 		k := p.keys
 		if got := p.run(0, releaseScript, k.forRelease(),
-			b.seat.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != Taken || p.locks() != 1 {
+			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}
 	})
@@ -281,7 +281,7 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 		a.lines[0].mute.Store(true)
 		a.loses()
 		phantom := a.lock.String()
-		a.Settle(time.Minute)
+		a.WaitIdle(time.Minute)
 		a.lines[0].mute.Store(false)
 		// Its clean-up got lost.
 		p.onScript(0, claimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })

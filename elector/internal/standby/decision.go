@@ -97,7 +97,7 @@ func (d *decision) spread() time.Duration {
 func (d *decision) count(t quorum.Tally) {
 	waiters, listening := -1, -1
 	for _, a := range t.Answers {
-		waiters, listening = max(waiters, a.Waiters), max(listening, a.Crowd)
+		waiters, listening = max(waiters, a.Waiters), max(listening, a.Subscribers)
 	}
 	if waiters >= 0 {
 		d.waiters, d.listening = waiters, listening

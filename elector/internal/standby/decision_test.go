@@ -71,7 +71,7 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 
 // holding is a node's answer that somebody holds its lock for so much longer.
 func holding(who string, token string, left time.Duration) quorum.Answer {
-	return quorum.Answer{Status: quorum.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Crowd: -1}
+	return quorum.Answer{Status: quorum.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Subscribers: -1}
 }
 
 // When to claim after a claim that was lost: when the lock would lapse; soon, and then
@@ -79,9 +79,9 @@ func holding(who string, token string, left time.Duration) quorum.Answer {
 // the same candidates split it again.
 func TestWhenToClaimAgain(t *testing.T) {
 	const lease, rtt = 10 * time.Second, 3 * time.Millisecond
-	unknown := quorum.Answer{Status: quorum.Unknown, Waiters: -1, Crowd: -1}
-	won := quorum.Answer{Status: quorum.Won, Fence: 8, Waiters: -1, Crowd: -1}
-	paused := quorum.Answer{Status: quorum.Paused, Left: 20 * time.Second, Waiters: -1, Crowd: -1}
+	unknown := quorum.Answer{Status: quorum.Unknown, Waiters: -1, Subscribers: -1}
+	won := quorum.Answer{Status: quorum.Won, Fence: 8, Waiters: -1, Subscribers: -1}
+	paused := quorum.Answer{Status: quorum.Paused, Left: 20 * time.Second, Waiters: -1, Subscribers: -1}
 	a := func(left time.Duration) quorum.Answer { return holding("a", "7", left) }
 	for name, c := range map[string]struct {
 		answers     []quorum.Answer
@@ -211,7 +211,7 @@ func TestTurnsOfTheFrontRow(t *testing.T) {
 // nothing.
 func TestCrowdsAsTold(t *testing.T) {
 	d := &decision{waiters: 3, listening: 4}
-	told := func(waiters, crowd int) quorum.Answer { return quorum.Answer{Waiters: waiters, Crowd: crowd} }
+	told := func(waiters, crowd int) quorum.Answer { return quorum.Answer{Waiters: waiters, Subscribers: crowd} }
 	d.count(quorum.Tally{Answers: []quorum.Answer{told(-1, -1), told(-1, -1)}})
 	if d.waiters != 3 || d.listening != 4 {
 		t.Errorf("nobody told: %d, %d", d.waiters, d.listening)

@@ -34,7 +34,7 @@ func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 	})
 	w.Claiming()
 	a := holding("a", "7", 8*time.Second)
-	a.Waiters, a.Crowd = frontRow, 20
+	a.Waiters, a.Subscribers = frontRow, 20
 	w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Millisecond})
 	return w, b
 }

@@ -1,4 +1,4 @@
--- announce: tell the channels, and keep the event in the capped history. Best
+-- announce: publish on the channels, and keep the event in the capped history. Best
 -- effort: no right to publish, or no memory, must not hurt the election.
 -- KEYS history
 -- ARGV event maxlen events_channel wake_channel message for the front row ('': none)

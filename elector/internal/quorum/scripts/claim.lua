@@ -1,8 +1,8 @@
--- claim: take the lock if it may be taken, and hand out a token; otherwise say
+-- claim: take the lock if it may be taken, and hand out a token; otherwise report
 -- everything that a loser needs to wait well. One round trip.
 -- KEYS lock fence new pause heir id
 -- ARGV value, to which the token is added, incarnation seq lease_ms hint marker wake_channel events_channel front_row identity
--- -> {status, token or fence, holder, ms left, waiters, crowd, note, identity}
+-- -> {status, token or fence, holder, ms left, waiters, subscribers, note, identity}
 local id = identity(6, ARGV[10])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, '', id} end
@@ -44,7 +44,7 @@ if mine == 'other' or mine == 'newer' then
     redis.call('PEXPIRE', KEYS[1], own)
     left = own
   end
-elseif got[4] and got[4] ~= '' then -- as status says it
+elseif got[4] and got[4] ~= '' then -- as status shows it
   status, note, left = 'paused', got[4], redis.call('PTTL', KEYS[4])
 elseif got[3] and got[3] ~= ARGV[6] then
   status, note, left = 'new', got[3], redis.call('PTTL', KEYS[3])
@@ -71,15 +71,15 @@ if status == 'won' then
   return {'won', text(p), '', 0, 0, 0, '', id}
 end
 
-local waiters, crowd = -1, -1
+local waiters, subscribers = -1, -1
 local subs = redis.pcall('PUBSUB', 'NUMSUB', ARGV[7], ARGV[8])
-if not subs.err then waiters, crowd = tonumber(subs[2]), tonumber(subs[4]) end
+if not subs.err then waiters, subscribers = tonumber(subs[2]), tonumber(subs[4]) end
 -- The first of the front row is named as the next to try, so that a release
--- needs no race, and it is told. Only a hint: it lapses, and the lock decides.
+-- needs no race, and is named in the note. Only a hint: it lapses, and the lock decides.
 if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not got[5] or got[5] == ARGV[2]) then
   redis.pcall('SET', KEYS[5], ARGV[2], 'PX', ARGV[4] * 2)
   note = 'next'
 elseif status == 'held' and heir == ARGV[2] then
   note = 'next'
 end
-return {status, text(fence), got[1] or '', left, waiters, crowd, note, id}
+return {status, text(fence), got[1] or '', left, waiters, subscribers, note, id}

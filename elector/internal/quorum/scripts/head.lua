@@ -17,7 +17,7 @@ if got[2] and not string.match(got[2], '^%d+$') then
 end
 local fence = tonumber(got[2] or '0')
 
--- whose tells how a lock value stands to attempt seq of incarnation inc.
+-- whose shows how a lock value stands to attempt seq of incarnation inc.
 local function whose(v, inc, seq)
   if not v then return 'nobody' end
   local i, s = string.match(v, '^%S*/(%w+)/(%d+)')
@@ -28,7 +28,7 @@ local function whose(v, inc, seq)
   return 'newer'
 end
 
--- identity tells this node from the others: a word that it keeps until it loses its
+-- identity distinguishes this node from the others: a word that it keeps until it loses its
 -- data. Where there is none the node takes the one that is offered. A full memory must
 -- not cost a renewal: then it has none.
 local function identity(i, offer)
@@ -40,7 +40,7 @@ local function identity(i, offer)
   return got[i]
 end
 
--- reservedFor tells for whose incarnation the heir's key reserves leadership, if so.
+-- reservedFor is the incarnation for which the heir's key reserves leadership, if so.
 local function reservedFor(v)
   if v and string.sub(v, 1, #RESERVED) == RESERVED then return string.sub(v, #RESERVED + 1) end
 end

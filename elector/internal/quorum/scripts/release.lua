@@ -2,7 +2,7 @@
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
 -- KEYS lock fence new heir
--- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms told
+-- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms counter
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
 local token = tonumber(ARGV[4])
@@ -10,7 +10,7 @@ if mine == 'other' or mine == 'newer' then return {'taken', text(fence)} end
 if mine ~= 'nobody' then redis.call('DEL', KEYS[1]) end
 if token == 0 then return {mine == 'nobody' and 'gone' or 'released', text(fence)} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[3]) end
--- Above all that a late renewal may have been told. Sent twice it closes no more.
+-- Above all that a late renewal may have been shown. Sent twice it closes no more.
 fence = math.max(fence, math.max(token, tonumber(ARGV[9])) + 1)
 redis.call('SET', KEYS[2], text(fence))
 if mine == 'nobody' then return {'gone', text(fence)} end

@@ -2,7 +2,7 @@
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
 -- KEYS lock fence new heir pause id
--- ARGV value incarnation seq lease_ms token told heir keep_ms identity
+-- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
 -- -> {status, fence, holder, note: of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
@@ -14,7 +14,7 @@ local function keep()
     redis.call('DEL', KEYS[4])
   end
 end
-local token, told = tonumber(ARGV[5]), tonumber(ARGV[6])
+local token, counter = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
   local set = got[1] ~= ARGV[1] and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
   -- A full memory refuses the new value, and must not cost the lease.
@@ -27,9 +27,9 @@ if mine == 'same' or mine == 'older' then
   return {'mine', text(fence), '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', text(fence), got[1], '', id} end
--- Free. A counter above all that this term was told means that others have
+-- Free. A counter above all that this term was shown means that others have
 -- come and gone, or that this term was closed by its own release.
-if fence > math.max(token, told) then return {'gone', text(fence), '', '', id} end
+if fence > math.max(token, counter) then return {'gone', text(fence), '', '', id} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
 fence = math.max(fence, token)
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])

@@ -57,7 +57,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 			p.redis[0].Del(p.keys.Lock)
 			a.Releasing(token, heir).Try(testLease)
 		}},
-		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.Settle(time.Minute) }},
+		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
@@ -125,7 +125,7 @@ func TestWhoIsNamed(t *testing.T) {
 				p.messages(0, p.keys.Events, 3)
 				tally := b.loses()
 				got := tally.Answers[0]
-				if got.Status != Held || (got.Note == Next) != tc.named || got.Waiters != tc.listening || got.Crowd != 3 {
+				if got.Status != Held || (got.Note == Next) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
 					t.Errorf("%+v", got)
 				}
 				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
@@ -146,7 +146,7 @@ func TestWhoIsNamed(t *testing.T) {
 }
 
 // Whoever wins leaves the seat of another alone, and its own to nobody.
-func TestASeatIsGivenUpByItsOwner(t *testing.T) {
+func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
 		atThePolls(t, 1, func(t *testing.T, p *polls) {
 			p.counters("1")
@@ -161,7 +161,7 @@ func TestASeatIsGivenUpByItsOwner(t *testing.T) {
 }
 
 // An heir's seat is planted with the lock.
-func TestAPlantKeepsTheSeatOfTheHeir(t *testing.T) {
+func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		p.counters("1")
 		a := p.voter("a")
@@ -185,7 +185,7 @@ func TestListenersMayBeUnknown(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		a.wins(1)
 		p.refuse(0, "PUBSUB", "NOPERM")
-		if got := b.loses().Answers[0]; got.Status != Held || got.Waiters != -1 || got.Crowd != -1 {
+		if got := b.loses().Answers[0]; got.Status != Held || got.Waiters != -1 || got.Subscribers != -1 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -230,7 +230,7 @@ func TestAnnounceTellsAllItCan(t *testing.T) {
 				}
 				a := p.voter("a")
 				a.Announce([]byte("news"), tc.front)
-				a.Settle(time.Minute)
+				a.WaitIdle(time.Minute)
 				if got := wake(); len(got) != tc.wake || tc.wake == 1 && got[0] != "front" {
 					t.Errorf("the front row was told %q", got)
 				}

@@ -51,7 +51,7 @@ func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.hold
 // RedisError makes it a redis.Error.
 func (*foreignError) RedisError() {}
 
-// Answered tells of an error that a node answered with: it is up and can be reached.
+// Answered tells whether an error is one that a node answered with: it is up and can be reached.
 func Answered(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
@@ -81,7 +81,7 @@ var remedies = []struct{ prefix, advice string }{
 	{"ERR unknown command", "this server is no Redis that can run scripts"},
 }
 
-// Permanent tells whether waiting will not cure err: somebody has to mend the
+// Permanent tells whether waiting will not cure err: somebody has to fix the
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
