@@ -10,11 +10,11 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// answerAll answers every request on the election's channel, as anyone can who may
+// answerAll answers every request on the election's channels, as anyone can who may
 // subscribe and publish. It ends with the test.
 func answerAll(c *cluster, answers ...string) {
 	rdb := c.Client("stranger", 0)
-	sub := rdb.Subscribe(c.T.Context(), "mandate:{orders}:ask")
+	sub := rdb.Subscribe(c.T.Context(), "mandate:{orders}:ask", "mandate:{orders}:roll")
 	if _, err := sub.Receive(c.T.Context()); err != nil {
 		c.T.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func answerAll(c *cluster, answers ...string) {
 				continue
 			}
 			for _, a := range answers {
-				c.Nodes[0].Server().Publish("mandate:{orders}:ask:"+q.Nonce, a)
+				c.Nodes[0].Server().Publish(m.Channel+":"+q.Nonce, a)
 			}
 		}
 	}()

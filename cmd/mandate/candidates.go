@@ -21,7 +21,7 @@ func (a *app) candidatesCommand() *cobra.Command {
 		Long: `List the candidates of the election NAME, the leader first. It sends a query to
 all of them and waits for the answers, at most three seconds; a candidate that
 hangs or is cut off from Redis is missing. The Redis user needs the right to
-publish, which the operator of docs/redis.md has and the reader does not.
+publish roll calls, which all users of docs/redis.md have.
 
 Exit codes
   0  there are candidates

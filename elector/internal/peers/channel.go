@@ -42,11 +42,21 @@ type Channel struct {
 	Election string
 }
 
+// channelOf is where requests of a kind are published. Roll calls have a channel to
+// themselves: Redis grants rights by channel, and a user who may only look is granted
+// this one. Anything else that arrives there is ignored.
+func (c Channel) channelOf(kind string) string {
+	if kind == rollCall {
+		return c.Keys.Roll
+	}
+	return c.Keys.Ask
+}
+
 // RollCall asks all candidates what they are, and waits until all that listen have
 // answered, or for a bounded time. It returns the errors of the nodes, by node, when no
 // majority of them could be asked.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
-	expected := c.Nodes.Listeners(ctx, c.Keys.Ask, JoinTimeout)
+	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
 	if expected == 0 {
 		return nil, nil
 	}
@@ -84,14 +94,14 @@ func (c Channel) Resumed(ctx context.Context) {
 
 func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
 	q.Election = c.Election
-	return c.Nodes.Publish(ctx, c.Keys.Ask, q.encode(), limit)
+	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
 // ask publishes a request and hands over the answers until enough says so and what
 // it lingers for has come too, or time is up.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
 	q.Nonce = rand.Text()
-	answers := c.Bus.Collect(c.Keys.Reply(q.Nonce), quorum.MaxMessage)
+	answers := c.Bus.Collect(quorum.Reply(c.channelOf(q.Kind), q.Nonce), quorum.MaxMessage)
 	defer answers.Close()
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // no answer could arrive, and it might be obeyed
 		return refused

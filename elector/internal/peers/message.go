@@ -35,8 +35,8 @@ type Node struct {
 	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: it has not answered lately
 }
 
-// request is what is published on the channel <prefix>:{<election>}:ask. Anyone who may
-// publish there can have a leader hand over, as an operator does, again and
+// request is what is published on the channels <prefix>:{<election>}:ask and :roll. Anyone
+// who may publish on the first can have a leader hand over, as an operator does, again and
 // again; all else costs an answer at most.
 type request struct {
 	Version  int    `json:"v"`

@@ -35,5 +35,5 @@ func (p *Peers) confirmPause(ctx context.Context) {
 		default:
 		}
 	}
-	p.background(func() { p.c.Self.ReadPause(ctx) })
+	p.requests.background(func() { p.c.Self.ReadPause(ctx) })
 }

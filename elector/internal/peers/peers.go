@@ -9,11 +9,11 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Self is the candidate of this process. Its methods are called on many goroutines, and
@@ -55,11 +55,9 @@ type Peers struct {
 	host       string
 	woken      chan struct{}
 	pauseEnded chan struct{}
-	sending    chan struct{}          // a place for each message under way
+	requests   *mailbox
+	rollCalls  *mailbox
 	heir       atomic.Pointer[string] // incarnation; set while leading
-
-	mu       sync.Mutex // of received
-	received []received
 
 	// of the goroutine of Run
 	since   time.Time // when this candidate began to run
@@ -67,30 +65,17 @@ type Peers struct {
 	others  roster
 	shown   string // what was last published of role and health
 	called  time.Time
-	led     uint64 // token of the term of the last roll call
-	seen    map[string]bool
+	led     uint64          // token of the term of the last roll call
 	twins   map[string]bool // incarnations that were seen under this candidate's id
 	pauses  doubt
 }
-
-// received is a request and the node that it came from.
-type received struct {
-	node int
-	request
-}
-
-// What a flood on the channel costs at most: anyone who makes one gets no answers.
-const (
-	maxReceived = 256 // messages that wait
-	maxSending  = 8   // messages under way: a hung node takes its time for each
-)
 
 // New does no I/O.
 func New(c Config) *Peers {
 	host, _ := os.Hostname() // for people only
 	return &Peers{
-		c: c, host: host, woken: make(chan struct{}, 1), pauseEnded: make(chan struct{}, 1), sending: make(chan struct{}, maxSending),
-		others: roster{}, seen: map[string]bool{}, twins: map[string]bool{},
+		c: c, host: host, woken: make(chan struct{}, 1), pauseEnded: make(chan struct{}, 1),
+		requests: newMailbox(c.Go), rollCalls: newMailbox(c.Go), others: roster{}, twins: map[string]bool{},
 	}
 }
 
@@ -124,8 +109,8 @@ func (p *Peers) Heir() string {
 // Run follows and answers until ctx ends. Call it once.
 func (p *Peers) Run(ctx context.Context) {
 	p.since = time.Now()
-	stop := p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive)
-	defer stop()
+	defer p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive)()
+	defer p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)()
 	defer p.leave()
 	look := time.NewTicker(p.c.RenewEvery)
 	defer look.Stop()
@@ -140,7 +125,7 @@ func (p *Peers) Run(ctx context.Context) {
 		case <-p.woken:
 		case <-look.C:
 		}
-		for _, r := range p.take() {
+		for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
 			p.answer(ctx, r)
 		}
 		p.confirmPause(ctx)
@@ -153,26 +138,21 @@ func (p *Peers) receive(s pubsub.Signal) {
 		return
 	}
 	q, err := parseRequest(s.Payload)
-	if err != nil || q.Election != p.c.Election {
+	if err != nil || q.Election != p.c.Election || s.Channel != p.c.channelOf(q.Kind) {
 		return
 	}
 	if q.Candidate != nil && q.Candidate.Incarnation == p.c.Incarnation {
 		return // our own
 	}
-	p.mu.Lock()
-	if len(p.received) < maxReceived {
-		p.received = append(p.received, received{s.Node, q})
-	}
-	p.mu.Unlock()
+	p.mailboxOf(q.Kind).put(received{s.Node, q})
 	p.wake()
 }
 
-func (p *Peers) take() []received {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.received
-	p.received = nil
-	return all
+func (p *Peers) mailboxOf(kind string) *mailbox {
+	if kind == rollCall {
+		return p.rollCalls
+	}
+	return p.requests
 }
 
 // leave takes leave of the others, so that none waits for this candidate.
@@ -243,40 +223,18 @@ func (p *Peers) stepDown(token uint64, r received) Answer {
 }
 
 // fresh tells whether a request was not received from another node before.
-func (p *Peers) fresh(r received) bool {
-	if r.Nonce == "" || p.seen[r.Nonce] {
-		return false
-	}
-	if len(p.seen) >= maxReceived {
-		clear(p.seen)
-	}
-	p.seen[r.Nonce] = true
-	return true
-}
-
-// background runs f, unless too much is under way already.
-func (p *Peers) background(f func()) {
-	select {
-	case p.sending <- struct{}{}:
-	default:
-		return
-	}
-	p.c.Go(func() {
-		defer func() { <-p.sending }()
-		f()
-	})
-}
+func (p *Peers) fresh(r received) bool { return p.mailboxOf(r.Kind).fresh(r.Nonce) }
 
 // publish goes to all nodes, in the background: a hung one must not hold up the rest.
 func (p *Peers) publish(ctx context.Context, q request) {
 	ctx = context.WithoutCancel(ctx)
-	p.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
+	p.requests.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
 }
 
 func (p *Peers) reply(ctx context.Context, r received, with Answer) {
-	channel := p.c.Keys.Reply(r.Nonce)
+	channel := quorum.Reply(p.c.channelOf(r.Kind), r.Nonce)
 	ctx = context.WithoutCancel(ctx)
-	p.background(func() {
+	p.mailboxOf(r.Kind).background(func() {
 		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
 	})
 }

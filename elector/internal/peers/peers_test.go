@@ -3,7 +3,9 @@ package peers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,8 +17,8 @@ import (
 
 // fakeNodes records what is published; one node that always answers.
 type fakeNodes struct {
-	mu   sync.Mutex
-	sent []string // payloads
+	mu             sync.Mutex
+	sent, channels []string // payloads, and where they went
 }
 
 func (n *fakeNodes) Majority() int                                              { return 1 }
@@ -24,10 +26,10 @@ func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int       
 func (n *fakeNodes) Collect(string, int) *pubsub.Collector                      { return nil }
 func (n *fakeNodes) Subscribe(string, func(pubsub.Signal)) (unsubscribe func()) { return func() {} }
 
-func (n *fakeNodes) Publish(_ context.Context, _ string, payload []byte, _ time.Duration) []error {
+func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.sent = append(n.sent, string(payload))
+	n.sent, n.channels = append(n.sent, string(payload)), append(n.channels, channel)
 	return []error{nil}
 }
 
@@ -73,7 +75,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 func (p *Peers) receiveAll(all ...request) {
 	for _, q := range all {
 		q.Election = "orders"
-		p.receive(pubsub.Signal{Kind: pubsub.Message, Payload: string(q.encode())})
+		p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.channelOf(q.Kind), Payload: string(q.encode())})
 	}
 }
 
@@ -100,7 +102,7 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"},
 		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"}, // from another node
 	)
-	for _, r := range p.take() {
+	for _, r := range p.requests.take() {
 		p.answer(t.Context(), r)
 	}
 	if len(self.handedTo) != 1 || self.handedTo[0] != "b1: requested by an operator: upgrade" {
@@ -118,10 +120,63 @@ func TestFloodOfRequestsIsBounded(t *testing.T) {
 	p.receive(pubsub.Signal{Kind: pubsub.Failed, Err: errors.New("gone")})
 	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "m", Incarnation: "m1"}}) // its own
 	for range 2 * maxReceived {
-		p.receiveAll(request{Kind: rollCall, Nonce: "A"})
+		p.receiveAll(request{Kind: rollCall, Nonce: "A"}, request{Kind: leaderAll, Nonce: "A"})
 	}
-	if got := len(p.take()); got != maxReceived {
-		t.Errorf("%d wait, want %d", got, maxReceived)
+	if calls, requests := len(p.rollCalls.take()), len(p.requests.take()); calls != maxReceived || requests != maxReceived {
+		t.Errorf("%d roll calls and %d requests wait, want %d of each", calls, requests, maxReceived)
+	}
+}
+
+// A Redis user who may publish on the channel of roll calls only must not reach a leader
+// with anything else.
+func TestRequestsCountOnTheirChannelOnly(t *testing.T) {
+	self := &fakeSelf{token: 7}
+	p, nodes := testPeers(self, ByPriority)
+	other := Candidate{ID: "x", Incarnation: "x1", Role: following, Healthy: true, Priority: 9}
+	for _, q := range []request{
+		{Kind: stepDown, Nonce: "A", Token: 7}, {Kind: leaderAll, Nonce: "B"}, {Kind: paused}, {Kind: resumed},
+		{Kind: info, Candidate: &other}, {Kind: gone, Candidate: &other},
+	} {
+		q.Election = "orders"
+		p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Roll, Payload: string(q.encode())})
+	}
+	call := request{Kind: rollCall, Election: "orders", Nonce: "C"}
+	p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Ask, Payload: string(call.encode())})
+	if got := append(p.requests.take(), p.rollCalls.take()...); len(got) > 0 {
+		t.Errorf("received %+v", got)
+	}
+	p.receive(pubsub.Signal{Kind: pubsub.Message, Channel: p.c.Keys.Roll, Payload: string(call.encode())})
+	for _, r := range p.rollCalls.take() {
+		p.answer(t.Context(), r)
+	}
+	if want := []string{p.c.Keys.Roll + ":C"}; !slices.Equal(nodes.channels, want) {
+		t.Errorf("answered on %q, want %q", nodes.channels, want)
+	}
+}
+
+// Who may only call the roll can flood its channel: an operator's request to step down is
+// received, obeyed and answered all the same.
+func TestRollCallsDisplaceNoRequest(t *testing.T) {
+	self := &fakeSelf{token: 7}
+	p, _ := testPeers(self, Race)
+	var underWay int
+	hang := func(func()) { underWay++ } // a node that hangs: no message ends
+	p.requests, p.rollCalls = newMailbox(hang), newMailbox(hang)
+	for i := range 2 * maxReceived {
+		p.receiveAll(request{Kind: rollCall, Nonce: fmt.Sprint("A", i)})
+	}
+	p.receiveAll(request{Kind: stepDown, Nonce: "B", Token: 7})
+	for _, r := range p.rollCalls.take() {
+		p.answer(t.Context(), r)
+	}
+	if underWay != maxSending {
+		t.Errorf("%d answers are under way, want %d", underWay, maxSending)
+	}
+	for _, r := range p.requests.take() {
+		p.answer(t.Context(), r)
+	}
+	if len(self.handedTo) != 1 || underWay != maxSending+1 {
+		t.Errorf("handed over %d times, %d answers are under way", len(self.handedTo), underWay)
 	}
 }
 
@@ -162,7 +217,7 @@ func TestTwinsAreAnsweredWithinBounds(t *testing.T) {
 		p.receiveAll(request{Kind: info, Candidate: &c}, request{Kind: info, Candidate: &c})
 	}
 	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "other", Incarnation: "x"}})
-	for _, r := range p.take() {
+	for _, r := range p.requests.take() {
 		p.answer(t.Context(), r)
 	}
 	if nodes.count() != maxTwins {

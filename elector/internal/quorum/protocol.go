@@ -14,7 +14,7 @@ import (
 // Redis Cluster put them all into one slot.
 type Keys struct {
 	Lock, Fence, New, Pause, Heir, ID, History string // keys
-	Events, Wake, Ask                          string // channels
+	Events, Wake, Ask, Roll                    string // channels
 }
 
 // KeysOf names the keys of an election under a prefix.
@@ -22,7 +22,7 @@ func KeysOf(prefix, election string) Keys {
 	p := prefix + openTag + election + closeTag
 	return Keys{
 		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + "pause", Heir: p + "next", ID: p + "id",
-		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask",
+		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + "roll",
 	}
 }
 
@@ -39,8 +39,8 @@ func aroundElection(prefix string) (before, behind string) {
 	return prefix + openTag, closeTag + fenceKey
 }
 
-// Reply is the channel on which answers to one request are published.
-func (k Keys) Reply(nonce string) string { return k.Ask + ":" + nonce }
+// Reply is the channel on which answers to a request on a channel are published.
+func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
 // The keys of each script, in its order.
 func (k Keys) forClaim() []string   { return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID} }

@@ -37,11 +37,23 @@ func shipped(t *testing.T, user string) []string {
 	}
 	for line := range strings.Lines(string(b)) {
 		if rights, ok := strings.CutPrefix(line, "user "+user+" on >change-me "); ok {
-			return strings.Fields(rights)
+			return wordsOf(rights)
 		}
 	}
 	t.Fatalf("%s has no line for %s as the documentation says: %q", shippedACL, user, b)
 	return nil
+}
+
+// wordsOf splits the rights; a selector is one word.
+func wordsOf(rights string) (words []string) {
+	for word := range strings.FieldsSeq(rights) {
+		if n := len(words); n > 0 && strings.HasPrefix(words[n-1], "(") && !strings.HasSuffix(words[n-1], ")") {
+			words[n-1] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
 }
 
 // guarded runs a server with the shipped users, one of which has other rights.

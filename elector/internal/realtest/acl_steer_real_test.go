@@ -18,19 +18,27 @@ import (
 func TestRealACLOperatorLessStepDowns(t *testing.T) {
 	t.Parallel()
 	const rollCall = time.Second // a roll call waits for so long where it can't count the candidates
+	const (
+		reads = "+get %R~mandate:{orders}:lock"
+		ask   = "&mandate:{orders}:ask"
+		roll  = "&mandate:{orders}:roll"
+	)
 	for right, want := range map[string]stepDowns{
-		"%R~mandate:*":        {needs: "+get %R~mandate:{orders}:lock"},
-		"+get":                {needs: "+get %R~mandate:{orders}:lock"},
-		"+pttl":               {needs: "+pttl %R~mandate:{orders}:lock"},
-		"&mandate:{*}:ask":    {needs: "+publish &mandate:{orders}:ask"},
-		"&mandate:{*}:ask:*":  {needs: "+subscribe &mandate:{orders}:ask:"},
-		"+publish":            {needs: "+publish &mandate:{orders}:ask"},
-		"+subscribe":          {needs: "+subscribe &mandate:{orders}:ask:"},
+		"%R~mandate:*":        {transfer: reads, resign: reads},
+		"+get":                {transfer: reads, resign: reads},
+		"+pttl":               {transfer: "+pttl %R~mandate:{orders}:lock", resign: "+pttl %R~mandate:{orders}:lock"},
+		"&mandate:{*}:ask":    {transfer: "+publish " + ask, resign: "+publish " + ask},
+		"&mandate:{*}:ask:*":  {transfer: "+subscribe " + ask + ":", resign: "+subscribe " + ask + ":"},
+		"&mandate:{*}:roll":   {transfer: "+publish " + roll},
+		"&mandate:{*}:roll:*": {transfer: "+subscribe " + roll + ":"},
+		"+publish":            {transfer: "+publish " + roll, resign: "+publish " + ask},
+		"+subscribe":          {transfer: "+subscribe " + roll + ":", resign: "+subscribe " + ask + ":"},
 		"+pubsub|numsub":      {used: true, rollCall: rollCall},
 		"&mandate:{*}:events": {used: true}, // the change is seen at the next look
 		"+xrevrange":          {used: true, gapless: true},
 		"+unsubscribe":        {used: true}, // the refusal costs the connection
 		"~mandate:{*}:pause":  {},           // pause and resume need these
+		"~mandate:{*}:check":  {},           // status finds with it whether the nodes take writes
 		"+set":                {},
 		"+del":                {},
 		"+scan":               {}, // ls, and the completion of names
@@ -46,17 +54,17 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 			want.check(t, less)
 		})
 	}
-	if n := len(shipped(t, operator)); n != 16 {
+	if n := len(shipped(t, operator)); n != 19 {
 		t.Errorf("the operator has %d rights: some are not tested here", n)
 	}
 }
 
 // stepDowns is what resign and transfer do for an operator who lacks one right.
 type stepDowns struct {
-	needs    string // they are refused with this, and the leader keeps its term
-	used     bool   // they work, although Redis refuses something
-	rollCall time.Duration
-	gapless  bool // the time without a leader is not known
+	transfer, resign string // what each is refused with: the leader keeps its term; "": it works
+	used             bool   // they work, although Redis refuses something
+	rollCall         time.Duration
+	gapless          bool // the time without a leader is not known
 }
 
 func (want stepDowns) check(t *testing.T, rights []string) {
@@ -72,26 +80,26 @@ func (want stepDowns) check(t *testing.T, rights []string) {
 
 	began := time.Now()
 	h, err := electionOf(q, "orders").Transfer(t.Context(), other[leader.ID()])
-	if took := time.Since(began); want.needs == "" && took < want.rollCall || took > want.rollCall+slack {
+	if took := time.Since(began); want.transfer == "" && took < want.rollCall || took > want.rollCall+slack {
 		t.Errorf("the transfer took %v", took)
 	}
-	want.outcome(t, h, err)
-	if want.needs == "" {
+	want.outcome(t, want.transfer, h, err)
+	if want.transfer == "" {
 		if h.To.Candidate != other[leader.ID()] {
 			t.Errorf("transferred to %q", h.To.Candidate)
 		}
 		el.ends(term, slack, elector.ReasonHandover)
 		leader, term = el.next(term.Token(), el.lease+slack)
-		el.survives(term, el.lease) // the old leader has rested, and follows
 	}
+	el.survives(term, el.lease) // and a former leader has rested, and follows
 
 	began = time.Now()
 	h, err = electionOf(q, "orders").StepDown(t.Context(), "a test")
 	if took := time.Since(began); took > slack {
 		t.Errorf("the resignation took %v", took)
 	}
-	want.outcome(t, h, err)
-	if want.needs == "" {
+	want.outcome(t, want.resign, h, err)
+	if want.resign == "" {
 		if h.From.Candidate != leader.ID() || h.To.Candidate != other[leader.ID()] {
 			t.Errorf("%q resigned, %q leads", h.From.Candidate, h.To.Candidate)
 		}
@@ -99,18 +107,18 @@ func (want stepDowns) check(t *testing.T, rights []string) {
 	} else {
 		el.survives(term, el.lease)
 	}
-	if refused := denied(t, s, operator); len(refused) > 0 != (want.used || want.needs != "") {
+	if refused := denied(t, s, operator); len(refused) > 0 != (want.used || want.transfer != "" || want.resign != "") {
 		t.Errorf("the server refused %q", refused)
 	}
 }
 
 // outcome checks what was returned.
-func (want stepDowns) outcome(t *testing.T, h elector.Handover, err error) {
+func (want stepDowns) outcome(t *testing.T, needs string, h elector.Handover, err error) {
 	t.Helper()
 	switch {
-	case want.needs != "":
-		if !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+want.needs) {
-			t.Errorf("returned %v, want that it needs %s", err, want.needs)
+	case needs != "":
+		if !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+needs) {
+			t.Errorf("returned %v, want that it needs %s", err, needs)
 		}
 	case err != nil:
 		t.Error(err)

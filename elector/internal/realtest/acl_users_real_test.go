@@ -4,10 +4,13 @@ package realtest_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
@@ -15,8 +18,8 @@ import (
 )
 
 // sight is all that looking at an election takes: who leads and since when, the
-// history, the list of elections, changes as they happen. It returns what could not
-// be seen.
+// history, the list of elections, the roll call, changes as they happen. It returns what
+// could not be seen.
 func sight(t *testing.T, s *servertest.Server, user string) (complaints []string) {
 	t.Helper()
 	complain := func(what string) { complaints = append(complaints, what) }
@@ -53,6 +56,9 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	}
 	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
 		complain("no list")
+	}
+	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
+		complain("no roll call")
 	}
 	time.Sleep(el.lease / 4) // the observer has subscribed, if it may
 	a.shutdown()
@@ -96,8 +102,8 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	return complaints
 }
 
-// The reader may look at everything but the roll, without any refusal, and may
-// do nothing; doctor has nothing to complain of.
+// The reader may look at everything, without any refusal, and may do nothing; doctor has
+// nothing to complain of.
 func TestRealACLReaderIsEnough(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, reader, shipped(t, reader))
@@ -116,39 +122,86 @@ func TestRealACLReaderIsEnough(t *testing.T) {
 		t.Error(err)
 	}
 	for _, f := range found {
-		if f.Level.Worse(doctor.LevelUnknown) && f.Check != "persistence" {
+		if f.Level.Worse(doctor.LevelUnknown) && f.Check != "persistence" || f.Level == doctor.LevelUnknown && f.Check == "candidates" {
 			t.Errorf("doctor: %+v", f)
 		}
 	}
-	_, roll := electionOf(q, "orders").Candidates(t.Context())
 	_, resign := electionOf(q, "orders").StepDown(t.Context(), "")
 	_, transfer := electionOf(q, "orders").Transfer(t.Context(), "b")
 	for needs, err := range map[string]error{
-		"+subscribe &mandate:{orders}:ask:": roll,
-		"+subscribe  &mandate:{orders}:ask": resign,
-		"+subscribe   &mandate:{orders}:as": transfer,
+		"+subscribe &mandate:{orders}:ask:": resign,
 		"+set ~mandate:{orders}:pause":      electionOf(q, "orders").Pause(t.Context(), time.Minute, ""),
 		"+del ~mandate:{orders}:pause":      electionOf(q, "orders").Resume(t.Context()),
 	} {
-		if needs = strings.Join(strings.Fields(needs), " "); !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+needs) {
-			t.Errorf("says %v, want that it needs %s", err, needs)
-		}
+		wantDenied(t, err, needs)
 	}
-	// Whoever may run scripts, write, or publish where candidates listen can do harm.
-	c := s.Client(t)
+	if !errors.Is(transfer, elector.ErrRefused) || !strings.Contains(transfer.Error(), "already the leader") {
+		t.Errorf("a transfer to the leader: %v", transfer)
+	}
+	el.survives(term, el.lease)
+}
+
+func wantDenied(t *testing.T, err error, needs string) {
+	t.Helper()
+	if !errors.Is(err, elector.ErrDenied) || !strings.Contains(err.Error(), "needs "+needs) {
+		t.Errorf("says %v, want that it needs %s", err, needs)
+	}
+}
+
+// Whoever may run scripts, write, or publish where candidates listen can do harm. A reader
+// may publish roll calls, and nothing else counts on their channel.
+func TestRealACLReaderDoesNoHarm(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, reader, shipped(t, reader))
+	el := newElectorate(t)
+	el.join("a", as(t, candidates, s))
+	el.join("b", as(t, candidates, s))
+	_, term := el.next(0, el.lease+slack)
+	follows(t, s)
+	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = reader, "change-me" })
+	token := term.Token()
+	stepDown := fmt.Sprintf(`{"v":1,"kind":"hand-over","election":"orders","nonce":"N","token":%d}`, token)
 	for _, harm := range [][]any{
-		{"EVAL", "return 1", "0"},
+		{"EVAL", "return redis.call('DEL', KEYS[1])", "1", "mandate:{orders}:lock"},
 		{"DEL", "mandate:{orders}:lock"},
 		{"SET", "mandate:{orders}:lock", "x"},
-		{"PUBLISH", "mandate:{orders}:ask", "x"},
-		{"PUBLISH", "mandate:{orders}:events", "x"},
-		{"PUBLISH", "mandate:{orders}:wake", "x"},
+		{"PUBLISH", "mandate:{orders}:ask", stepDown},
+		{"PUBLISH", "mandate:{orders}:events", fmt.Sprintf(`{"v":1,"kind":"elected","election":"orders","candidate":"evil","token":%d}`, token+1)},
+		{"PUBLISH", "mandate:{orders}:wake", fmt.Sprintf("elected %d", token+1)},
+		{"PUBLISH", "mandate:{orders}:ask:N", `{"refused":"no"}`},                                               // the leader's answer to an operator
+		{"PUBLISH", "mandate:{orders}:roll:N", `{"card":{"id":"ghost","incarnation":"g1","role":"following"}}`}, // a candidate's answer
+		{"SUBSCRIBE", "mandate:{orders}:ask"},                                                                   // an operator's requests
+		{"SUBSCRIBE", "mandate:{orders}:roll"},                                                                  // other readers' roll calls, which could be answered
+		{"PSUBSCRIBE", "mandate:{*}:roll:*"},
 	} {
-		answer := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", reader}, harm...)...).String()
-		if !strings.Contains(answer, "no permissions") {
-			t.Errorf("a reader's %q: %s", harm, answer)
+		if err := c.Do(t.Context(), harm...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
+			t.Errorf("a reader's %q: %v", harm, err)
 		}
 	}
+	received, err := c.Publish(t.Context(), "mandate:{orders}:roll", stepDown).Result()
+	if err != nil || received < 2 {
+		t.Errorf("%d candidates receive what a reader publishes, %v: nothing is tested", received, err)
+	}
+	el.survives(term, el.lease)
+}
+
+// A server without selectors refuses the last right of the reader. Without it the roll
+// can't be called, the missing right is named, and all else works.
+func TestRealACLReaderWithoutSelectors(t *testing.T) {
+	t.Parallel()
+	all := shipped(t, reader)
+	if last := all[len(all)-1]; last != "(+publish &mandate:{*}:roll)" {
+		t.Fatalf("the last right is %s", last)
+	}
+	s := guarded(t, reader, all[:len(all)-1])
+	if got := sight(t, s, reader); !slices.Equal(got, []string{"no roll call"}) {
+		t.Errorf("without the selector: %q", got)
+	}
+	el := newElectorate(t)
+	el.join("b", as(t, candidates, s))
+	_, term := el.next(0, 2*el.lease+slack)
+	_, err := electionOf(as(t, reader, s), "orders").Candidates(t.Context())
+	wantDenied(t, err, "+publish &mandate:{orders}:roll")
 	el.survives(term, el.lease)
 }
 
@@ -162,9 +215,13 @@ func TestRealACLReaderLessIsNotEnough(t *testing.T) {
 		"+xrevrange":          {"no since", "no history"},
 		"+scan":               {"no list"},
 		"&mandate:{*}:events": {"no news"},
-		"+subscribe":          {"no news"},
+		"&mandate:{*}:roll:*": {"no roll call"},
+		"+subscribe":          {"no roll call", "no news"},
+		"+pubsub|numsub":      nil, // a roll call waits for its limit
 		"+unsubscribe":        nil, // the refusal costs the connection, and maybe a message
 		"+ping":               nil, // the sign of life after half a minute of silence
+
+		"(+publish &mandate:{*}:roll)": {"no roll call"},
 	}
 	all := shipped(t, reader)
 	for i, right := range all {
@@ -232,12 +289,15 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"~mandate:{*}:pause":  {"no pause", "no resumption"},
 		"+set":                {"no pause"},
 		"+del":                {"no resumption"},
-		"&mandate:{*}:ask":    none,
-		"&mandate:{*}:ask:*":  none,
+		"&mandate:{*}:ask":    moves,
+		"&mandate:{*}:ask:*":  moves,
+		"&mandate:{*}:roll":   {"no roll call", "no transfer"},
+		"&mandate:{*}:roll:*": {"no roll call", "no transfer"},
 		"+publish":            none,
 		"+subscribe":          none,
 		"&mandate:{*}:events": nil, // the gap of a handover is not known
 		"+pubsub|numsub":      nil, // a roll call waits for its limit
+		"~mandate:{*}:check":  nil, // status finds with it whether the nodes take writes
 		"+unsubscribe":        nil,
 		"+xrevrange":          nil, // the reader's, as are these
 		"+scan":               nil,
