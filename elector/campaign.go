@@ -10,7 +10,7 @@ import (
 )
 
 // campaign blocks until this candidate has won a term, or ctx ends, or there is
-// permanent trouble before anything ever worked.
+// a permanent error before anything ever worked.
 func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(RoleFollowing, nil)
 	w := m.standBy()
@@ -40,27 +40,27 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 // attempt claims once. It returns the term; or why this candidate gave up a majority that
 // it had won; or neither, when the claim was lost. The error is one that waiting does not
 // cure.
-func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, trouble, error) {
+func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
 	token, tally := m.claim(ctx)
 	if token == 0 {
-		return nil, tally, trouble{}, m.assess(tally)
+		return nil, tally, condition{}, m.assess(tally)
 	}
 	grant := lease.NewGrant(m.clock, m.timing, sent)
 	if tally.Count(quorum.Same) > 0 {
 		m.voter.Abandon()
 		if err := m.assess(tally); err != nil {
-			return nil, tally, trouble{}, err
+			return nil, tally, condition{}, err
 		}
 	}
 	if no := m.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
 		m.voter.Abandon()
-		m.setTrouble(no)
+		m.setCondition(no)
 		return nil, tally, no, nil //nolint:nilerr // the caller sees that ctx has ended
 	}
-	m.setTrouble(trouble{})
-	m.sayPause(tally)
-	return newTerm(ctx, m.clock, token, grant), tally, trouble{}, nil
+	m.setCondition(condition{})
+	m.notePause(tally)
+	return newTerm(ctx, m.clock, token, grant), tally, condition{}, nil
 }
 
 // tryCampaign claims once, as soon as the candidate's probe has answered.
@@ -129,22 +129,22 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 	if m.probes.candidate == nil {
 		return true
 	}
-	said := false
+	logged := false
 	look := m.lookout()
 	defer look.close()
 	for {
 		changed := m.probes.candidate.Changed()
 		st := m.probes.candidate.Status()
 		if st.Healthy {
-			if said {
+			if logged {
 				m.log.Info("healthy again")
 				m.subscribers.publish(m.event(EventHealthy, ""))
 			}
 			return true
 		}
-		// Before the first answer there is nothing to say.
-		if !said && st.LastErr != nil {
-			said = true
+		// Before the first answer there is nothing to log.
+		if !logged && st.LastErr != nil {
+			logged = true
 			m.log.Warn("unhealthy, not campaigning", "reason", st.Err)
 			m.subscribers.publish(m.event(EventUnhealthy, st.Err.Error()))
 		}

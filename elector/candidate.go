@@ -30,27 +30,27 @@ type candidate struct {
 	subscribers subscribers
 	counters    *counters
 
-	term       atomic.Pointer[Term]   // the newest term, also an ended one
-	leader     atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did
-	deaf       atomic.Bool            // logged that releases are not received
-	unrecorded atomic.Bool            // logged that the history takes no events
+	term         atomic.Pointer[Term]   // the newest term, also an ended one
+	leader       atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did
+	unsubscribed atomic.Bool            // logged that releases are not received
+	unrecorded   atomic.Bool            // logged that the history takes no events
 
-	mu      sync.Mutex // of all below
-	role    Role
-	trouble trouble // why this candidate can't take part right now
-	paused  string  // the note of the pause that was logged; "": not paused
+	mu        sync.Mutex // of all below
+	role      Role
+	condition condition // why this candidate cannot campaign right now
+	paused    string    // the note of the pause that was logged; "": not paused
 }
 
-// trouble is an error and the key under which it is the same one as before: its
+// condition is an error and the key under which it is the same one as before: its
 // text may change with every attempt.
-type trouble struct {
+type condition struct {
 	key   string
 	err   error
 	quiet bool // not to be led with, and not sure enough to be reported
 }
 
-// refuses tells whether a candidate with this trouble must not lead.
-func (t trouble) refuses() bool { return t.err != nil || t.quiet }
+// refuses reports whether a candidate with this condition must not lead.
+func (t condition) refuses() bool { return t.err != nil || t.quiet }
 
 // validTerm is the term that this candidate serves, nil when it does not lead.
 func (c *candidate) validTerm() *Term {
@@ -60,7 +60,7 @@ func (c *candidate) validTerm() *Term {
 	return nil
 }
 
-// lastLeader is who led when this candidate was last told.
+// lastLeader is who led when the nodes answered last.
 func (c *candidate) lastLeader() (Leader, bool) {
 	if t := c.validTerm(); t != nil {
 		return Leader{
@@ -93,13 +93,13 @@ func (c *candidate) currentRole() Role {
 // check is nil when this candidate can campaign, and renews if it leads.
 func (c *candidate) check() error {
 	c.mu.Lock()
-	now, trouble := c.role, c.trouble
+	now, condition := c.role, c.condition
 	c.mu.Unlock()
 	if now == RoleIdle {
 		return failed(nil, "not campaigning: Run is not running")
 	}
-	if trouble.err != nil {
-		return trouble.err
+	if condition.err != nil {
+		return condition.err
 	}
 	if err := c.probes.failing(); err != nil {
 		return failed(nil, "unhealthy: %w", err)
@@ -112,11 +112,11 @@ func (c *candidate) check() error {
 	return nil
 }
 
-// setTrouble logs a trouble once, and once that it has ended.
-func (c *candidate) setTrouble(now trouble) {
+// setCondition logs a condition once, and once that it has ended.
+func (c *candidate) setCondition(now condition) {
 	c.mu.Lock()
-	old := c.trouble
-	c.trouble = now
+	old := c.condition
+	c.condition = now
 	c.mu.Unlock()
 	switch {
 	case now.err != nil && now.key != old.key:
@@ -126,7 +126,7 @@ func (c *candidate) setTrouble(now trouble) {
 	}
 }
 
-// isPaused tells whether no new leader is elected, as far as is known: then a leader
+// isPaused reports whether no new leader is elected, as far as is known: then a leader
 // makes room for no other on its own account.
 func (c *candidate) isPaused() bool {
 	c.mu.Lock()
@@ -151,7 +151,7 @@ func (c *candidate) setPaused(note string) {
 // logNotSubscribed logs once that a right is missing to receive releases. Other errors
 // of a subscription pass, and show in the requests too.
 func (c *candidate) logNotSubscribed(err error) {
-	if quorum.Permanent(err) && c.deaf.CompareAndSwap(false, true) {
+	if quorum.Permanent(err) && c.unsubscribed.CompareAndSwap(false, true) {
 		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// claim tries once. When all nodes say that they are new, and this candidate may
+// claim tries once. When all nodes answer that they are new, and this candidate may
 // believe that no leader sits, it is a bootstrap: it claims again, and names the
 // markers it found, so that a node which forgot only afterwards still abstains.
 func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
@@ -24,7 +24,7 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 		token, tally = m.voter.Claim(ctx, hint, markers)
 		m.memory.alive(tally)
 	}
-	m.sayAbstention(tally)
+	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
 	if tally.Answered() {
 		m.memory.asked = m.clock.Now()
@@ -36,7 +36,7 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 	return token, tally
 }
 
-// bootstraps tells whether this candidate may believe that no leader sits when no
+// bootstraps reports whether this candidate may believe that no leader sits when no
 // node knows of one, and so claim at once instead of after the lease for which
 // such nodes abstain. There are two such candidates:
 //
@@ -59,20 +59,20 @@ func (m *machine) bootstraps() bool {
 	return ok && elapsed < m.cfg.Lease
 }
 
-// sayAbstention says, once until they vote again, that an election waits for
+// noteAbstention logs, once until they vote again, that an election waits for
 // nodes without a memory of it.
-func (m *machine) sayAbstention(t quorum.Tally) {
+func (m *machine) noteAbstention(t quorum.Tally) {
 	abstain := t.Count(quorum.New)
 	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= m.nodes.Majority() && t.Count(quorum.Won) < m.nodes.Majority()
-	if waits && !m.memory.waits {
+	if waits && !m.memory.abstentionLogged {
 		m.log.Info("waiting for nodes that abstain",
 			"nodes", abstain, "at_most", m.cfg.Lease)
 	}
-	m.memory.waits = waits
+	m.memory.abstentionLogged = waits
 }
 
-// sayPause takes what a claim told about a pause.
-func (c *candidate) sayPause(t quorum.Tally) {
+// notePause takes what a claim has shown of a pause.
+func (c *candidate) notePause(t quorum.Tally) {
 	note := ""
 	if t.Majority(quorum.Paused) {
 		for _, a := range t.Answers {
@@ -81,47 +81,47 @@ func (c *candidate) sayPause(t quorum.Tally) {
 			}
 		}
 	} else if t.Count(quorum.Held) > 0 {
-		return // a claim is told of the holder first: it can't tell
+		return // a claim is shown the holder first: it does not see a pause
 	}
 	c.setPaused(note)
 }
 
-// assess reports what a lost claim told, and returns an error when waiting
+// assess reports what a lost claim has shown, and returns an error when waiting
 // can't help.
 func (m *machine) assess(t quorum.Tally) error {
-	troubles := t.Errors()
+	errs := t.Errors()
 	majority := m.nodes.Majority()
 	if t.Count(quorum.Same) == 0 && t.Answered() {
 		m.memory.answered = true
-		m.setTrouble(m.refusal(t))
-		m.sayPause(t)
+		m.setCondition(m.refusal(t))
+		m.notePause(t)
 		return nil
 	}
 	permanent := 0
-	for _, err := range troubles {
+	for _, err := range errs {
 		if quorum.Permanent(err) {
 			permanent++
 		}
 	}
 	if (permanent >= majority || t.Count(quorum.Same) > 0) && !m.memory.answered {
-		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(troubles), kinds: []error{ErrPermanent}}
+		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(errs), kinds: []error{ErrPermanent}}
 	}
-	m.setTrouble(unreachable(t))
+	m.setCondition(unreachable(t))
 	return nil
 }
 
-func unreachable(t quorum.Tally) trouble {
-	return trouble{key: ErrUnreachable.Error(), err: &QuorumError{
+func unreachable(t quorum.Tally) condition {
+	return condition{key: ErrUnreachable.Error(), err: &QuorumError{
 		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Errors()), kinds: []error{ErrUnreachable},
 	}}
 }
 
 // unconfirmed is why a renewal did not count.
-func unconfirmed(t quorum.Tally) trouble {
+func unconfirmed(t quorum.Tally) condition {
 	if !t.Answered() {
 		return unreachable(t)
 	}
-	return trouble{key: "renewal", err: &QuorumError{
+	return condition{key: "renewal", err: &QuorumError{
 		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers)),
 		Nodes:   nodeErrors(t.Errors()),
 	}}
@@ -130,10 +130,10 @@ func unconfirmed(t quorum.Tally) trouble {
 // refusal is why this candidate must not lead even if it could: another
 // candidate believes in another set of nodes or in another lease, and two
 // majorities could form. It also notices a process that uses our id.
-func (m *machine) refusal(t quorum.Tally) trouble {
-	refuse := func(format string, args ...any) trouble {
+func (m *machine) refusal(t quorum.Tally) condition {
+	refuse := func(format string, args ...any) condition {
 		err := failed(nil, format, args...)
-		return trouble{key: err.Error(), err: err}
+		return condition{key: err.Error(), err: err}
 	}
 	for _, a := range t.Answers {
 		if a.Status == quorum.Same {
@@ -159,8 +159,8 @@ func (m *machine) refusal(t quorum.Tally) trouble {
 			return refuse("%s holds the lock with a lease of %v, this candidate uses %v: "+
 				"refusing to lead until all candidates agree", b.Candidate, b.Lease, m.cfg.Lease)
 		}
-		if b.Candidate == m.cfg.ID && b.Incarnation != m.incarnation && !m.memory.twin {
-			m.memory.twin = true
+		if b.Candidate == m.cfg.ID && b.Incarnation != m.incarnation && !m.memory.twinLogged {
+			m.memory.twinLogged = true
 			m.log.Info("lock is held under this candidate's id by a previous incarnation or another process", "holder", a.Holder)
 		}
 	}
@@ -172,7 +172,7 @@ func (m *machine) refusal(t quorum.Tally) trouble {
 // lock value may name a node by the identity that it had before it lost its data, in a
 // claim or a renewal that arrived late, too. Such a lock lapses: only one that is met
 // again and again is a leader's.
-func (m *machine) mismatch(t quorum.Tally) (no trouble) {
+func (m *machine) mismatch(t quorum.Tally) (no condition) {
 	var ids, settled []string
 	for _, a := range t.Answers {
 		if a.ID == "" {
@@ -197,7 +197,7 @@ func (m *machine) mismatch(t quorum.Tally) (no trouble) {
 		if m.memory.outlives(m.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
 			err := failed(nil, "%s holds the lock and votes with other Redis nodes than this candidate: "+
 				"refusing to lead until all candidates list the same", b.Candidate)
-			return trouble{key: err.Error(), err: err}
+			return condition{key: err.Error(), err: err}
 		}
 		no.quiet = true
 	}

@@ -25,7 +25,7 @@ const (
 	MaxLease = lease.MaxLease
 )
 
-// Config says how one candidate takes part in one election. The zero value of
+// Config describes one candidate in one election. The zero value of
 // a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
 // MaxTerm means none; no duration is above MaxLease. New refuses what can't work, all
 // problems at once.
@@ -37,8 +37,8 @@ type Config struct {
 	// part. Two living candidates must not share one: nobody could tell them apart.
 	// When a second one starts both log it, and Candidates and package doctor show both.
 	ID string
-	// Advertise is where this candidate can be reached when it leads, in words
-	// of your own (an address, a URL). Followers and operators see it.
+	// Advertise is where this candidate can be reached when it leads, in any form
+	// (an address, a URL). Followers and operators see it.
 	Advertise string
 	// Version is the version of the program, for operators. Default: the one that
 	// the build recorded for the main module, if any.
@@ -54,7 +54,7 @@ type Config struct {
 	// a round trip of an eighth of the lease, and half a second, a term also survives the
 	// loss of all connections; TLS and a database number cost a trip more, each.
 	RenewEvery time.Duration
-	// StopMargin is how long before the lease ends the work is told to stop.
+	// StopMargin is how long before the lease ends the work is cancelled.
 	// Default a quarter of the lease.
 	StopMargin time.Duration
 	// DrainTimeout is how long the lease is kept while the work stops after a
@@ -93,8 +93,8 @@ type Config struct {
 	WorkProbe         health.Probe
 	WorkProbeSettings health.Settings
 
-	// OnOverrun is called, on a goroutine of its own, when work goes on although
-	// its lease has ended: another leader may be at work. Ending the process is
+	// OnOverrun is called, on a goroutine of its own, when work is still running although
+	// its lease has ended: another leader may be running. Ending the process is
 	// a good answer. Default: the overrun is logged and reported only.
 	OnOverrun func(*Term)
 	// Logger gets one line per change of state. Default slog.Default().
@@ -186,9 +186,9 @@ func (c Config) validate() error {
 
 // Succession says who leads after whom. The lock alone decides who leads; a
 // Succession only decides for whom the others wait, and who yields. All
-// candidates of an election should use the same. A favourite that is dead or
-// cut off delays an election by a quarter of a lease at most. Except for Race it is
-// meant for some dozens of candidates: each hears of each.
+// candidates of an election should use the same. A preferred candidate that is dead or
+// cut off delays an election by a quarter of a lease at most. Except for SuccessionRace it is
+// meant for some dozens of candidates: each keeps track of all others.
 type Succession string
 
 // The successions.

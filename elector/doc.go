@@ -172,7 +172,7 @@
 //     their TTLs by it). When less than a majority of the others has the leader's
 //     newest renewal just then (a single node always; one of three while another is
 //     down or cut off), another candidate can win before the leader's next renewal
-//     tells it.
+//     shows it.
 //   - Partial loss of data on a majority (the last second of "appendfsync everysec",
 //     an RDB snapshot) can't be noticed by a node that kept its counter.
 //   - The work is cancelled, not killed: stopping is up to the work

@@ -131,7 +131,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 // when it is asked to. A pause outlives restarts of all candidates. It blocks for
 // two round trips, at most 2.5 s. The error holds the NodeError of each node that
 // did not take it, and matches ErrUnreachable when no majority did: without that,
-// the election is paused. reason is for whoever looks, at most 500 bytes.
+// the election is paused. reason is for operators to see, at most 500 bytes.
 func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
 		return failed(nil, "a pause of %v: give at least a millisecond, or 0 for no end", d)

@@ -76,18 +76,18 @@ func (e *Elector) Advertise() string { return e.cfg.Advertise }
 // Lease is the lease that this candidate uses.
 func (e *Elector) Lease() time.Duration { return e.cfg.Lease }
 
-// Incarnation is random, and new with every Elector: it tells this process from
+// Incarnation is random, and new with every Elector: it distinguishes this process from
 // another one, or from an earlier life, under the same id.
 func (e *Elector) Incarnation() string { return e.incarnation }
 
-// Run takes part in the election until ctx ends or the work fails: it campaigns,
-// leads by calling work, rests where that is due, and campaigns again. Whoever
-// of work and leadership ends first ends the other, and Run awaits both: it
-// never returns before the work has.
+// Run campaigns in the election until ctx ends or the work fails: it claims,
+// leads by calling work, rests where that is due, and campaigns again. When either the
+// work or the term ends, the other is stopped, and Run waits for both: it never returns
+// before the work has.
 //
 // Run returns nil after ctx has ended and the lock was released, on a majority of the
-// nodes; while they are away it repeats the release until the lock has lapsed by
-// itself, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
+// nodes; while they are away it repeats the release until the lock has
+// lapsed, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
 // error, unchanged, when the work failed (unless Config.RetryFailed); an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
 // the Quorum was closed.
@@ -184,7 +184,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 	return term, nil
 }
 
-// IsLeader tells whether this candidate leads, by the clock, at every call: no
+// IsLeader reports whether this candidate leads, by the clock, at every call: no
 // I/O, no allocation, some 50 ns. Between this answer and what you do with it
 // a process can be paused: only the token protects against that.
 func (e *Elector) IsLeader() bool {
@@ -222,7 +222,7 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return t.awaitOver(ctx)
 }
 
-// Check tells whether this candidate is able to take part, and renewing if it
+// Check reports whether this candidate can campaign, and renews if it
 // leads: nil, or what is wrong. It fails neither for "not the leader" nor for
 // "no leader", so it fits a readiness check of all replicas. No I/O.
 func (e *Elector) Check() error {
@@ -232,7 +232,7 @@ func (e *Elector) Check() error {
 	return e.check()
 }
 
-// Stats tells what happened so far. No I/O. Safe for concurrent use.
+// Stats counts what happened so far. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
 	renewals, nodes := e.counters.read()
 	return Stats{

@@ -140,15 +140,15 @@ type ConfigProblem struct {
 	// (NewQuorum). Empty: the problem is of several of them together.
 	Setting string
 
-	said *setting.Error
+	err *setting.Error
 }
 
 // String is the problem as a sentence.
-func (p ConfigProblem) String() string { return p.said.Error() }
+func (p ConfigProblem) String() string { return p.err.Error() }
 
 // Of is the sentence with another name in the place of Setting: that of a flag, or of an
 // environment variable. A problem of several settings has none to replace.
-func (p ConfigProblem) Of(name string) string { return p.said.Of(name) }
+func (p ConfigProblem) Of(name string) string { return p.err.Of(name) }
 
 func (e *ConfigError) Error() string { return "elector: " + e.of + e.problem() }
 
@@ -186,7 +186,7 @@ func (e *ConfigError) add(errs []error) {
 		if !errors.As(err, &of) {
 			of = setting.Errorf("", "%w", err)
 		}
-		e.Problems = append(e.Problems, ConfigProblem{Setting: of.Name, said: of})
+		e.Problems = append(e.Problems, ConfigProblem{Setting: of.Name, err: of})
 		e.errs = append(e.errs, err)
 	}
 }

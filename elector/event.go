@@ -21,8 +21,8 @@ const (
 	EventVacant    EventKind = "vacant"    // nobody leads (a leader disappeared without a word)
 	EventUnhealthy EventKind = "unhealthy" // this candidate's probe fails: it does not campaign
 	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
-	EventStopping  EventKind = "stopping"  // this leader's work was told to stop
-	EventOverrun   EventKind = "overrun"   // this leader's work goes on although its lease has ended
+	EventStopping  EventKind = "stopping"  // this leader's work was cancelled
+	EventOverrun   EventKind = "overrun"   // this leader's work is still running although its lease has ended
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
@@ -32,7 +32,7 @@ type Event struct {
 	Kind      EventKind `json:"kind"`
 	Election  string    `json:"election"`
 	Candidate string    `json:"candidate,omitempty"` // whom it is about
-	// Incarnation tells two processes of one id, or two lives of one, apart; empty on
+	// Incarnation distinguishes two processes of one id, or two lives of one; empty on
 	// events of versions that did not report it.
 	Incarnation string    `json:"incarnation,omitempty"`
 	Advertise   string    `json:"advertise,omitempty"` // where that candidate can be reached
@@ -41,7 +41,7 @@ type Event struct {
 	Detail      string    `json:"detail,omitempty"` // the reason in words
 	Next        string    `json:"next,omitempty"`   // on Released: the incarnation that goes first
 	Count       int       `json:"count,omitempty"`  // on Skipped
-	Time        time.Time `json:"time"`             // by the clock of whoever reports it
+	Time        time.Time `json:"time"`             // by the clock of its reporter
 
 	// On Released, in the history only: for how long the lease covered the work, until it
 	// had returned or until the lease ended, and how long before this report that was.
@@ -52,7 +52,7 @@ type Event struct {
 
 const eventVersion = 1
 
-// ParseEvent reads an event from the channel or the history stream. Whoever has
+// ParseEvent reads an event from the channel or the history stream. Anyone who has
 // access to Redis can write there: an event is a hint, never a proof.
 func ParseEvent(s string) (Event, error) {
 	var ev Event
@@ -77,7 +77,7 @@ func ParseEvent(s string) (Event, error) {
 const maxToken = 1<<53 - 1
 
 func (ev Event) encode() []byte {
-	// Details hold foreign words (a probe's, a child's): bounded, so that no
+	// Details hold foreign text (a probe's, a child's): bounded, so that no
 	// event outgrows what a reader accepts.
 	ev.Detail = quorum.Clip(ev.Detail, quorum.MaxDetail)
 	b, err := json.Marshal(ev)

@@ -118,7 +118,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	return el.follow(ctx, h, events)
 }
 
-// hasEnded tells whether a term is over as the nodes see it. A leader that was asked to
+// hasEnded reports whether a term is over as the nodes see it. A leader that was asked to
 // step down may have, and its answer be lost: it needs a right that the step-down does not.
 func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
 	st, err := el.look(ctx)
@@ -166,9 +166,9 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 // gap is the time between two terms, as the history has it; zero when it does not, or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	told, _ := el.nodes.Glance(ctx, el.keys, glance, handoverReports)
+	byNode, _ := el.nodes.Glance(ctx, el.keys, glance, handoverReports)
 	var released, elected time.Time
-	for _, entries := range told {
+	for _, entries := range byNode {
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)
 			switch {

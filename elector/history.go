@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// TermRecord is one term as the history tells it: by the words of its leader,
+// TermRecord is one term as the history has it: as its leader reported it,
 // and by the leader's clock. A hint, like all that stands in the history.
 type TermRecord struct {
 	Token     uint64    `json:"token"`
@@ -59,9 +59,9 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	st, lookErr := el.look(ctx)
 	// One term more than asked for, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
-	told, errs := el.nodes.Recall(ctx, el.keys, int64(2*n+2), statusTimeout)
-	found := el.overlaps(ctx, st, told)
-	records := recordsOf(eventsOf(told, st, found), st.Leader, time.Now())
+	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(2*n+2), statusTimeout)
+	found := el.overlaps(ctx, st, byNode)
+	records := recordsOf(eventsOf(byNode, st, found), st.Leader, time.Now())
 	for i := range records {
 		records[i].Overlaps = found[records[i].id]
 	}
@@ -85,8 +85,8 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 
 // overlaps finds the terms that overlap. That the sitting leader's does is believed only
 // if it leads still: it may have been replaced while the history was read.
-func (el *Election) overlaps(ctx context.Context, st Status, told [][]quorum.Entry) map[termID][]uint64 {
-	received, released := receiptsOf(told, st.Election)
+func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]quorum.Entry) map[termID][]uint64 {
+	received, released := receiptsOf(byNode, st.Election)
 	holder := holderOf(received, released, st.Leader)
 	found := overlaps(released, received, holder)
 	if holder == nil || len(found[*holder]) == 0 {
@@ -114,10 +114,10 @@ func holderOf(received []map[termID]receipt, released map[termID]Event, leader *
 	return nil
 }
 
-// eventsOf merges what the nodes told. What no counter of Redis allows was
+// eventsOf merges the nodes' entries. What no counter of Redis allows was
 // forged, or is left from before the counters were lost; or it is of a leader with
 // other nodes, whose term then is among those that overlap.
-func eventsOf(told [][]quorum.Entry, st Status, overlap map[termID][]uint64) []Event {
+func eventsOf(byNode [][]quorum.Entry, st Status, overlap map[termID][]uint64) []Event {
 	var highest uint64
 	for _, n := range st.Nodes {
 		highest = max(highest, n.Fence)
@@ -128,7 +128,7 @@ func eventsOf(told [][]quorum.Entry, st Status, overlap map[termID][]uint64) []E
 	}
 	seen := map[word]bool{}
 	var events []Event
-	for _, entries := range told {
+	for _, entries := range byNode {
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)
 			if err != nil || ev.Election != st.Election || seen[word{ev.Kind, idOf(ev)}] ||

@@ -132,8 +132,8 @@ func (l *leadership) hold() {
 func (l *leadership) drain() {
 	stopKeeping := time.NewTimer(l.m.cfg.DrainTimeout)
 	defer stopKeeping.Stop()
-	// Who was stopped until after the lease's end has had no time to stop the work, nor
-	// to see that somebody else did.
+	// A process that was stopped until after the lease's end has had no time to stop the work, nor
+	// to see that another process did.
 	_, toEnd := l.term.grant.Left()
 	lapse := time.NewTimer(max(toEnd, l.m.timing.RetryEvery()))
 	defer lapse.Stop()

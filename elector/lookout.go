@@ -38,7 +38,7 @@ func (l *lookout) start() {
 	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), m.keys, m.timing.CallTimeout()) })
 }
 
-// take notes what the nodes told. Without an answer of a majority it looks again
+// take notes what the nodes answered. Without an answer of a majority it looks again
 // soon, as a claim would.
 func (l *lookout) take(views []quorum.View) {
 	k, answers := l.m.memory, 0

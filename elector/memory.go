@@ -12,12 +12,12 @@ import (
 // next one: a candidate that has led before must not take a loss of data for the first
 // start.
 type memory struct {
-	highest  uint64      // the highest counter or token seen on any node
-	traced   bool        // a node has shown a trace of an earlier election, or this candidate has won one
-	asked    lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
-	answered bool        // a majority has answered before
-	twin     bool        // another process with our id was logged
-	waits    bool        // logged that nodes abstain
+	highest          uint64      // the highest counter or token seen on any node
+	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
+	asked            lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
+	answered         bool        // a majority has answered before
+	twinLogged       bool        // another process with our id was logged
+	abstentionLogged bool        // logged that nodes abstain
 
 	differs     string      // the attempt that was last seen to vote with other nodes
 	differsFrom lease.Stamp // when it was first seen
@@ -27,7 +27,7 @@ type memory struct {
 	reported <-chan struct{}
 }
 
-// alive takes what a tally tells about tokens. A counter above zero, a holder or a
+// alive takes what a tally shows of tokens. A counter above zero, a holder or a
 // pause is a trace of the election; a node that has lost everything has none.
 func (k *memory) alive(t quorum.Tally) {
 	for _, a := range t.Answers {
@@ -36,7 +36,7 @@ func (k *memory) alive(t quorum.Tally) {
 	}
 }
 
-// outlives tells whether a lock with another list of nodes was met at each claim for
+// outlives reports whether a lock with another list of nodes was met at each claim for
 // longer than late messages of one attempt may keep it up: two and a half leases.
 func (k *memory) outlives(clock *lease.Clock, holder string, life time.Duration) bool {
 	attempt, _, _ := strings.Cut(holder, " ")

@@ -11,12 +11,12 @@ import (
 const (
 	// settle is how long an observer waits after a message for those that belong to
 	// it: the winner's "elected" may overtake the "released" that made room for it.
-	settle = 5 * time.Millisecond
+	settlingTime = 5 * time.Millisecond
 	// waitForEnd is how long it waits for the report of a term's end when nobody leads,
 	// and waitForOldEnd when the next one leads already (both from when it first missed
 	// the report, however often it asks meanwhile); on a busy machine it takes that long.
-	waitForEnd    = 4 * settle
-	waitForOldEnd = 8 * settle
+	waitForEnd    = 4 * settlingTime
+	waitForOldEnd = 8 * settlingTime
 )
 
 // reported is what an observer has reported so far.
@@ -157,13 +157,13 @@ func (s reported) agreed(r reading) *Leader {
 	return &l
 }
 
-// sameLife tells whether an event is about the leader's incarnation, as far as both
+// sameLife reports whether an event is about the leader's incarnation, as far as both
 // name one.
 func (l *Leader) sameLife(ev Event) bool {
 	return l.Incarnation == "" || ev.Incarnation == "" || l.Incarnation == ev.Incarnation
 }
 
-// about tells whether two events are about the same candidate.
+// about reports whether two events are about the same candidate.
 func (ev Event) about(other Event) bool {
 	return ev.Candidate == other.Candidate && (ev.Incarnation == "" || other.Incarnation == "" || ev.Incarnation == other.Incarnation)
 }

@@ -33,7 +33,7 @@ import (
 // Leaders, tokens and addresses are those that Redis has: the lock's, or the
 // history's for terms that came and went in between. What is
 // published on the channels makes an observer ask earlier, and adds the time and
-// the reason to a change that Redis confirmed; whoever can only publish can't have
+// the reason to a change that Redis confirmed; a client that can only publish can't have
 // a leader reported, nor an end.
 //
 // Each change follows from what Redis says then. So one EventElected may follow another
@@ -82,7 +82,7 @@ func (o *observer) ownTerm() *Term {
 	return o.el.own.term()
 }
 
-// isOwn tells whether an incarnation is that candidate's.
+// isOwn reports whether an incarnation is that candidate's.
 func (o *observer) isOwn(incarnation string) bool {
 	return o.el.own != nil && o.el.own.incarnation == incarnation
 }
@@ -97,7 +97,7 @@ func (o *observer) run(ctx context.Context) {
 	var answer <-chan answered // of the open query
 	var due time.Time          // when to query; a message can't put it off
 	woken := false             // by a message, since the last query
-	calm := settle             // longer while messages bring nothing new
+	calm := settlingTime       // longer while messages bring nothing new
 	defer func() {
 		o.end() // also of a loop that was left
 		if answer != nil {
@@ -121,7 +121,7 @@ func (o *observer) run(ctx context.Context) {
 		case <-query.C:
 			answer, o.emitted = o.query(ctx), false
 			if !woken {
-				calm = settle
+				calm = settlingTime
 			}
 			woken = false
 		case a := <-answer:
@@ -131,7 +131,7 @@ func (o *observer) run(ctx context.Context) {
 				return
 			}
 			if calm = min(2*calm, o.timing().RetryEvery()); o.emitted {
-				calm = settle
+				calm = settlingTime
 			}
 			if woken {
 				next = min(next, calm)
@@ -171,7 +171,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	leader := a.status.Leader
 	if leader == nil && o.maybe(a) || leader != nil && o.isOwn(leader.Incarnation) && o.ownTerm() == nil {
 		// The latter is a claim of ours that is not decided, or what is left of a term:
-		// our own events tell.
+		// our own events show which.
 		o.expire(ctx)
 		return o.timing().RetryEvery()
 	}
@@ -192,14 +192,14 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	case leader != nil && !leader.agreed: // the first renewal will tell
 		return o.timing().RenewEvery
 	case leader != nil:
-		return min(o.lease, leader.LeaseLeft+settle)
+		return min(o.lease, leader.LeaseLeft+settlingTime)
 	default:
 		return o.lease
 	}
 }
 
-// stays tells whether the lock of a term whose end was reported is there for longer than
-// its lease: somebody renews it, and the report was forged.
+// stays reports whether the lock of a term whose end was reported is there for longer than
+// its lease: it is being renewed, and the report was forged.
 func (o *observer) stays(l *Leader) bool {
 	if l == nil || o.reported.ending != closed || l.Token != o.reported.term.Token {
 		o.left = time.Time{}
@@ -211,7 +211,7 @@ func (o *observer) stays(l *Leader) bool {
 	return time.Since(o.left) > o.lease
 }
 
-// maybe tells whether the leader that was reported may lead although no majority
+// maybe reports whether the leader that was reported may lead although no majority
 // shows it: nodes did not answer, or it is this candidate, by the clock.
 func (o *observer) maybe(a answered) bool {
 	term := o.reported.term
@@ -314,8 +314,8 @@ func (o *observer) confirm(l *Leader) {
 	o.el.unknown.Store(false)
 }
 
-// expire says that nobody knows who leads, once the lease that was seen last has
-// run out: whoever asks must not be sent to a leader that is long gone.
+// expire notes that it is unknown who leads, once the lease that was seen last has
+// run out: a caller must not be sent to a leader that is long gone.
 func (o *observer) expire(ctx context.Context) {
 	if ctx.Err() == nil && !o.until.IsZero() && time.Now().After(o.until) {
 		o.el.unknown.Store(true)

@@ -60,7 +60,7 @@ func Open(urls ...string) (*Quorum, error) {
 func clientOf(raw string) (redis.UniversalClient, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.User == nil && strings.Contains(raw, "@") {
-		// The parser's own words may quote a part of the password.
+		// The parser's own text may quote a part of the password.
 		return nil, errors.New("not a URL: write redis://[user:password@]host:port, " +
 			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}

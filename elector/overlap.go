@@ -24,7 +24,7 @@ type termID struct {
 
 func idOf(ev Event) termID { return termID{ev.Token, ev.Candidate, ev.Incarnation} }
 
-// leads tells whether it is the leader's term, as far as both name an incarnation.
+// leads reports whether it is the leader's term, as far as both name an incarnation.
 func (id termID) leads(l *Leader) bool {
 	return id.token == l.Token && (l.Candidate == "" || id.candidate == l.Candidate) && l.sameLife(Event{Incarnation: id.incarnation})
 }
@@ -80,7 +80,7 @@ func overlaps(released map[termID]Event, received []map[termID]receipt, holder *
 	return found
 }
 
-// overlap tells whether the later of two terms began before the earlier one had ended.
+// overlap reports whether the later of two terms began before the earlier one had ended.
 func overlap(a, b termID, spans map[termID]span, holder *termID) bool {
 	if spans[b].begin.Before(spans[a].begin) {
 		a, b = b, a
@@ -118,9 +118,9 @@ func spanOf(r receipt, released Event) (s span) {
 }
 
 // receiptsOf is when each node received what was reported, and the reports of ends.
-func receiptsOf(told [][]quorum.Entry, election string) (received []map[termID]receipt, released map[termID]Event) {
+func receiptsOf(byNode [][]quorum.Entry, election string) (received []map[termID]receipt, released map[termID]Event) {
 	released = map[termID]Event{}
-	for _, entries := range told {
+	for _, entries := range byNode {
 		node := map[termID]receipt{}
 		for _, entry := range entries {
 			ev, err := ParseEvent(entry.Event)

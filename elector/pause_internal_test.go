@@ -38,9 +38,9 @@ func TestPauseAsToldByTheNodes(t *testing.T) {
 			e.paused = c.was
 			tally := e.nodes.Tally(c.answers, 0)
 			if c.renewal {
-				e.renewedIn(tally)
+				e.notePauseOfRenewal(tally)
 			} else {
-				e.sayPause(tally)
+				e.notePause(tally)
 			}
 			if e.paused != c.want || e.isPaused() != (c.want != "") {
 				t.Errorf("paused %q, want %q", e.paused, c.want)

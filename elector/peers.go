@@ -9,7 +9,7 @@ import (
 // self is a candidate as its peers may know it.
 type self struct{ c *candidate }
 
-// newPeers makes a candidate's part in what the candidates tell each other.
+// newPeers makes what exchanges messages with the other candidates.
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
 		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go,

@@ -33,7 +33,7 @@ func (p *probes) failing() error {
 	return nil
 }
 
-// fit tells whether the candidate's own probe lets it campaign.
+// fit reports whether the candidate's own probe lets it campaign.
 func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
 
 // await blocks until the candidate's probe has answered; the error says that it fails.

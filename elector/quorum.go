@@ -89,7 +89,7 @@ func (q *Quorum) Namespace(prefix string) *Quorum {
 // Prefix is the first part of the keys of all elections that are made on this Quorum.
 func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 
-// Election is the election of that name, for whoever looks at it or steers it
+// Election is the election of that name, for those who look at it or operate it
 // without being a candidate. It does no I/O, and an election that nobody has ever
 // begun is no error. The name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {

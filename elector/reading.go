@@ -41,7 +41,7 @@ func (el *Election) read(ctx context.Context, was reported, messages []Event) (a
 	return a
 }
 
-// needsHistory tells whether anything has changed: a steady leader costs one
+// needsHistory reports whether anything has changed: a steady leader costs one
 // request in a lease.
 func (s reported) needsHistory(l *Leader, messages bool) bool {
 	switch {

@@ -49,8 +49,8 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 	}{{"a/x/1", false}, {"me/" + m.incarnation + "/1", false}, {"me/x/1", true}} {
 		h := quorum.Answer{Status: quorum.Held, Holder: c.holder + " n=3 lease=10000 token=7"}
 		m.refusal(m.nodes.Tally([]quorum.Answer{h, h, h}, 0))
-		if m.memory.twin != c.twin {
-			t.Errorf("%s: %v", c.holder, m.memory.twin)
+		if m.memory.twinLogged != c.twin {
+			t.Errorf("%s: %v", c.holder, m.memory.twinLogged)
 		}
 	}
 }

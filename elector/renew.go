@@ -49,7 +49,7 @@ func (r *renewer) renew() {
 	sent := m.clock.Now()
 	left, _ := r.term.grant.Left()
 	if left <= 0 {
-		return // nothing is sent after the deadline: fit would say so, too, at each node's turn
+		return // nothing is sent after the deadline: fit would find that, too, at each node's turn
 	}
 	if err := m.probes.failing(); err != nil {
 		r.term.end(ReasonUnhealthy, err)
@@ -72,8 +72,8 @@ func (r *renewer) count(of renewal) {
 		if r.term.grant.Renew(of.sent) {
 			m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
 			m.memory.alive(of.tally)
-			m.setTrouble(trouble{})
-			m.renewedIn(of.tally)
+			m.setCondition(condition{})
+			m.notePauseOfRenewal(of.tally)
 		}
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
@@ -82,7 +82,7 @@ func (r *renewer) count(of renewal) {
 		r.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
 		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })
-		m.setTrouble(unconfirmed(of.tally))
+		m.setCondition(unconfirmed(of.tally))
 		r.due.Reset(m.timing.RetryEvery())
 	}
 	if err := m.rival(); err != nil {
@@ -115,7 +115,7 @@ func (r *renewer) finish() {
 	}
 }
 
-// bereaved tells whether a renewal found that a majority of the nodes had lost not
+// bereaved reports whether a renewal found that a majority of the nodes had lost not
 // only the lock, which others may then have had, but all that they knew.
 func bereaved(t quorum.Tally) bool {
 	lost := 0
@@ -127,8 +127,8 @@ func bereaved(t quorum.Tally) bool {
 	return lost > len(t.Answers)/2
 }
 
-// renewedIn takes what a renewal told about a pause.
-func (c *candidate) renewedIn(t quorum.Tally) {
+// notePauseOfRenewal takes what a renewal has shown of a pause.
+func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	paused, note := 0, ""
 	for _, a := range t.Answers {
 		if a.Status == quorum.Mine && a.Note != "" {
@@ -144,7 +144,7 @@ func (c *candidate) renewedIn(t quorum.Tally) {
 	}
 }
 
-// rival is why a sitting leader must not go on: somebody else holds one of its nodes,
+// rival is why a sitting leader must not remain leader: another candidate holds one of its nodes,
 // for longer than a lock lives that nobody renews, and counts, or knows, other nodes.
 // There is a second leader then. Both don't always see it; who does makes room.
 func (m *machine) rival() error {

@@ -13,7 +13,7 @@ import (
 // CandidateStatus is a candidate's answer to a roll call.
 type CandidateStatus struct {
 	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"` // tells two lives of one id apart
+	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
@@ -73,11 +73,11 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	return st
 }
 
-// SameNodes tells whether both candidates can vote with the same nodes, as far as
-// these have told their identities. False means that both could win a majority.
+// SameNodes reports whether both candidates can vote with the same nodes, as far as
+// their identities are known. False means that both could win a majority.
 func (c CandidateStatus) SameNodes(other CandidateStatus) bool {
 	if len(c.Nodes) == 0 || len(other.Nodes) == 0 {
-		return true // it did not say
+		return true // not known
 	}
 	return len(c.Nodes) == len(other.Nodes) && !identitiesOf(c.Nodes).Differ(identitiesOf(other.Nodes).Known(), len(c.Nodes))
 }

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	Renewals RenewalStats
 	Nodes    []NodeStats // in the order of the quorum
-	// Probe and WorkProbe tell of Config.Probe and Config.WorkProbe; nil where there
+	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe; nil where there
 	// is none.
 	Probe, WorkProbe *ProbeStats
 	// LeaderUnknown is true when the lease of the last observed leader has expired
@@ -67,7 +67,7 @@ type counters struct {
 type nodeCount struct {
 	NodeStats
 
-	silent bool // it was logged as not responding
+	unresponsive bool // it was logged as not responding
 }
 
 func newCounters(log *slog.Logger, names []string) *counters {
@@ -91,8 +91,8 @@ func (c *counters) read() (RenewalStats, []NodeStats) {
 func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Lock()
 	n := &c.nodes[node]
-	was := n.silent
-	n.silent = err != nil
+	was := n.unresponsive
+	n.unresponsive = err != nil
 	if err == nil {
 		n.Answered++
 		n.Took += took

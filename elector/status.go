@@ -8,11 +8,11 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Status is what the nodes say of an election at one moment.
+// Status is what the nodes know of an election at one moment.
 type Status struct {
 	Election string  `json:"election"`
 	Leader   *Leader `json:"leader"` // nil: nobody leads
-	Paused   bool    `json:"paused"` // nobody new is elected
+	Paused   bool    `json:"paused"` // no new leader is elected
 	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
 	Pause     string        `json:"pause,omitempty"`
 	PauseLeft time.Duration `json:"-"`
@@ -32,7 +32,7 @@ type Status struct {
 // Leader is who leads.
 type Leader struct {
 	Candidate   string        `json:"candidate"`
-	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: tells two processes of one id apart
+	Incarnation string        `json:"incarnation,omitempty"` // random per Elector: distinguishes two processes of one id
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
 	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
@@ -45,10 +45,10 @@ type Leader struct {
 	lowest uint64 // that a node names
 }
 
-// NodeStatus is what one node says.
+// NodeStatus is what one node knows.
 type NodeStatus struct {
 	Node      string        `json:"node"`
-	Reachable bool          `json:"reachable"`          // it told what it knows
+	Reachable bool          `json:"reachable"`          // it answered with what it knows
 	Denied    bool          `json:"denied,omitempty"`   // it refused to, for want of a right
 	Answered  bool          `json:"answered,omitempty"` // it is up, and Error is what it answered
 	Error     string        `json:"error,omitempty"`    // a NodeError's Problem
@@ -65,14 +65,14 @@ const statusTimeout = 1500 * time.Millisecond
 
 func summarize(election string, keys quorum.Keys, views []quorum.View, majority int) (Status, []error) {
 	st := Status{Election: election}
-	var troubles []error
+	var errs []error
 	var holders []string
 	paused, foreign := 0, 0
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
 			n.Error, n.Denied, n.Answered = nodeErrors([]error{v.Err})[0].Problem, quorum.Denied(v.Err), quorum.Answered(v.Err)
-			troubles = append(troubles, v.Err)
+			errs = append(errs, v.Err)
 		}
 		if v.Holder != "" {
 			if b, err := quorum.ParseBallot(v.Holder); err == nil {
@@ -104,12 +104,12 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
 			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt, lease: in.Lease,
 		}
-	} else if missing := len(troubles); missing > 0 && missing < majority {
+	} else if missing := len(errs); missing > 0 && missing < majority {
 		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
 			st.mayLead = in.Incarnation
 		}
 	}
-	return st, troubles
+	return st, errs
 }
 
 // leftOf is how long a majority of the nodes still holds the incumbent's lock.

@@ -52,7 +52,7 @@ type Term struct {
 
 type termKey struct{}
 
-// made tells a term from a nil one, which Elector.Term returns to a follower, and from a
+// made distinguishes a term from a nil one, which Elector.Term returns to a follower, and from a
 // zero one.
 func (t *Term) made() bool { return t != nil && t.grant != nil }
 
@@ -79,7 +79,7 @@ func (t *Term) Token() uint64 {
 	return t.token
 }
 
-// Valid tells whether the term still holds, by the clock, at every call. It
+// Valid reports whether the term still holds, by the clock, at every call. It
 // does no I/O, allocates nothing and takes some 50 ns.
 func (t *Term) Valid() bool { return t.made() && !t.ended.Load() && t.grant.Valid() }
 
@@ -246,7 +246,7 @@ func (t *Term) held() time.Duration {
 	return max(0, elapsed-past)
 }
 
-// guard ends the term at its deadline by itself, also when the goroutine that
+// guard ends the term at its deadline, also when the goroutine that
 // renews is stuck. It looks at the clock again every now and then, because
 // timers stand still while a machine sleeps.
 func (t *Term) guard(every time.Duration) {

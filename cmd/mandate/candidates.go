@@ -122,7 +122,7 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 	}
 }
 
-// sameNodes tells whether all candidates have one list of nodes.
+// sameNodes reports whether all candidates have one list of nodes.
 func sameNodes(all []elector.CandidateStatus) bool {
 	for i, c := range all {
 		for _, other := range all[:i] {

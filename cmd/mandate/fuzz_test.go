@@ -143,7 +143,7 @@ func still(t *testing.T, text string) {
 	}
 }
 
-// bare tells whether the password stands where nobody could know it for one.
+// bare reports whether the password stands where nobody could know it for one.
 func bare(arg string) bool {
 	from, to := strings.Index(arg, "://"), strings.LastIndex(arg, "@")
 	if from >= 0 && from < to {

@@ -162,7 +162,7 @@ func (v *liveView) addEvent(ev elector.Event) {
 	}
 }
 
-// setStatus tells whether another candidate leads than before: the roll is older.
+// setStatus reports whether another candidate leads than before: the roll is older.
 func (v *liveView) setStatus(st elector.Status, err error, now time.Time) (changed bool) {
 	v.st, v.err, v.at = st, err, now
 	if l := st.Leader; l != nil {

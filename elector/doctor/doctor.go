@@ -35,7 +35,7 @@ const (
 // rank orders the levels.
 var rank = map[Level]int{LevelOK: 0, LevelUnknown: 1, LevelWarn: 2, LevelFail: 3}
 
-// Worse tells whether l is worse than another level.
+// Worse reports whether l is worse than another level.
 func (l Level) Worse(than Level) bool { return rank[l] > rank[than] }
 
 // Worst is the worst level among the findings; LevelOK when there are none.

@@ -101,7 +101,7 @@ func (l *line) Close() error {
 	return l.Conn.Close()
 }
 
-// greets tells whether a request belongs to the making of a connection.
+// greets reports whether a request belongs to the making of a connection.
 func greets(request []byte) bool {
 	request = bytes.ToLower(request)
 	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {

@@ -48,7 +48,7 @@ func NewBearer(token string, log *slog.Logger) *Bearer {
 	}
 }
 
-// Check tells whether a request carries the token: 200, 401 when not, 429 when
+// Check reports whether a request carries the token: 200, 401 when not, 429 when
 // too many wrong ones came before it. It sets the headers that belong to the
 // refusal, and writes nothing. The time that it takes depends neither on the
 // content nor on the length of what was sent.
@@ -160,7 +160,7 @@ func (k *bucket) left(now time.Time) float64 {
 	return min(k.burst, k.burst-k.used+k.rate*now.Sub(k.at).Seconds())
 }
 
-// old tells whether the last one was taken long ago.
+// old reports whether the last one was taken long ago.
 func (k *bucket) old(now time.Time) bool { return now.Sub(k.at) > remembered }
 
 // wait is how long until there is one.

@@ -160,7 +160,7 @@ func (s *Server) Forget(t testing.TB) {
 	}
 }
 
-// Up tells whether the server was started and not killed since.
+// Up reports whether the server was started and not killed since.
 func (s *Server) Up() bool { return s.proc != nil }
 
 // Hang stops the process (SIGSTOP): it accepts connections and never answers.

@@ -30,7 +30,7 @@ const maxFile = 1 << 20
 // dialTimeout bounds a connection and its handshake where the context does not.
 const dialTimeout = 5 * time.Second
 
-// TLS tells whether any of the files is for TLS.
+// TLS reports whether any of the files is for TLS.
 func (f Files) TLS() bool { return f.CA != "" || f.Cert != "" || f.Key != "" }
 
 // Check reads all files, and reports everything that is wrong with them.

@@ -60,7 +60,7 @@ func (s *stage) nextLeader(old *candidate) *candidate {
 	}
 }
 
-// works tells whether a candidate has written in a term.
+// works reports whether a candidate has written in a term.
 func (s *stage) works(c *candidate) bool {
 	return slices.ContainsFunc(s.readJournal(), func(r Record) bool {
 		return r.Kind == Reply && r.Who == c.id && r.Result == Applied

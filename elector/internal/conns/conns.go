@@ -128,7 +128,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// take waits for a connection. It tells whether it had to.
+// take waits for a connection. It reports whether it had to.
 func (p *Pool) take(ctx context.Context) (c *conn, waited bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err

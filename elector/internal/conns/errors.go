@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// broken tells whether a connection can't be used again after err, where go-redis does
+// broken reports whether a connection can't be used again after err, where go-redis does
 // not tell it.
 func broken(err error) bool {
 	var answer redis.Error

@@ -63,7 +63,7 @@ type Hook struct {
 	OwnPipelines bool
 }
 
-// greeting tells whether go-redis sends a command when it makes a connection of the
+// greeting reports whether go-redis sends a command when it makes a connection of the
 // client's own, a subscription's: also those commands pass the client's hooks, and belong
 // on the connection that they are meant for.
 func greeting(cmd redis.Cmder) bool {

@@ -6,7 +6,7 @@ type target struct {
 	seq  uint64
 }
 
-// elsewhere tells whether a connection leads to where the server was before: a master that
+// elsewhere reports whether a connection leads to where the server was before: a master that
 // hung while another one was promoted, and that has woken up, grants and forgets for
 // itself until it is told that it is a replica. With mu held.
 func (p *Pool) elsewhere(c *conn) bool {

@@ -38,7 +38,7 @@ type Stamp struct {
 // Time is the stamp's wall time, for people.
 func (s Stamp) Time() time.Time { return s.t.Round(0) }
 
-// IsZero tells whether the stamp was ever set.
+// IsZero reports whether the stamp was ever set.
 func (s Stamp) IsZero() bool { return s.t.IsZero() }
 
 // Now reads all clocks. It is taken at every win and renewal, and costs one

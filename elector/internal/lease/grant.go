@@ -34,7 +34,7 @@ func (g *Grant) Renew(sent Stamp) bool {
 	return true
 }
 
-// Valid tells whether the deadline for the work is still ahead. It reads the
+// Valid reports whether the deadline for the work is still ahead. It reads the
 // clock at every call: a process that slept through its lease gets false from
 // the first call on.
 func (g *Grant) Valid() bool {
@@ -83,7 +83,7 @@ func (g *Grant) Deadline() time.Time {
 	return counted
 }
 
-// near tells whether two clocks agree, and the time between two readings aside.
+// near reports whether two clocks agree, and the time between two readings aside.
 func near(d time.Duration) bool { return d <= 2*agreement && d >= -2*agreement }
 
 // TrueDeadline is the deadline on the machine's own clock, whatever a Warp makes

@@ -26,7 +26,7 @@ type Self interface {
 	Leading() (token uint64, ok bool)
 	// HandOver ends the term with that token in favour of an incarnation; "": of any.
 	HandOver(token uint64, to string, why error)
-	// IsPaused tells whether the election is paused, as far as the candidate knows.
+	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
 	// ReadPause asks Redis whether it is.
 	ReadPause(ctx context.Context)
@@ -222,7 +222,7 @@ func (p *Peers) stepDown(token uint64, r received) Answer {
 	return Answer{Candidate: &self}
 }
 
-// fresh tells whether a request was not received from another node before.
+// fresh reports whether a request was not received from another node before.
 func (p *Peers) fresh(r received) bool { return p.mailboxOf(r.Kind).fresh(r.Nonce) }
 
 // publish goes to all nodes, in the background: a hung one must not hold up the rest.

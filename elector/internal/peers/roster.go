@@ -62,7 +62,7 @@ func (r roster) heir(o Order, following string, self Candidate) *entry {
 // began is when the candidate started to run, by our clock, coarsely.
 func (c entry) began() int64 { return c.at.Add(-c.RunningFor).UnixMilli() }
 
-// compare tells whether a goes before b after the leader of that id.
+// compare reports whether a goes before b after the leader of that id.
 func (o Order) compare(leader string, a, b Candidate) int {
 	switch o {
 	case ByPriority:

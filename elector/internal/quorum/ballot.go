@@ -133,7 +133,7 @@ func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 	return in, ok
 }
 
-// Holds tells whether a lock value is of this attempt.
+// Holds reports whether a lock value is of this attempt.
 func (in Incumbent) Holds(value string) bool {
 	_, attempt := attemptOf(value)
 	return value != "" && attempt == in.Attempt

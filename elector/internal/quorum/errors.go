@@ -51,7 +51,7 @@ func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.hold
 // RedisError makes it a redis.Error.
 func (*foreignError) RedisError() {}
 
-// Answered tells whether an error is one that a node answered with: it is up and can be reached.
+// Answered reports whether an error is one that a node answered with: it is up and can be reached.
 func Answered(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
@@ -81,11 +81,11 @@ var remedies = []struct{ prefix, advice string }{
 	{"ERR unknown command", "this server is no Redis that can run scripts"},
 }
 
-// Permanent tells whether waiting will not cure err: somebody has to fix the
+// Permanent reports whether waiting will not cure err: somebody has to fix the
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
-// Denied tells whether a Redis refused a request for want of a right.
+// Denied reports whether a Redis refused a request for want of a right.
 func Denied(err error) bool { return Advice(err) == lacksRight }
 
 // needs names the right that a request lacked, in the words of an ACL: the server

@@ -81,7 +81,7 @@ func (ids Identities) Known() []string {
 	return slices.DeleteFunc(strings.Split(string(ids), ","), func(id string) bool { return id == notKnown })
 }
 
-// Differ tells whether these nodes and others can't all be in one list of n: together
+// Differ reports whether these nodes and others can't all be in one list of n: together
 // they are more. Neither the order of a list matters, nor a node that is not known.
 func (ids Identities) Differ(others []string, n int) bool {
 	all := map[string]bool{}

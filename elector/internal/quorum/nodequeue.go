@@ -88,7 +88,7 @@ func (q *nodeQueue) forget() {
 }
 
 // abandon notes that the grants of attempts up to seq must be given back; it
-// tells whether the caller has to do it (false: one that waits for its turn
+// reports whether the caller has to do it (false: one that waits for its turn
 // already will). It keeps the way to a hung node from piling up.
 func (q *nodeQueue) abandon(seq uint64) bool {
 	q.mu.Lock()
@@ -106,7 +106,7 @@ func (q *nodeQueue) takeAbandoned() uint64 {
 	return seq
 }
 
-// meet notes a node's answer to a request of that time. It tells whether the identity
+// meet notes a node's answer to a request of that time. It reports whether the identity
 // has been known for long.
 func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	if id == "" {

@@ -63,7 +63,7 @@ const reserved = "!"
 // Reservation is how a node writes that leadership is reserved for an incarnation.
 func Reservation(incarnation string) string { return reserved + incarnation }
 
-// IsReservation tells whether first reserves leadership, and is no mere hint.
+// IsReservation reports whether first reserves leadership, and is no mere hint.
 func IsReservation(first string) bool { return strings.HasPrefix(first, reserved) }
 
 // Messages on the wake channel are short words for the few that must be fast:

@@ -72,7 +72,7 @@ type ballotBox struct {
 	voted map[int]bool
 }
 
-// first tells whether a node has not voted in this round yet.
+// first reports whether a node has not voted in this round yet.
 func (b *ballotBox) first(node int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -82,6 +82,6 @@ func (r *Release) Left() int {
 	return r.v.nodes.Len() - len(r.done)
 }
 
-// Definite tells whether a majority of the nodes holds the lock no more for this term:
+// Definite reports whether a majority of the nodes holds the lock no more for this term:
 // others can be elected.
 func (r *Release) Definite() bool { return r.v.nodes.Len()-r.Left() >= r.v.nodes.Majority() }

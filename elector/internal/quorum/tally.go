@@ -25,10 +25,10 @@ func (t Tally) Count(statuses ...Status) int {
 	return n
 }
 
-// Majority tells whether enough nodes gave one of the answers to decide.
+// Majority reports whether enough nodes gave one of the answers to decide.
 func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
 
-// Answered tells whether a majority has answered, whatever the answers are.
+// Answered reports whether a majority has answered, whatever the answers are.
 func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
 
 // Named is how many nodes name the sender as the one that goes first.

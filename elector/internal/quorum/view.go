@@ -77,7 +77,7 @@ func gather(seen []timedView, answers <-chan timedView, enough func() <-chan tim
 	}
 }
 
-// agree tells whether a majority agrees on who holds the lock, and on a pause.
+// agree reports whether a majority agrees on who holds the lock, and on a pause.
 func agree(seen []timedView, majority int) bool {
 	type opinion struct {
 		attempt string

@@ -192,7 +192,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	return v.tally(r)
 }
 
-// Regainable tells whether a node has answered a renewal, also after its round was over,
+// Regainable reports whether a node has answered a renewal, also after its round was over,
 // that it is free and that its counter is beyond the term's. It takes the next renewal
 // if nobody claims it before that.
 func (v *Voter) Regainable() bool {

@@ -15,7 +15,7 @@ import (
 const childEnv = "MANDATE_REALTEST_CHILD"
 
 // child is the test binary as a process of its own: one candidate at the URL
-// that the environment names. It tells whether it was elected, or why not.
+// that the environment names. It reports whether it was elected, or why not.
 func child() {
 	q, err := elector.Open(os.Getenv(childEnv))
 	if err != nil {

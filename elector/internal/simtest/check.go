@@ -31,7 +31,7 @@ type record struct {
 // slack is what timers and bent clocks may cost beyond a deadline.
 func (s *Sim) slack() time.Duration { return s.t.lease/100 + time.Millisecond }
 
-// counts tells whether a process can act right now.
+// counts reports whether a process can act right now.
 func (p *proc) counts() bool { return p.paused.Load() == nil && !p.dead.Load() }
 
 // begin notes the start of a term, at the instant when its work starts.

@@ -31,7 +31,7 @@ func (p *planner) lose() {
 	}
 }
 
-// mayOverlap tells whether two valid terms are within the documented exception: all
+// mayOverlap reports whether two valid terms are within the documented exception: all
 // nodes have forgotten within a lease (a leader that reached one of them since has its
 // lock there), and one of the two began to take part less than a lease before it
 // claimed. s.mu is held.

@@ -66,7 +66,7 @@ func (n *node) restart(empty bool) {
 	}
 }
 
-// holds tells whether the node's lock is held by one whose value begins so.
+// holds reports whether the node's lock is held by one whose value begins so.
 func (n *node) holds(keys quorum.Keys, prefix string) bool {
 	v, err := n.redis.Get(keys.Lock)
 	return err == nil && prefix != "" && strings.HasPrefix(v, prefix)

@@ -226,7 +226,7 @@ func (s *Sim) until(at time.Time) {
 	}
 }
 
-// found tells whether the violation that was waited for has come.
+// found reports whether the violation that was waited for has come.
 func (s *Sim) found() bool {
 	if s.o.Until == "" {
 		return false

@@ -29,7 +29,7 @@ func newTotals() *totals {
 	}
 }
 
-// enough tells whether the real time is over.
+// enough reports whether the real time is over.
 func (s *totals) enough(limit time.Duration) bool { return limit > 0 && time.Since(s.began) > limit }
 
 // add takes a report, and says something every minute.

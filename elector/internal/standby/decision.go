@@ -243,7 +243,7 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 	return unit * time.Duration(rand.N(row))
 }
 
-// isHeir tells whether a majority of the nodes keeps the seat for this candidate.
+// isHeir reports whether a majority of the nodes keeps the seat for this candidate.
 func (d *decision) isHeir(reports map[int]quorum.WakeMessage, majority int) bool {
 	return names(reports)[quorum.Reservation(d.Incarnation)] >= majority
 }

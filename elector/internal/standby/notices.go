@@ -105,7 +105,7 @@ func names(reports map[int]quorum.WakeMessage) map[string]int {
 	return count
 }
 
-// replaced tells whether a leader was announced that is newer than the terms whose end
+// replaced reports whether a leader was announced that is newer than the terms whose end
 // a majority reported.
 func (n *notices) replaced(reports map[int]quorum.WakeMessage, majority int) bool {
 	newest := 0

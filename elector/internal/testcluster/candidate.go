@@ -87,7 +87,7 @@ func (c *Candidate) Elected(within time.Duration) *elector.Term {
 	return nil
 }
 
-// Running tells whether Run has not ended yet.
+// Running reports whether Run has not ended yet.
 func (c *Candidate) Running() bool {
 	select {
 	case <-c.Done:

@@ -90,7 +90,7 @@ type event struct {
 	Output  string
 }
 
-// parse tells whether a line is an event; others are printed as they are.
+// parse reports whether a line is an event; others are printed as they are.
 func parse(line []byte) (event, bool) {
 	var e event
 	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil || e.Action == "" {

@@ -18,7 +18,7 @@ type Call struct {
 	At     time.Time
 }
 
-// From tells whether the lock value of a candidate is among the arguments.
+// From reports whether the lock value of a candidate is among the arguments.
 func (c Call) From(id string) bool {
 	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, id+"/") })
 }

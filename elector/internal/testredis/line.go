@@ -34,7 +34,7 @@ func (p *pipe) close() {
 	})
 }
 
-// greets tells whether a request belongs to the making of a connection.
+// greets reports whether a request belongs to the making of a connection.
 func greets(request []byte) bool {
 	request = bytes.ToLower(request)
 	for _, cmd := range []string{"$5\r\nhello", "$4\r\nauth", "$6\r\nselect", "$6\r\nclient"} {
@@ -45,7 +45,7 @@ func greets(request []byte) bool {
 	return false
 }
 
-// subscribing tells whether it is called by go-redis' PubSub.
+// subscribing reports whether it is called by go-redis' PubSub.
 func subscribing() bool {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
@@ -185,7 +185,7 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// admit waits as the line's fault demands, and tells whether to deliver.
+// admit waits as the line's fault demands, and reports whether to deliver.
 func (p *pipe) admit(c chunk, up bool) bool {
 	for {
 		f, changed := p.n.fault(p.client)

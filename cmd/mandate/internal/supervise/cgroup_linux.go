@@ -174,7 +174,7 @@ func (c cgroup) kill() {
 	_ = f.Close()
 }
 
-// populated tells whether the group has a living member, also in groups below it. Only
+// populated reports whether the group has a living member, also in groups below it. Only
 // one that is known to be empty, or to be removed, has none.
 func (c cgroup) populated() bool {
 	if c == "" {
@@ -199,7 +199,7 @@ func hasMembers(events io.ReaderAt) bool {
 	return !slices.Contains(strings.Split(string(text[:n]), "\n"), "populated 0")
 }
 
-// events opens what tells whether the group has members, for as long as it is needed:
+// events opens what reports whether the group has members, for as long as it is needed:
 // out of file descriptors, mandate must still see that it may release the lock.
 func (c cgroup) events() *os.File {
 	if c == "" {

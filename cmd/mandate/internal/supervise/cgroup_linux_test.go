@@ -43,7 +43,7 @@ func into(t *testing.T, c cgroup, pid int) {
 	}
 }
 
-// gone tells whether a process has ended, whoever is to reap it.
+// gone reports whether a process has ended, whoever is to reap it.
 func gone(pid int) bool { p, ok := look(pid); return !ok || p.dead }
 
 func removed(t *testing.T, c cgroup) {

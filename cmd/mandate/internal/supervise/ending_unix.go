@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// isGone tells whether nothing of the tree is left.
+// isGone reports whether nothing of the tree is left.
 func (p *Process) isGone() bool {
 	if !closed(p.gone) {
 		return false
@@ -23,7 +23,7 @@ func (p *Process) isGone() bool {
 	return living == 0
 }
 
-// hasMembers tells whether something lives in the cgroup.
+// hasMembers reports whether something lives in the cgroup.
 func (p *Process) hasMembers() bool {
 	if p.events != nil {
 		return hasMembers(p.events)

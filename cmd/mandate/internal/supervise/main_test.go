@@ -150,7 +150,7 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// reaped tells whether no trace of a process is left.
+// reaped reports whether no trace of a process is left.
 func reaped(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func noneLeft(t *testing.T, pids []int) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Supported tells whether this system has what running a command safely needs. The
+// Supported reports whether this system has what running a command safely needs. The
 // other commands of mandate work here.
 func Supported() error { return errors.New("mandate run works on Unix only") }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Supported tells whether this system has what running a command safely needs.
+// Supported reports whether this system has what running a command safely needs.
 func Supported() error { return nil }
 
 // Process is a running command with everything that it has started. Its methods are
@@ -171,7 +171,7 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Status is that of the command, once it has ended.
 func (p *Process) Status() syscall.WaitStatus { return p.status }
 
-// HasExited tells whether the command itself has ended.
+// HasExited reports whether the command itself has ended.
 func (p *Process) HasExited() bool { return closed(p.exited) }
 
 func closed(c <-chan struct{}) bool {
@@ -215,7 +215,7 @@ func (p *Process) ReplaceGuard() error {
 	return nil
 }
 
-// GuardHasKilled tells whether the guard has ended, and by killing the tree.
+// GuardHasKilled reports whether the guard has ended, and by killing the tree.
 func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard.hasKilled() }
 
 // KilledByGuard tells of the end of the command whether it was the guard's doing: then

@@ -140,13 +140,13 @@ func (t tree) living(spare ...int) (found []Living) {
 	return found
 }
 
-// rootLives tells whether the root is there and no zombie.
+// rootLives reports whether the root is there and no zombie.
 func (t tree) rootLives() bool {
 	p, ok := look(t.root)
 	return ok && p.start == t.start && !p.dead
 }
 
-// rootStopped tells whether somebody has stopped the root.
+// rootStopped reports whether somebody has stopped the root.
 func (t tree) rootStopped() bool {
 	p, ok := look(t.root)
 	return ok && p.start == t.start && p.stopped
