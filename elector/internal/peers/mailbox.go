@@ -46,7 +46,7 @@ func (b *mailbox) take() []received {
 	return all
 }
 
-// fresh tells whether no request with that nonce was received before.
+// fresh reports whether no request with that nonce was received before.
 func (b *mailbox) fresh(nonce string) bool {
 	if nonce == "" || b.seen[nonce] {
 		return false
