@@ -60,6 +60,7 @@ func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, 
 	}
 	m.setCondition(condition{})
 	m.notePause(tally)
+	m.advertised = m.voter.Advertised()
 	return newTerm(ctx, m.clock, token, grant), tally, condition{}, nil
 }
 

@@ -30,6 +30,7 @@ type candidate struct {
 	subscribers subscribers
 	counters    *counters
 
+	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
 	term         atomic.Pointer[Term]   // the newest term, also an ended one
 	leader       atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did
 	unsubscribed atomic.Bool            // logged that releases are not received
@@ -60,11 +61,14 @@ func (c *candidate) validTerm() *Term {
 	return nil
 }
 
+// address is where this candidate can be reached, as it says now.
+func (c *candidate) address() string { return *c.advertise.Load() }
+
 // lastLeader is who led when the nodes answered last.
 func (c *candidate) lastLeader() (Leader, bool) {
 	if t := c.validTerm(); t != nil {
 		return Leader{
-			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
+			Candidate: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Token: t.Token(), LeaseLeft: t.Left(), Since: t.Since(),
 		}, true
 	}
 	l := c.leader.Load()
@@ -168,18 +172,8 @@ func (c *candidate) logUnrecorded(err error) {
 func (c *candidate) event(k EventKind, detail string) Event {
 	return Event{
 		Version: eventVersion, Kind: k, Election: c.cfg.Election, Candidate: c.cfg.ID, Incarnation: c.incarnation,
-		Advertise: c.cfg.Advertise, Detail: detail, Time: time.Now().Round(0),
+		Advertise: c.address(), Detail: detail, Time: time.Now().Round(0),
 	}
-}
-
-// termEvent describes a change of a term; ended is nil while it lasts.
-func (c *candidate) termEvent(k EventKind, t *Term, ended *Ended) Event {
-	ev := c.event(k, "")
-	ev.Token = t.token
-	if ended != nil {
-		ev.Reason, ev.Detail = ended.Reason, ended.detail()
-	}
-	return ev
 }
 
 // reservedFor is how long the others wait for the heir.

@@ -37,8 +37,9 @@ type Config struct {
 	// part. Two living candidates must not share one: nobody could tell them apart.
 	// When a second one starts both log it, and Candidates and package doctor show both.
 	ID string
-	// Advertise is where this candidate can be reached when it leads, in any form
-	// (an address, a URL). Followers and operators see it.
+	// Advertise is where this candidate can be reached when it leads, in any form (an
+	// address, a URL) without spaces, at most 256 bytes. Followers and operators see it.
+	// Elector.SetAdvertise changes it later.
 	Advertise string
 	// Version is the version of the program, for operators. Default: the one that
 	// the build recorded for the main module, if any.
@@ -156,9 +157,7 @@ func (c Config) validate() error {
 	problems := []error{
 		quorum.CheckWord("Election", c.Election, quorum.MaxName, "{}"),
 		quorum.CheckWord("ID", c.ID, quorum.MaxName, ""),
-	}
-	if c.Advertise != "" {
-		problems = append(problems, quorum.CheckWord("Advertise", c.Advertise, quorum.MaxAdvertise, ""))
+		checkAdvertise(c.Advertise),
 	}
 	if c.Version != "" {
 		problems = append(problems, quorum.CheckWord("Version", c.Version, quorum.MaxAdvertise, ""))
@@ -182,6 +181,13 @@ func (c Config) validate() error {
 		problems = append(problems, setting.Errorf("WorkProbeSettings", ": %w", err))
 	}
 	return configError("config: ", problems...)
+}
+
+func checkAdvertise(address string) error {
+	if address == "" {
+		return nil
+	}
+	return quorum.CheckWord("Advertise", address, quorum.MaxAdvertise, "")
 }
 
 // Succession says who leads after whom. The lock alone decides who leads; a

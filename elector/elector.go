@@ -46,8 +46,9 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		},
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
+	e.advertise.Store(&cfg.Advertise)
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
-		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: cfg.Advertise,
+		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
@@ -70,8 +71,32 @@ func (e *Elector) ID() string { return e.cfg.ID }
 // process knows.
 func (e *Elector) Election() *Election { return e.election }
 
-// Advertise is where this candidate can be reached when it leads, as configured.
-func (e *Elector) Advertise() string { return e.cfg.Advertise }
+// Advertise is where this candidate can be reached when it leads: Config.Advertise, or
+// what SetAdvertise said last. No I/O.
+func (e *Elector) Advertise() string {
+	if e.election == nil {
+		return ""
+	}
+	return e.address()
+}
+
+// SetAdvertise changes where this candidate can be reached, such as when its server has
+// got a port (":0") only after New; "" advertises nothing. It does no I/O. Candidates
+// shows the new address at once. While this candidate leads, its next renewal, which is
+// at most Config.RenewEvery away, brings the address into the lock, where
+// Election.Leader, Status, and the observers (EventAddress) find it. The error is a
+// ConfigError, for an address that Config.Advertise could not be. Safe for concurrent
+// use, before Run and during it.
+func (e *Elector) SetAdvertise(address string) error {
+	if e.election == nil {
+		return errNotMade
+	}
+	if err := configError("SetAdvertise: ", checkAdvertise(address)); err != nil {
+		return err
+	}
+	e.advertise.Store(&address)
+	return nil
+}
 
 // Lease is the lease that this candidate uses.
 func (e *Elector) Lease() time.Duration { return e.cfg.Lease }

@@ -18,6 +18,7 @@ type EventKind string
 const (
 	EventElected   EventKind = "elected"   // a leader: its term has begun
 	EventReleased  EventKind = "released"  // a term ended and its work has stopped
+	EventAddress   EventKind = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
 	EventVacant    EventKind = "vacant"    // nobody leads (a leader disappeared without a word)
 	EventUnhealthy EventKind = "unhealthy" // this candidate's probe fails: it does not campaign
 	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again

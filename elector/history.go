@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -156,6 +157,7 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 			t.From = ev.Time
 		case EventReleased:
 			t.Until, t.Reason, t.Detail = ev.Time, ev.Reason, ev.Detail
+			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the last one of the term
 		}
 	}
 	records := make([]TermRecord, 0, len(terms))

@@ -25,10 +25,16 @@ func newInbox(election string) *inbox {
 func (b *inbox) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
 		ev, err := ParseEvent(s.Payload)
-		if err != nil || ev.Election != b.election || ev.Kind != EventElected && ev.Kind != EventReleased {
+		if err != nil || ev.Election != b.election {
 			return
 		}
-		b.keep(nil, ev)
+		switch ev.Kind {
+		case EventElected, EventReleased:
+			b.keep(nil, ev)
+		case EventAddress: // a reason to look, and no more
+		default:
+			return
+		}
 	}
 	select {
 	case b.arrived <- struct{}{}:

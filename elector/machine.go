@@ -20,6 +20,8 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began
 	memory *memory     // of the election: the machine before has left it
 
+	advertised string // what the lock of the newest term says
+
 	peers *peers.Peers
 	going context.Context // ends when Run does, or Campaign's term
 	owed  <-chan error    // how a release ends that is repeated in the background; nil: none is
@@ -74,6 +76,16 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	if ev != nil {
 		m.subscribers.publish(*ev)
 	}
+}
+
+// termEvent describes a change of a term; ended is nil while it lasts.
+func (m *machine) termEvent(k EventKind, t *Term, ended *Ended) Event {
+	ev := m.event(k, "")
+	ev.Token, ev.Advertise = t.token, m.advertised
+	if ended != nil {
+		ev.Reason, ev.Detail = ended.Reason, ended.detail()
+	}
+	return ev
 }
 
 // heir is the candidate for which the nodes reserve leadership when this term ends.

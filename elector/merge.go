@@ -62,9 +62,17 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 	}
 	if leader != nil && leader.Token == s.term.Token && leader.sameLife(s.term) {
 		s.missed = time.Time{}
+		moved := leader.placed && leader.Advertise != s.term.Advertise
+		if moved {
+			s.term.Advertise = leader.Advertise
+		}
 		if s.ending == vacant || s.ending == closed && r.stays { // it was not gone after all
 			s.ending = open
 			events = append(events, s.term)
+		} else if moved && s.ending == open {
+			ev := s.term
+			ev.Kind, ev.Time = EventAddress, now
+			events = append(events, ev)
 		}
 		return events, s, 0 // closed: what is left of its lock, for a lease
 	}

@@ -24,7 +24,9 @@ import (
 // bounds (64 events of this candidate, and the last 32 terms); when these don't suffice
 // an EventSkipped says how many events were left out, and the newest ones follow. So
 // the last event always shows how things stand. A leader that vanished without a word
-// is noticed within a lease; a steady one costs a request to each node per lease.
+// is noticed within a lease; a steady one costs a request to each node per lease. An
+// address that the leader changes (EventAddress) is reported when a renewal has brought
+// it to a majority of the nodes.
 //
 // An Election of Elector.Election reports also what only this process knows of its
 // candidate: EventStopping, EventOverrun, EventUnhealthy and EventHealthy; and its
@@ -189,7 +191,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	case wait > 0:
 		o.inbox.putBack(a.messages)
 		return wait
-	case leader != nil && !leader.agreed: // the first renewal will tell
+	case leader != nil && (!leader.agreed || !leader.placed): // the next renewal will tell
 		return o.timing().RenewEvery
 	case leader != nil:
 		return min(o.lease, leader.LeaseLeft+settlingTime)
@@ -248,6 +250,12 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 				continue // its end was reported
 			}
 			o.reported.ending = closed
+		case EventAddress:
+			o.changes++
+			if ev.Token != o.reported.term.Token || o.reported.ending != open || ev.Advertise == o.reported.term.Advertise {
+				continue // it was reported, or the term's end was
+			}
+			o.reported.term.Advertise = ev.Advertise
 		}
 		if !o.emit(ctx, ev) {
 			return false
@@ -260,7 +268,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 // before it ended takes a little longer to arrive, and is reported first.
 func (o *observer) ownElection(ctx context.Context, ev Event) bool {
 	r := reading{highest: ev.Token, leader: &Leader{
-		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true,
+		Candidate: ev.Candidate, Incarnation: ev.Incarnation, Advertise: ev.Advertise, Token: ev.Token, agreed: true, placed: true,
 	}}
 	if was := o.reported; was.begun {
 		r.history = o.el.recent(ctx, waitForOldEnd)

@@ -22,7 +22,7 @@ func newPeers(c *candidate) *peers.Peers {
 func (s self) Info() peers.Candidate {
 	c, role := s.c, s.c.currentRole()
 	info := peers.Candidate{
-		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.cfg.Advertise, Version: c.cfg.Version,
+		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
 		Role: string(role), Priority: c.cfg.Priority,
 	}
 	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -27,8 +28,9 @@ type renewer struct {
 
 // renewal is how one renewal ended.
 type renewal struct {
-	sent  lease.Stamp
-	tally quorum.Tally
+	sent      lease.Stamp
+	tally     quorum.Tally
+	advertise string // the address that it brought to the nodes
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
@@ -60,7 +62,10 @@ func (r *renewer) renew() {
 	// Asked again at a node's turn. left has run on the monotonic clock, which stands
 	// still while the machine sleeps: so the clock is asked too.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
-	go func() { r.ended <- renewal{sent: sent, tally: m.voter.Renew(left, r.term.token, heir, fit)} }()
+	go func() {
+		tally := m.voter.Renew(left, r.term.token, heir, fit)
+		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised()}
+	}()
 }
 
 // count takes how a renewal ended.
@@ -74,6 +79,7 @@ func (r *renewer) count(of renewal) {
 			m.memory.alive(of.tally)
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
+			r.placed(of.advertise)
 		}
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
@@ -88,6 +94,21 @@ func (r *renewer) count(of renewal) {
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
 	}
+}
+
+// placed takes the address that a majority of the nodes has with this renewal, and
+// notifies the observers when it is another one: they look at a steady leader once per
+// lease only.
+func (r *renewer) placed(address string) {
+	m := r.m
+	if address == m.advertised {
+		return
+	}
+	m.advertised = address
+	ev := m.termEvent(EventAddress, r.term, nil)
+	m.log.Info("advertised address changed", "token", r.term.token, "advertise", address)
+	m.subscribers.publish(ev)
+	m.voter.Go(func() { m.nodes.Publish(context.Background(), m.keys.Events, ev.encode(), m.timing.CallTimeout()) })
 }
 
 // next is the time to the next renewal after one that a majority has confirmed.

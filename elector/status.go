@@ -43,6 +43,7 @@ type Leader struct {
 
 	agreed bool   // all nodes name one token; until the first renewal they may not
 	lowest uint64 // that a node names
+	placed bool   // a majority of the nodes names one address; while a renewal changes it none may
 }
 
 // NodeStatus is what one node knows.
@@ -102,7 +103,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	if in, ok := quorum.IncumbentOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
-			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, attempt: in.Attempt, lease: in.Lease,
+			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, placed: in.Placed, attempt: in.Attempt, lease: in.Lease,
 		}
 	} else if missing := len(errs); missing > 0 && missing < majority {
 		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {

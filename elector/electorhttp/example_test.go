@@ -33,9 +33,13 @@ func Example() {
 		log.Error("configuration", "error", err)
 		return
 	}
-	listener, err := electorhttp.Listen(ctx, ":8080") // on the loopback interface
+	listener, err := electorhttp.Listen(ctx, ":0") // on the loopback interface, any port
 	if err != nil {
 		log.Error("listening", "error", err)
+		return
+	}
+	if err := e.SetAdvertise("http://" + listener.Addr().String()); err != nil {
+		log.Error("address", "error", err)
 		return
 	}
 	go metrics.Run(ctx)

@@ -57,6 +57,12 @@ func (j *journal) add(ev elector.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
 	case elector.EventElected: // the newest is right, also when its token is lower
 		j.elected = &ev
+	case elector.EventAddress:
+		if j.elected != nil && j.elected.Token == ev.Token {
+			now := *j.elected // readers may hold the one before
+			now.Advertise = ev.Advertise
+			j.elected = &now
+		}
 	case elector.EventReleased, elector.EventVacant:
 		j.elected, j.ended = nil, ev.Token
 	}

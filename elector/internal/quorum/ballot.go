@@ -98,24 +98,35 @@ func parseBallot(s string) (b Ballot, err error) {
 type Incumbent struct {
 	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
 	Ballot
-	Agreed bool   // all nodes that it holds name this token
+	Agreed bool // all nodes that it holds name this token
+	// Placed: a majority names this address. While a renewal brings another one to the
+	// nodes none may.
+	Placed bool
 	Lowest uint64 // the lowest token that a node names: the term's may be this one
 }
 
 // IncumbentOf finds the attempt that holds a majority of the locks, whose values
 // these are; ok is false when none does. Its token is the one on a majority of
 // the nodes. Until the first renewal a late grant may name another one; and where
-// none has a majority the highest stands for what is being agreed on.
+// none has a majority the highest stands for what is being agreed on. Its address is the
+// one on a majority, too, and any of them where none has one.
 func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
+	addresses := map[[2]string]int{} // by attempt and address
 	for _, value := range values {
 		b, attempt := attemptOf(value)
 		if votes[attempt]++; votes[attempt] == 1 {
 			tokens[attempt] = map[uint64]int{}
 		}
 		tokens[attempt][b.Token]++
+		addresses[[2]string{attempt, b.Advertise}]++
 		if votes[attempt] == majority {
 			in, ok = Incumbent{Attempt: attempt, Ballot: b}, true
+		}
+	}
+	for of, n := range addresses {
+		if of[0] == in.Attempt && n >= majority {
+			in.Advertise, in.Placed = of[1], true
 		}
 	}
 	in.Token, in.Lowest, in.Agreed = 0, math.MaxUint64, len(tokens[in.Attempt]) == 1

@@ -130,6 +130,39 @@ func TestIncumbentIsWhoHoldsAMajority(t *testing.T) {
 	}
 }
 
+// While a renewal brings another address to the nodes, and on one that a renewal did not
+// reach, there are two: the one of a majority counts.
+func TestIncumbentHasTheAddressOfAMajority(t *testing.T) {
+	at := func(addresses ...string) (values []string) {
+		for _, address := range addresses {
+			values = append(values, quorum.Ballot{
+				Candidate: "a", Incarnation: "A", Seq: 3, Nodes: 3, Lease: time.Second, Advertise: address, Token: 7,
+			}.String())
+		}
+		return values
+	}
+	for name, c := range map[string]struct {
+		values []string
+		want   string
+		placed bool
+	}{
+		"all":                          {at("x", "x", "x"), "x", true},
+		"none":                         {at("", "", ""), "", true},
+		"one is behind, first":         {at("x", "y", "y"), "y", true},
+		"one is behind, in the middle": {at("y", "x", "y"), "y", true},
+		"one is behind, last":          {at("y", "y", "x"), "y", true},
+		"one more has none":            {at("", "y", "y"), "y", true},
+		"another candidate's":          {append(at("y", "y"), "b/B/1 n=3 lease=1000 addr=x token=7"), "y", true},
+	} {
+		if in, ok := quorum.IncumbentOf(c.values, 2); !ok || in.Advertise != c.want || in.Placed != c.placed {
+			t.Errorf("%s: %+v, %v, want the address %q", name, in, ok, c.want)
+		}
+	}
+	if in, ok := quorum.IncumbentOf(at("x", "y"), 2); !ok || in.Placed || in.Advertise == "" {
+		t.Errorf("no majority has one: %+v, %v", in, ok)
+	}
+}
+
 func FuzzParseBallot(f *testing.F) {
 	f.Add("pod-1", "ABC123", uint64(7), 3, int64(10000), "http://h:1")
 	f.Add("a/b/c", "0", uint64(0), 1, int64(1), "")

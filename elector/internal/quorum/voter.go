@@ -17,7 +17,7 @@ type VoterConfig struct {
 	Keys        Keys
 	Candidate   string
 	Incarnation string
-	Advertise   string
+	Advertise   func() string // where this candidate can be reached, at each claim and renewal
 	Lease       time.Duration
 	CallTimeout time.Duration // bound of one request to one node
 	// RequestEnded, if set, is called with the outcome of each request to a node, also of those
@@ -75,7 +75,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	v.alive.Store(seq)
 	v.lock = Ballot{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: seq,
-		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise,
+		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),
 	}
 	value := v.lock.String()
@@ -174,6 +174,7 @@ func (v *Voter) identities() Identities {
 // that has ended since.
 func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
 	v.lock.Identities = v.identities()
+	v.lock.Advertise = v.cfg.Advertise()
 	seq, value := v.seq, v.lock.String()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
@@ -191,6 +192,10 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	v.mutex.renew(r)
 	return v.tally(r)
 }
+
+// Advertised is the address in the newest attempt's lock, as the last Claim or Renew sent
+// it. It belongs to the goroutine of those.
+func (v *Voter) Advertised() string { return v.lock.Advertise }
 
 // Regainable reports whether a node has answered a renewal, also after its round was over,
 // that it is free and that its counter is beyond the term's. It takes the next renewal
