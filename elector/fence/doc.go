@@ -42,6 +42,9 @@
 //	... // read and write
 //	return tx.Commit()
 //
+// tx is a transaction of database/sql or of an ORM that is built on it ([Tx]);
+// [SQL.GuardFunc] takes those of other packages, such as pgx.
+//
 // Make it the first statement: it takes the lock on the mark's row, so that the
 // transactions of two leaders come one after the other, and what the later one
 // reads includes what the earlier one wrote. A leader that is paused inside its

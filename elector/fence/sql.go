@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"regexp"
 )
@@ -17,8 +18,20 @@ const (
 	MySQL      Dialect = "mysql"  // MariaDB too, where it is tested
 )
 
-// SQL fences transactions of database/sql with a small table of marks, one row per
-// resource. Safe for concurrent use.
+// Tx is a transaction of database/sql, or of what is built on it: *sql.Tx, sqlx.Tx, the
+// Statement.ConnPool of a gorm.DB in a transaction, the Tx in a bun.Tx.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// Row is the row that a statement has returned, such as a pgx.Row.
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// SQL fences transactions with a small table of marks, one row per resource. Safe for
+// concurrent use.
 type SQL struct {
 	table  string
 	schema string
@@ -94,14 +107,47 @@ func (s *SQL) Create(ctx context.Context, db interface {
 // innodb_lock_wait_timeout; then the error is the driver's. Above READ COMMITTED on
 // PostgreSQL a serialization failure may end the wait, and the first two writes ever to
 // a mark a deadlock on MySQL; the caller tries those again, as always with these.
-func (s *SQL) Guard(ctx context.Context, tx *sql.Tx, resource string, token uint64) error {
+//
+// tx must be a transaction, in which the caller writes afterwards: *sql.Tx, or what an ORM
+// wraps around one. A *sql.DB is refused, because its statements share no transaction.
+func (s *SQL) Guard(ctx context.Context, tx Tx, resource string, token uint64) error {
+	if _, ok := tx.(*sql.DB); ok {
+		return errors.New("fence: Guard needs a transaction, not a *sql.DB: begin one, and write in it")
+	}
+	return s.guard(resource, token, func() (mark string, err error) { return s.raiseTo(ctx, tx, resource, token) })
+}
+
+// GuardFunc is Guard for transactions that are not of database/sql: queryRow runs a
+// statement in the transaction and returns its only row. Of pgx:
+//
+//	queryRow := func(ctx context.Context, query string, args ...any) fence.Row {
+//		return tx.QueryRow(ctx, query, args...) // tx is a pgx.Tx
+//	}
+//	err := marks.GuardFunc(ctx, queryRow, "orders", term.Token())
+//
+// MySQL has no statement that writes a mark and returns it: there it is an error.
+func (s *SQL) GuardFunc(ctx context.Context, queryRow func(ctx context.Context, query string, args ...any) Row, resource string, token uint64) error {
+	if s.newest != "" {
+		return errors.New("fence: GuardFunc does not work on MySQL: use Guard, with a transaction of database/sql")
+	}
+	return s.guard(resource, token, func() (string, error) {
+		var mark any // drivers of their own don't turn numbers into text
+		err := queryRow(ctx, s.raise, resource, int64(token)).Scan(&mark)
+		if text, ok := mark.([]byte); ok {
+			mark = string(text)
+		}
+		return fmt.Sprint(mark), err
+	})
+}
+
+func (s *SQL) guard(resource string, token uint64, raise func() (mark string, err error)) error {
 	if err := checkToken(token); err != nil {
 		return err
 	}
 	if resource == "" || len(resource) > 255 {
 		return fmt.Errorf("fence: a resource needs a name of 1 to 255 bytes, not of %d", len(resource))
 	}
-	mark, err := s.raiseTo(ctx, tx, resource, token)
+	mark, err := raise()
 	if err != nil {
 		return fmt.Errorf("fence: raising the mark of %s in %s: %w", resource, s.table, err)
 	}
@@ -109,7 +155,7 @@ func (s *SQL) Guard(ctx context.Context, tx *sql.Tx, resource string, token uint
 }
 
 // raiseTo returns the mark as text: SQLite keeps anything in any column.
-func (s *SQL) raiseTo(ctx context.Context, tx *sql.Tx, resource string, token uint64) (mark string, err error) {
+func (s *SQL) raiseTo(ctx context.Context, tx Tx, resource string, token uint64) (mark string, err error) {
 	if s.newest == "" {
 		err = tx.QueryRowContext(ctx, s.raise, resource, int64(token)).Scan(&mark)
 		return mark, err
