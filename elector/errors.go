@@ -1,7 +1,6 @@
 package elector
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,7 +53,7 @@ const (
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
-	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline
+	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: an ExpiredError tells why
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
@@ -67,40 +66,6 @@ const (
 // again.
 func (r Reason) voluntary() bool {
 	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
-}
-
-// Ended is how a term ended: the cause of the work's context (context.Cause),
-// and what Term.Err returns.
-type Ended struct {
-	Reason Reason
-	Err    error // the probe's, the work's or the nodes' error, or the cause of a shutdown (context.Cause); may be nil
-}
-
-func (e *Ended) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("elector: term ended: %s: %v", e.Reason, e.Err)
-	}
-	return fmt.Sprintf("elector: term ended: %s", e.Reason)
-}
-
-func (e *Ended) Unwrap() error { return e.Err }
-
-// shutdownCause is what the caller gave as the cause of the end of its context; nil: no
-// more than that it was canceled.
-func shutdownCause(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return nil
-}
-
-// detail goes to the log, the events and the history. Why the caller's context ended is
-// for the caller.
-func (e *Ended) detail() string {
-	if e.Err == nil || e.Reason == ReasonShutdown {
-		return ""
-	}
-	return e.Err.Error()
 }
 
 // NotReleasedError says that the lock of a term could not be given back: until it lapsed

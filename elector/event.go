@@ -44,8 +44,9 @@ type Event struct {
 	Count       int       `json:"count,omitempty"`  // on Skipped
 	Time        time.Time `json:"time"`             // by the clock of its reporter
 
-	// On Released, in the history only: for how long the lease covered the work, until it
-	// had returned or until the lease ended, and how long before this report that was.
+	// In the history only. Held, on Released: for how long the lease covered the work, until it
+	// had returned or until the lease ended. Late: how long before this report that was, or
+	// on an Elected that a node recorded later, how long before it the term had begun.
 	// Both by the clock that Term.Valid reads; zero: not known.
 	Held time.Duration `json:"-"`
 	Late time.Duration `json:"-"`

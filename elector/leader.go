@@ -65,7 +65,10 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 		if before != nil {
 			<-before
 		}
-		m.voter.Announce(elected.encode(), quorum.WakeMessage{Elected: true, Token: term.token}.String())
+		m.voter.Announce(quorum.Report{
+			Event: func(late bool) []byte { return l.reportOf(elected, 0, late) },
+			Front: quorum.WakeMessage{Elected: true, Token: term.token}.String(),
+		})
 	})
 	return l
 }
@@ -97,7 +100,7 @@ func (l *leadership) hold() {
 		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between
 		if err := l.m.probes.failing(); err != nil {
 			if !l.term.grant.Valid() { // this process was suspended, so its probes could not run either
-				l.term.end(ReasonExpired, errExpired)
+				l.term.expire()
 			}
 			l.term.end(ReasonUnhealthy, err)
 			return
@@ -182,12 +185,19 @@ func (l *leadership) release(ended *Ended) {
 		defer close(l.reported)
 		time.Sleep(standby.FrontRowLead)
 		<-l.announced
-		if since, ok := m.clock.Since(l.term.begun); ok && held > 0 {
-			ev.Held, ev.Late = held, max(0, since-held)
-		}
-		m.voter.Announce(ev.encode(), "")
+		m.voter.Announce(quorum.Report{Event: func(late bool) []byte { return l.reportOf(ev, held, late || held > 0) }})
 	})
 	<-l.probeDone
+}
+
+// reportOf is a report as a node is to record it. held is for how long the lease covered
+// the work; zero: it has just begun, or that is not known. late: how long ago what it
+// reports was is part of it.
+func (l *leadership) reportOf(ev Event, held time.Duration, late bool) []byte {
+	if since, ok := l.m.clock.Since(l.term.begun); ok && late {
+		ev.Held, ev.Late = held, max(0, since-held)
+	}
+	return ev.encode()
 }
 
 // serve runs the work. A panic is not swallowed: the lock is released and the panic

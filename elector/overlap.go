@@ -30,8 +30,12 @@ func (id termID) leads(l *Leader) bool {
 }
 
 // receipt is when one node received the reports of a term, by that node's clock.
-// Zero: it did not.
-type receipt struct{ elected, released time.Time }
+// Zero: it did not. late is what its report of the end says of its own age: another node
+// may have received that report sooner.
+type receipt struct {
+	elected, released time.Time
+	late              time.Duration
+}
 
 // span is when a term began and ended at the latest, by one node's clock; an end of
 // zero is unknown.
@@ -98,7 +102,7 @@ func overlap(a, b termID, spans map[termID]span, holder *termID) bool {
 // when it wakes up is long over.
 func spanOf(r receipt, released Event) (s span) {
 	s.begin = r.elected
-	held, late := released.Held, released.Late
+	held, late := released.Held, r.late
 	if held <= 0 || held > maxHeld || late < 0 || late > maxHeld { // earlier versions did not report them
 		return s
 	}
@@ -132,8 +136,11 @@ func receiptsOf(byNode [][]quorum.Entry, election string) (received []map[termID
 			switch ev.Kind { //nolint:exhaustive // the history holds no others
 			case EventElected:
 				r.elected = entry.At
+				if ev.Late > 0 && ev.Late <= maxHeld { // it was recorded when the node could be reached again
+					r.elected = entry.At.Add(-ev.Late)
+				}
 			case EventReleased:
-				r.released, released[id] = entry.At, ev
+				r.released, r.late, released[id] = entry.At, ev.Late, ev
 			}
 			node[id] = r
 		}

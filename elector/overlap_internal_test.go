@@ -60,16 +60,17 @@ func TestOverlaps(t *testing.T) {
 					}
 					return time.Unix(1_800_000_000, 0).Add(sec(s))
 				}
-				ends := map[termID]Event{}
+				ends, late := map[termID]Event{}, map[string]time.Duration{}
 				for who, e := range map[string]*ended{"a": c.a, "b": c.b} {
 					if e != nil {
-						ends[ids[who]] = Event{Held: sec(min(e.held, 9e9)), Late: sec(e.late)}
+						ends[ids[who]] = Event{Held: sec(min(e.held, 9e9))}
+						late[who] = sec(e.late)
 					}
 				}
 				var received []map[termID]receipt
 				for _, n := range c.nodes {
 					received = append(received, map[termID]receipt{
-						ids["a"]: {at(n.a.elected), at(n.a.released)}, ids["b"]: {at(n.b.elected), at(n.b.released)},
+						ids["a"]: {at(n.a.elected), at(n.a.released), late["a"]}, ids["b"]: {at(n.b.elected), at(n.b.released), late["b"]},
 					})
 				}
 				var holder *termID
@@ -91,7 +92,7 @@ func TestOverlapOfEqualTokens(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	a, b := termID{token: 7, candidate: "a"}, termID{token: 7, candidate: "b"}
 	got := overlaps(map[termID]Event{a: {Held: time.Minute}}, []map[termID]receipt{{
-		a: {at, at.Add(time.Minute)}, b: {at.Add(10 * time.Second), time.Time{}},
+		a: {at, at.Add(time.Minute), 0}, b: {at.Add(10 * time.Second), time.Time{}, 0},
 	}}, nil)
 	if !slices.Equal(got[a], []uint64{7}) || !slices.Equal(got[b], []uint64{7}) {
 		t.Errorf("%v", got)

@@ -77,6 +77,7 @@ func (r *renewer) count(of renewal) {
 		if r.term.grant.Renew(of.sent) {
 			m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
 			m.memory.alive(of.tally)
+			r.term.expiry.unconfirmed.Store(nil)
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
 			r.placed(of.advertise)
@@ -88,6 +89,7 @@ func (r *renewer) count(of renewal) {
 		r.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
 		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })
+		r.term.unconfirmed(of.tally)
 		m.setCondition(unconfirmed(of.tally))
 		r.due.Reset(m.timing.RetryEvery())
 	}

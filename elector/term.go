@@ -2,12 +2,12 @@ package elector
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Work is what a leader does. It must return soon after ctx ends (within
@@ -18,8 +18,6 @@ import (
 // ever, after the lock was released and the panic recorded in the history: within two
 // requests' time. Run does not return then.
 type Work func(ctx context.Context, term *Term) error
-
-var errExpired = errors.New("no renewal succeeded in time")
 
 // Term is one leadership, from its election to its end. Safe for concurrent use. A nil
 // *Term is that of a candidate which does not lead: it is not valid, its token is 0, its
@@ -37,6 +35,7 @@ type Term struct {
 	at     time.Time // when it ended; set before ended
 	once   sync.Once
 	watch  *time.Timer
+	expiry expiry
 
 	asked   chan struct{} // closed by the first Resign, or request to hand over
 	askOnce sync.Once
@@ -235,6 +234,25 @@ func (t *Term) end(reason Reason, err error) {
 	})
 }
 
+// expire ends a term whose deadline has passed.
+func (t *Term) expire() {
+	elapsed, known := t.clock.Since(t.begun)
+	age, ok := t.grant.Age()
+	if !known || !ok {
+		t.end(ReasonExpired, &ExpiredError{})
+		return
+	}
+	t.end(ReasonExpired, t.expiry.why(elapsed, age))
+}
+
+// unconfirmed notes a renewal that no majority has confirmed: it is why the term expires if
+// none is in time.
+func (t *Term) unconfirmed(tally quorum.Tally) {
+	if elapsed, ok := t.clock.Since(t.begun); ok {
+		t.expiry.failed(elapsed, tally)
+	}
+}
+
 // held is for how long the lease has covered the work: until now, or until the lease
 // ended; zero when the clocks can't tell.
 func (t *Term) held() time.Duration {
@@ -260,13 +278,17 @@ func (t *Term) guard(every time.Duration) {
 		}
 		left, _ := t.grant.Left()
 		if left <= 0 {
-			t.end(ReasonExpired, errExpired)
+			t.expire()
 			return
+		}
+		if elapsed, ok := t.clock.Since(t.begun); ok {
+			t.expiry.looked.Store(int64(elapsed))
 		}
 		t.watch.Reset(min(left, every))
 	}
 	mu.Lock()
 	defer mu.Unlock()
+	t.expiry.every = every
 	// Not at once: a goroutine of its own would then stand in the way of the work's start.
 	left, _ := t.grant.Left()
 	t.watch = time.AfterFunc(min(left, every), look)

@@ -58,6 +58,9 @@ func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
 }
 
+// Age is the time since the newest anchor. ok is false when the clocks can't tell.
+func (g *Grant) Age() (age time.Duration, ok bool) { return g.clock.Since(*g.anchor.Load()) }
+
 // Past is for how long the deadline for the work has passed; zero while it is ahead.
 // ok is false when the clocks can't tell.
 func (g *Grant) Past() (past time.Duration, ok bool) {

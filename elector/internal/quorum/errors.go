@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,15 +23,51 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 
 // Problem is the error without the node.
 func (e *NodeError) Problem() string {
-	msg := e.Err.Error()
-	var timeout interface{ Timeout() bool }
-	if errors.Is(e.Err, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout() {
-		msg = "no answer in time"
+	msg := withoutPosition(e.Err.Error())
+	if timedOut(e.Err) {
+		msg = noAnswer
 	}
 	if a := Advice(e.Err); a != "" {
 		msg += " (" + a + ")"
 	}
 	return msg
+}
+
+const noAnswer = "no answer in time"
+
+func timedOut(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Cause is why a node did not answer, in a few words, without its address: that of the
+// operating system, where the request or the connection failed.
+func Cause(err error) string {
+	var system *os.SyscallError
+	var code syscall.Errno
+	switch {
+	case timedOut(err):
+		return noAnswer
+	case errors.As(err, &system):
+		return system.Err.Error()
+	case errors.As(err, &code):
+		return code.Error()
+	}
+	var node *NodeError
+	if errors.As(err, &node) {
+		return node.Problem()
+	}
+	return err.Error()
+}
+
+// position is where in a script of ours a command failed: it tells nothing to a person.
+var position = regexp.MustCompile(`(ERR )?user_script:\d+: |,? ?(script: [0-9a-f]{40})?,? on @?user_script:\d+\.?`)
+
+func withoutPosition(msg string) string {
+	if !strings.Contains(msg, "user_script") {
+		return msg
+	}
+	return strings.TrimSpace(position.ReplaceAllString(msg, ""))
 }
 
 func (e *NodeError) Unwrap() error { return e.Err }

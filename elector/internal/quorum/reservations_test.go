@@ -229,7 +229,7 @@ func TestAnnounceTellsAllItCan(t *testing.T) {
 					p.refuse(0, tc.denied, "NOPERM")
 				}
 				a := p.voter("a")
-				a.Announce([]byte("news"), tc.front)
+				a.Announce(Report{Event: func(bool) []byte { return []byte("news") }, Front: tc.front})
 				a.WaitIdle(time.Minute)
 				if got := wake(); len(got) != tc.wake || tc.wake == 1 && got[0] != "front" {
 					t.Errorf("the front row was told %q", got)

@@ -2,37 +2,18 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Announce publishes to the events channel of every node and appends to the history
-// stream; front, unless empty, goes to the wake channel first. It starts the
+// Announce has every node publish the report and append it to its history. It starts the
 // requests and does not wait for them: reporting must never delay a renewal. Each node
 // receives the announcements in the order of the calls.
-func (v *Voter) Announce(event []byte, front string) {
-	k := v.cfg.Keys
-	args := []any{event, historyLength, k.Events, k.Wake, front}
-	v.announcing.Lock()
-	defer v.announcing.Unlock()
-	for i, n := range v.nodes.list {
-		before, done := v.announced[i], make(chan struct{})
-		v.announced[i] = done
-		v.background.Go(func() {
-			defer close(done)
-			if before != nil {
-				<-before // bounded by the time-out of its call
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), v.cfg.CallTimeout)
-			defer cancel()
-			refused, err := announceScript.Run(ctx, n.rdb, []string{k.History}, args...).Text()
-			if err == nil && refused != "" && v.cfg.Unrecorded != nil {
-				v.cfg.Unrecorded(v.nodes.nodeError(i, needs(errors.New(refused), "+xadd ~"+k.History)))
-			}
-		})
+func (v *Voter) Announce(r Report) {
+	for _, rec := range v.recorders {
+		rec.announce(r)
 	}
 }
 

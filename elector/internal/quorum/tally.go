@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -61,6 +62,27 @@ func (t Tally) Errors() []error {
 			all = append(all, t.nodes.nodeError(i, ErrSameServer))
 		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
 			all = append(all, t.nodes.nodeError(i, a.Err))
+		}
+	}
+	return all
+}
+
+// errNotHeld is of a node that has lost a lock, or holds another one.
+var errNotHeld = errors.New("the node no longer holds the lock")
+
+// NotConfirmed are the reasons why nodes did not confirm a renewal, each with its node: an
+// error, no answer in time, or that the lock is gone.
+func (t Tally) NotConfirmed() []error {
+	var all []error
+	for i, a := range t.Answers {
+		switch {
+		case a.Status == Mine:
+		case a.Err != nil && !errors.Is(a.Err, errOverruled):
+			all = append(all, t.nodes.nodeError(i, a.Err))
+		case a.Status == Unknown:
+			all = append(all, t.nodes.nodeError(i, context.DeadlineExceeded))
+		default:
+			all = append(all, t.nodes.nodeError(i, errNotHeld))
 		}
 	}
 	return all

@@ -42,17 +42,24 @@ type Voter struct {
 	mutex redlock       // of the newest attempt
 	met   time.Time     // when the nodes were asked for their identities alone
 
-	announcing sync.Mutex
-	announced  []chan struct{} // by node: closed when the newest announcement has ended; nil: there was none
+	recorders []*recorder // by node
 
 	background flights
 }
 
 // NewVoter does no I/O.
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
-	v := &Voter{nodes: ns, cfg: cfg, pools: newPools(ns.Len()), announced: make([]chan struct{}, ns.Len())}
-	for range ns.list {
+	v := &Voter{nodes: ns, cfg: cfg, pools: newPools(ns.Len())}
+	for i := range ns.list {
 		v.queues = append(v.queues, newNodeQueue())
+		v.recorders = append(v.recorders, &recorder{
+			rdb: ns.list[i].rdb, keys: cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
+			refused: func(err error) {
+				if cfg.Unrecorded != nil {
+					cfg.Unrecorded(ns.nodeError(i, err))
+				}
+			},
+		})
 	}
 	return v
 }
@@ -290,6 +297,9 @@ func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []
 		return a
 	}
 	q.note(a)
+	if a.Status != Unknown {
+		v.recorders[node].again()
+	}
 	if v.cfg.RequestEnded != nil && ctx.Err() == nil {
 		v.cfg.RequestEnded(node, took, v.nodes.nodeError(node, a.Err))
 	}

@@ -1,0 +1,41 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Ended is how a term ended: the cause of the work's context (context.Cause),
+// and what Term.Err returns.
+type Ended struct {
+	Reason Reason
+	Err    error // the probe's or the work's error, an ExpiredError, or the cause of a shutdown (context.Cause); may be nil
+}
+
+func (e *Ended) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("elector: term ended: %s: %s", e.Reason, Problem(e.Err))
+	}
+	return fmt.Sprintf("elector: term ended: %s", e.Reason)
+}
+
+func (e *Ended) Unwrap() error { return e.Err }
+
+// shutdownCause is what the caller gave as the cause of the end of its context; nil: no
+// more than that it was canceled.
+func shutdownCause(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// detail goes to the log, the events and the history. Why the caller's context ended is
+// for the caller.
+func (e *Ended) detail() string {
+	if e.Err == nil || e.Reason == ReasonShutdown {
+		return ""
+	}
+	return Problem(e.Err)
+}

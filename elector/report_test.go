@@ -1,0 +1,167 @@
+package elector_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// A candidate that lives through an outage of all nodes reports why its term ended as soon
+// as they answer: "vanished" sends people to the machine, which is well.
+func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
+	for name, w := range map[string]struct {
+		begin func(*cluster)
+		words string
+	}{
+		"down":   {func(c *cluster) { c.Each(down) }, "did not answer for 7.4s"},
+		"frozen": {func(c *cluster) { c.Each(frozen) }, "did not answer for 7.4s"},
+		"disk full": {func(c *cluster) {
+			for _, n := range c.Nodes {
+				n.RefuseWith("MISCONF Errors writing to the AOF file: No space left on device")
+			}
+		}, "MISCONF Errors writing to the AOF file: No space left on device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onAll(t, func(t *testing.T, c *cluster) {
+				c.Seed()
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				time.Sleep(3 * shortLease)
+				w.begin(c)
+				wantReason(t, one, shortLease, elector.ReasonExpired)
+				time.Sleep(2 * shortLease)
+				c.Heal()
+				for _, n := range c.Nodes {
+					n.RefuseWith("")
+				}
+				b := c.Start("b")
+				first(t, 3*shortLease, a, b)
+				time.Sleep(shortLease)
+				all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 20)
+				if err != nil || len(all) < 3 {
+					t.Fatalf("%+v, %v", all, err)
+				}
+				for _, r := range all {
+					if r.Reason == elector.ReasonVanished || r.From.IsZero() || len(r.Overlaps) > 0 {
+						t.Errorf("%+v", r)
+					}
+				}
+				if r := all[1]; r.Token != one.Token() || r.Reason != elector.ReasonExpired || !strings.Contains(r.Detail, w.words) {
+					t.Errorf("history has %+v", r)
+				}
+			})
+		})
+	}
+}
+
+// The memory of all nodes is full: they take no reports, and a leader may still step down.
+// Its end is recorded when there is room again, once, and disturbs neither the sitting leader
+// nor observers.
+func TestLateReportDisturbsNobody(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		c.Seed()
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		b := c.Start("b")
+		d := c.Start("d")
+		b.Quiet(2 * shortLease)
+		var full atomic.Bool
+		full.Store(true)
+		for _, n := range c.Nodes {
+			n.On(func(cl call, p *server.Peer) bool {
+				if !full.Load() || cl.Script != "announce" {
+					return false
+				}
+				p.WriteBulk("OOM command not allowed when used memory > 'maxmemory'.")
+				return true
+			})
+		}
+		go func() { _ = a.Resign(context.Background()) }()
+		leader, two := first(t, 3*shortLease, b, d)
+		time.Sleep(3 * shortLease)
+		events := observe(t.Context(), electionOf(c.Quorum("operator"), "orders"))
+		<-events // who leads
+		time.Sleep(time.Second)
+		full.Store(false)
+		for _, n := range c.Nodes {
+			n.Took()
+		}
+		time.Sleep(2*time.Minute + shortLease)
+		if !two.Valid() {
+			t.Errorf("%s leads no more: %v", leader.ID(), two.Err())
+		}
+		select {
+		case ev := <-events:
+			t.Errorf("observed %+v", ev)
+		default:
+		}
+		terms := historyOf(t, c.Quorum("operator"), "seed", "a", leader.ID())
+		if r := terms["a"]; r.Token != one.Token() || r.Reason != elector.ReasonResigned || len(r.Overlaps) > 0 {
+			t.Errorf("history has %+v", r)
+		}
+		if r := terms[leader.ID()]; !r.Current || r.From.IsZero() || len(r.Overlaps) > 0 {
+			t.Errorf("history has %+v", r)
+		}
+		for i, n := range c.Nodes {
+			// The end of one term, and the begin of the next: each once.
+			if got := n.TookOf("announce"); got != 2 {
+				t.Errorf("node %d was sent %d reports", i, got)
+			}
+		}
+	})
+}
+
+// A report about a term that no node knows of, as after a loss of all data, is not believed.
+func TestLateReportAfterALossOfData(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a")
+		one := a.Elected(3 * shortLease)
+		time.Sleep(shortLease)
+		c.Each(down)
+		wantReason(t, one, shortLease, elector.ReasonExpired)
+		c.Nodes[0].RestartEmpty()
+		_ = c.Nodes[0].Server().Set(fenceKey, "5")
+		_ = c.Nodes[0].Server().Set(lockKey, "b/abc/1 n=1 lease=10000 token=5")
+		c.Heal()
+		time.Sleep(shortLease / 2)
+		all, err := electionOf(c.Quorum("operator"), "orders").History(t.Context(), 20)
+		if err != nil || len(all) != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		entries, err := c.Nodes[0].Server().Stream("mandate:{orders}:history")
+		if err != nil || len(entries) == 0 {
+			t.Errorf("nothing was reported: %v", err)
+		}
+	})
+}
+
+// The same on a real server: an operator's step-down while its memory is full.
+func TestRealStepDownWhileMemoryIsFull(t *testing.T) {
+	s := servertest.Redis(t)
+	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
+	one := a.Elected(5 * realLease)
+	op := electionOf(realQuorum(t, s), "orders")
+	eventually(t, 10*realLease, "its begin is recorded", func() bool {
+		all, err := op.History(t.Context(), 5)
+		return err == nil && len(all) == 1 && !all[0].From.IsZero()
+	})
+	s.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	if err := a.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, one, 0, elector.ReasonResigned)
+	eventually(t, 10*realLease, "the report is refused", func() bool { return len(a.Log.Lines("cannot record history", "OOM")) > 0 })
+	s.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	eventually(t, 30*realLease, "its end is recorded", func() bool {
+		all, err := op.History(t.Context(), 5)
+		return err == nil && len(all) == 2 && all[1].Reason == elector.ReasonResigned
+	})
+}
