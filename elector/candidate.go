@@ -40,6 +40,7 @@ type candidate struct {
 	role      Role
 	condition condition // why this candidate cannot campaign right now
 	paused    string    // the note of the pause that was logged; "": not paused
+	rested    time.Time // when it campaigns again after a term; past, or zero: it does not rest
 }
 
 // condition is an error and the key under which it is the same one as before: its
@@ -128,6 +129,16 @@ func (c *candidate) setCondition(now condition) {
 	case now.err == nil && old.err != nil:
 		c.log.Info("can campaign again")
 	}
+}
+
+// restsFor is how long it does not campaign yet.
+func (c *candidate) restsFor() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.role != RoleResting {
+		return 0
+	}
+	return max(0, time.Until(c.rested))
 }
 
 // isPaused reports whether no new leader is elected, as far as is known: then a leader

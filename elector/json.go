@@ -56,6 +56,8 @@ type (
 
 		RunningFor millis `json:"running_ms"`
 		HealthyFor millis `json:"healthy_for_ms,omitempty"`
+		RestFor    millis `json:"rest_for_ms,omitempty"`
+		Lease      millis `json:"lease_ms,omitempty"`
 	}
 
 	plainEvent Event
@@ -119,7 +121,7 @@ func (n *NodeStatus) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes durations in milliseconds.
 func (c CandidateStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(candidateJSON{plainCandidate(c), millis(c.RunningFor), millis(c.HealthyFor)})
+	return json.Marshal(candidateJSON{plainCandidate(c), millis(c.RunningFor), millis(c.HealthyFor), millis(c.RestFor), millis(c.Lease)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -128,6 +130,7 @@ func (c *CandidateStatus) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &j)
 	*c = CandidateStatus(j.plainCandidate)
 	c.RunningFor, c.HealthyFor = time.Duration(j.RunningFor), time.Duration(j.HealthyFor)
+	c.RestFor, c.Lease = time.Duration(j.RestFor), time.Duration(j.Lease)
 	return err
 }
 

@@ -16,7 +16,7 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 	nanoseconds := regexp.MustCompile(`_ns"`)
 	for _, v := range []any{
 		&elector.Status{Paused: true, PauseLeft: took, Leader: &elector.Leader{Candidate: "a", LeaseLeft: took}, Nodes: []elector.NodeStatus{{LeaseLeft: took, Abstains: took, RTT: took}}},
-		&elector.CandidateStatus{ID: "a", RunningFor: took, HealthyFor: took},
+		&elector.CandidateStatus{ID: "a", RunningFor: took, HealthyFor: took, RestFor: took, Lease: took},
 		&elector.Event{Kind: elector.EventReleased, Held: took, Late: took},
 		&elector.TermRecord{Token: 7, Lasted: took, Gap: -took},
 	} {

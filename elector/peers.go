@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
@@ -23,7 +24,7 @@ func (s self) Info() peers.Candidate {
 	c, role := s.c, s.c.currentRole()
 	info := peers.Candidate{
 		ID: c.cfg.ID, Incarnation: c.incarnation, Advertise: c.address(), Version: c.cfg.Version,
-		Role: string(role), Priority: c.cfg.Priority,
+		Role: string(role), Priority: c.cfg.Priority, Lease: c.cfg.Lease, Succession: cmp.Or(string(c.cfg.Succession), "race"),
 	}
 	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
 		info.Token = t.token
@@ -37,9 +38,11 @@ func (s self) Info() peers.Candidate {
 		err = c.probes.failing()
 	}
 	if err != nil {
-		info.Detail = err.Error()
+		info.Detail = Problem(err)
 	}
 	info.Healthy = err == nil
+	info.Unable = !info.Healthy && c.probes.failing() == nil
+	info.RestFor = c.restsFor()
 	return info
 }
 

@@ -22,10 +22,17 @@ type CandidateStatus struct {
 	Healthy     bool   `json:"healthy"`
 	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
 	Priority    int    `json:"priority,omitempty"`
+	// Unable tells that it is not healthy for a reason other than its probes: Redis refuses
+	// its claims, say, or its lease differs from the leader's.
+	Unable bool `json:"unable,omitempty"`
+	// Succession is its Config.Succession, and "race" for SuccessionRace. Empty: not known.
+	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
+	RestFor    time.Duration `json:"-"` // of RoleResting: until it campaigns again
+	Lease      time.Duration `json:"-"` // as it is configured; zero: not known
 	// Nodes are the Redis nodes that it votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
 }
@@ -66,6 +73,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
+		Unable: c.Unable, RestFor: c.RestFor, Lease: c.Lease, Succession: c.Succession,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

@@ -28,6 +28,9 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		}
 		trips = tripped(trips, ended.Reason, time.Since(term.since), m.cfg.Lease)
 		if d := m.cfg.restAfter(ended.Reason, trips); d > 0 {
+			m.mu.Lock()
+			m.rested = time.Now().Add(d)
+			m.mu.Unlock()
 			m.become(RoleResting, nil, slog.Duration("for", d))
 			m.rest(ctx, d)
 		}

@@ -51,7 +51,7 @@ func (a *app) urls() []string {
 	urls := a.listedURLs()
 	values := url.Values{}
 	for _, s := range a.access.settings() {
-		if v := cmp.Or(*s.value, os.Getenv(s.env)); v != "" {
+		if v := cmp.Or(*s.value, a.otherwise(s)); v != "" {
 			values.Set(s.param, v)
 		}
 	}
@@ -63,6 +63,16 @@ func (a *app) urls() []string {
 		all[i] = withFiles(u, values)
 	}
 	return all
+}
+
+// otherwise is the value of a flag that was not given: the context's, or else the
+// environment's.
+func (a *app) otherwise(s accessSetting) string {
+	c := a.contexts.chosen
+	if c == nil {
+		return os.Getenv(s.env)
+	}
+	return map[string]string{"password_file": c.PasswordFile, "ca_file": c.CA, "cert_file": c.Cert, "key_file": c.Key}[s.param]
 }
 
 // withFiles adds the files to a URL that names none of its own. What is no URL stays as it
@@ -97,6 +107,12 @@ func (a *app) listedURLs() []string {
 		return a.redis
 	case file != "":
 		return a.readURLs("--redis-file", file)
+	}
+	if c := a.contexts.chosen; c != nil {
+		if c.RedisFile != "" {
+			return a.readURLs("context "+a.contexts.name+", redis-file", c.RedisFile)
+		}
+		return c.Redis
 	}
 	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
 	if list != "" && file != "" {

@@ -20,8 +20,12 @@ func (a *app) candidatesCommand() *cobra.Command {
 		Short: "List the candidates of an election with role and health",
 		Long: `List the candidates of the election NAME, the leader first. It sends a query to
 all of them and waits for the answers, at most three seconds; a candidate that
-hangs or is cut off from Redis is missing. The Redis user needs the right to
-publish roll calls, which all users of docs/redis.md have.
+hangs or is cut off from Redis is missing.
+
+UNHEALTHY: its probes fail. UNABLE: something else keeps it from leading, Redis
+or its configuration; the line below says what. Settings in which candidates
+differ are noted below each. The Redis user needs the right to publish roll
+calls, which all users of docs/redis.md have.
 
 Exit codes
   0  there are candidates
@@ -71,7 +75,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
 	case len(all) == 0:
 		return nil
 	}
-	lines := p.Table(candidateTable(all, f == formatWide, true))
+	lines := append(a.whereLine(p), p.Table(candidateTable(all, f == formatWide, true))...)
 	if !sameNodes(all) {
 		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", 0)...)
 	}
@@ -84,7 +88,7 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
 		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
-	oneList := sameNodes(all)
+	oneList, differ := sameNodes(all), differencesOf(all)
 	priorities := wide || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
 		priority := "" // means nothing to an election that does not go by it
@@ -106,15 +110,40 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 		if !oneList {
 			t.Note(output.Red, "votes with: "+nodeNames(c))
 		}
+		if differ.lease {
+			t.Note(output.Yellow, "its lease is "+c.Lease.String())
+		}
+		if differ.succession {
+			t.Note(output.Yellow, "its succession is "+c.Succession)
+		}
+		if c.RestFor > 0 {
+			t.Note(color, "it rests after its term, and campaigns again in "+output.Brief(c.RestFor))
+		}
 		t.Note(color, c.Detail)
 	}
 	return t
 }
 
+// differences are settings that all candidates should share. A version, which has a column,
+// is one for as long as a deploy takes.
+type differences struct{ lease, succession bool }
+
+func differencesOf(all []elector.CandidateStatus) (d differences) {
+	for _, c := range all {
+		d.lease = d.lease || c.Lease != all[0].Lease && c.Lease != 0 && all[0].Lease != 0
+		d.succession = d.succession || c.Succession != all[0].Succession && c.Succession != "" && all[0].Succession != ""
+	}
+	return d
+}
+
 func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 	switch {
+	case c.Unable:
+		return output.Red, "UNABLE"
 	case !c.Healthy:
 		return output.Yellow, "UNHEALTHY"
+	case c.RestFor > 0:
+		return output.Plain, "rests"
 	case c.Role == elector.RoleLeading:
 		return output.Green, "ok"
 	default:

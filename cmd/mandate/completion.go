@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -50,6 +51,8 @@ func (a *app) completeCandidates(cmd *cobra.Command, args []string, begin string
 // offer reads words from Redis and offers those that fit.
 func (a *app) offer(cmd *cobra.Command, begin string, read func(context.Context, *elector.Quorum) []string) ([]string, cobra.ShellCompDirective) {
 	logging.Disable() // prepare does not run for completions
+	a.log = slog.New(slog.DiscardHandler)
+	a.chooseContext()
 	a.choosePrefix()
 	q, err := elector.Open(a.urls()...)
 	if err != nil {

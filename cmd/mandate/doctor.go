@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, verbose bool
 	var lease time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
@@ -22,12 +22,14 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check whether Redis is fit for elections: a majority answers, fast enough for
 the lease; rights; persistence; eviction; replicas and failover; clocks;
 delivery of messages; no server is listed twice. With NAME also check that
-election, with its leader's lease, its keys and its Cluster slot, and its
-candidates: whether two lead, and whether all vote with the same nodes.
+election, with its leader's lease, its keys and its Cluster slot, its history
+and pause, and its candidates: whether two lead, whether all vote with the same
+nodes and have the same settings, and whether another one could take over.
 
-"-" marks what Redis does not reveal (INFO, CONFIG); that is not a failure. It
-answers within 7 s. To test the rights it writes two keys of its own and removes
-them.
+It prints what is wrong and what to do about it, and a line for each node; -v
+prints every check. "-" marks what Redis does not reveal (INFO, CONFIG); that
+is not a failure. It answers within 7 s. To test the rights it writes keys of
+its own and removes them.
 
 Exit codes
   0  no warnings and no failures
@@ -49,14 +51,15 @@ Exit codes
 			if err != nil {
 				return err
 			}
-			if err := a.printFindings(findings, asJSON); err != nil {
+			if err := a.printFindings(findings, verbose, asJSON); err != nil {
 				return err
 			}
 			return verdict(findings)
 		},
 	}
 	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every check, also those that found nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, of every check")
 	return cmd
 }
 
@@ -72,24 +75,52 @@ func verdict(findings []doctor.Finding) error {
 	}
 }
 
-func (a *app) printFindings(findings []doctor.Finding, asJSON bool) error {
+func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) error {
 	if asJSON {
 		return output.JSON(a.stdout, findings)
 	}
 	p := output.New(a.stdout)
-	var lines []string
+	lines := p.Fields(a.whereFields())
 	node := "none yet"
 	count := map[doctor.Level]int{}
 	for _, f := range findings {
 		count[f.Level]++
 		if f.Node != node {
 			node = f.Node
-			lines = append(lines, p.Paint(output.Bold, output.Printable(cmp.Or(node, "all together"))))
+			title := p.Paint(output.Bold, output.Printable(cmp.Or(node, "all together")))
+			if !verbose {
+				title += p.Paint(output.Dim, summary(findings, node))
+			}
+			lines = append(lines, title)
 		}
-		lines = append(lines, findingLines(p, f)...)
+		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" {
+			lines = append(lines, findingLines(p, f)...)
+		}
 	}
 	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d",
 		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
+}
+
+// summary counts what a short list leaves out.
+func summary(findings []doctor.Finding, node string) string {
+	fine, unknown := 0, 0
+	for _, f := range findings {
+		switch {
+		case f.Node != node || f.Check == "leader":
+		case f.Level == doctor.LevelOK:
+			fine++
+		case f.Level == doctor.LevelUnknown:
+			unknown++
+		}
+	}
+	text := ""
+	if fine > 0 {
+		text += fmt.Sprintf("  %d checks are fine", fine)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf("  %d not known", unknown)
+	}
+	return text
 }
 
 func findingLines(p *output.Printer, f doctor.Finding) []string {

@@ -304,7 +304,7 @@ func FuzzTerminal(f *testing.F) {
 				a.printHistory("e", records, f, true))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
-			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, false)) {
+			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
 			if err != nil {
 				t.Error(err)
 			}

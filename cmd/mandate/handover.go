@@ -163,6 +163,8 @@ func others(leader elector.Leader, roll []elector.CandidateStatus) (able, unable
 	for _, c := range roll {
 		switch {
 		case c.Incarnation == leader.Incarnation:
+		case c.Unable:
+			unable = append(unable, fmt.Sprintf("%s is unable: %s", c.ID, c.Detail))
 		case !c.Healthy:
 			unable = append(unable, fmt.Sprintf("%s is unhealthy: %s", c.ID, c.Detail))
 		case c.Role != elector.RoleFollowing:
@@ -213,6 +215,9 @@ func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON 
 func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
 		return nil
+	}
+	if where := a.where(); where != "" {
+		question = "[context " + where + "] " + question
 	}
 	fmt.Fprintf(a.stderr, "%s: %s [y/N] ", cmd.CommandPath(), output.Printable(question))
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

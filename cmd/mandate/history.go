@@ -66,7 +66,7 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, f format
 	case f == formatJSON:
 		return output.JSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
 	case len(terms) > 0:
-		return p.Lines(p.Table(historyTable(terms, f == formatWide)))
+		return p.Lines(append(a.whereLine(p), p.Table(historyTable(terms, f == formatWide))...))
 	case complete:
 		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (mandate ls shows all names)", output.Printable(election))})
 	default:

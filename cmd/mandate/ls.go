@@ -153,11 +153,14 @@ func (a *app) printElections(all []report, f format) error {
 	p := a.printer(f)
 	switch {
 	case f == formatJSON:
+		for i := range all {
+			all[i].context = a.where()
+		}
 		return output.JSON(a.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(p.Table(electionTable(all, f == formatWide)))
+	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide))...))
 }
 
 func electionTable(all []report, wide bool) *output.Table {

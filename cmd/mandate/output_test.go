@@ -25,7 +25,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, formatJSON, true)
 		},
 		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, formatJSON) },
-		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true) },
+		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},

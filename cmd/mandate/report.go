@@ -20,6 +20,7 @@ import (
 type report struct {
 	elector.Status
 
+	context string                    // where it is; empty: no context was chosen
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
@@ -235,6 +236,9 @@ func (r *report) firstUnable() string {
 		if c.Role == elector.RoleLeading {
 			continue
 		}
+		if c.RestFor > 0 {
+			return fmt.Sprintf(" (%s rests for another %s)", c.ID, output.Brief(c.RestFor))
+		}
 		if !c.Healthy && c.Detail != "" {
 			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
 		}
@@ -255,6 +259,7 @@ func shellName(name string) string {
 
 // reportMore are the keys of a report beside those of the status.
 type reportMore struct {
+	Context       string              `json:"context,omitempty"`
 	State         string              `json:"state"`
 	Candidates    *int                `json:"candidates"` // null: not known
 	Able          *int                `json:"able"`
@@ -266,7 +271,7 @@ type reportMore struct {
 
 // MarshalJSON is the object of the status with more keys.
 func (r report) MarshalJSON() ([]byte, error) {
-	more := reportMore{State: r.state(), LastEnd: r.last}
+	more := reportMore{Context: r.context, State: r.state(), LastEnd: r.last}
 	if r.rollErr == nil {
 		all, able := len(r.roll), r.able()
 		more.Candidates, more.Able = &all, &able

@@ -25,6 +25,7 @@ type app struct {
 
 	redis     []string
 	access    accessFlags
+	contexts  contextFlags
 	prefix    string
 	logLevel  string
 	logFormat string
@@ -80,11 +81,13 @@ election leads, and it keeps its lease only while its probes pass.`,
 	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5 independent ones "+
 		"(env MANDATE_REDIS, comma separated; default "+defaultRedis+")")
 	a.access.add(f)
+	a.contexts.add(f)
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
 	f.BoolVar(&a.utc, "utc", false, "print times in UTC instead of the local zone (env MANDATE_UTC)")
 	complete(root, "log-level", logLevels)
+	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is a flag of another name
 	complete(root, "log-format", logFormats)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.watchCommand(), a.waitCommand(), a.historyCommand(), a.lsCommand(),
 		a.consoleCommand(), a.candidatesCommand(), a.resignCommand(), a.transferCommand(), a.pauseCommand(), a.resumeCommand(), a.forgetCommand(),
@@ -123,6 +126,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		// go-redis prints connection errors to stderr by a logger of its own; the
 		// elector logs the same once, with advice.
 		redis.SetLogger(redisLog{a.log})
+		a.chooseContext()
 		a.choosePrefix()
 		return next(cmd, args)
 	}
@@ -142,9 +146,13 @@ func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	return name
 }
 
-// choosePrefix takes the prefix from the flag, or else from the environment.
+// choosePrefix takes the prefix from the flag, or else from the context, or from the environment.
 func (a *app) choosePrefix() {
-	if a.prefix == "" {
+	switch c := a.contexts.chosen; {
+	case a.prefix != "":
+	case c != nil:
+		a.prefix = cmp.Or(c.Prefix, defaultPrefix)
+	default:
 		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
 	}
 }

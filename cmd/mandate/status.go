@@ -74,13 +74,15 @@ func (a *app) printStatus(r *report, f format) error {
 	p, st := a.printer(f), r.Status
 	switch {
 	case f == formatJSON:
+		r.context = a.where()
 		return output.JSON(a.stdout, r)
 	case f == formatName && st.Leader == nil:
 		return nil
 	case f == formatName:
 		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	fields := append([]output.Field{{Name: "election", Text: st.Election}}, statusFields(st, f == formatWide)...)
+	fields := append(a.whereFields(), output.Field{Name: "election", Text: st.Election})
+	fields = append(fields, statusFields(st, f == formatWide)...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}

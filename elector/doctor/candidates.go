@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,6 +85,74 @@ func (e *examination) candidates(r rollCall) {
 	default:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
 	}
+}
+
+// drift names settings in which the candidates differ: a deploy that has not ended, or a
+// machine that was forgotten.
+func (e *examination) drift(all []elector.CandidateStatus) {
+	compare := func(check, advice string, of func(elector.CandidateStatus) string) {
+		groups := map[string][]string{}
+		for _, c := range all {
+			if v := of(c); v != "" {
+				groups[v] = append(groups[v], c.ID)
+			}
+		}
+		if len(groups) < 2 {
+			return
+		}
+		var found []string
+		for _, v := range slices.Sorted(maps.Keys(groups)) {
+			found = append(found, fmt.Sprintf("%s on %s", v, list(groups[v])))
+		}
+		e.add("", check, LevelWarn, advice, "the candidates differ: %s", strings.Join(found, "; "))
+	}
+	compare("lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
+		if c.Lease == 0 {
+			return ""
+		}
+		return c.Lease.String()
+	})
+	compare("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
+	compare("versions", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version })
+}
+
+// list names the first few.
+func list(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ready is how many candidates could lead now.
+func (e *examination) ready(name string, all []elector.CandidateStatus) {
+	able, resting := 0, 0
+	var why []string
+	for _, c := range all {
+		switch {
+		case c.Healthy && c.Role != elector.RoleResting && c.Role != elector.RoleIdle:
+			able++
+		case c.RestFor > 0: // after each step-down: no reason to worry
+			resting++
+			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
+		case c.Detail != "":
+			why = append(why, c.ID+": "+c.Detail)
+		default:
+			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
+		}
+	}
+	if able == len(all) {
+		return
+	}
+	level, advice := LevelWarn, "see all of them: mandate candidates "+name
+	switch {
+	case able+resting == len(all):
+		level, advice = LevelOK, ""
+	case able == 0:
+		level = LevelFail
+	}
+	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
 }
 
 // twinsOf are the candidates whose id another one has too, a group for each such id.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -15,7 +16,13 @@ func (e *examination) election(name string, seen outside) {
 	}
 	e.holders()
 	e.leader(name, seen.status, seen.statusErr)
+	e.pause(name, seen.status)
 	e.candidates(seen.roll)
+	if seen.roll.err == nil {
+		e.drift(seen.roll.all)
+		e.ready(name, seen.roll.all)
+	}
+	e.flapping(name, seen.terms, time.Now())
 	e.overlaps(seen.terms)
 	e.unreadable(seen.termsErr)
 }
@@ -57,6 +64,18 @@ func (e *examination) holders() {
 			e.add("", "nodes", LevelFail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
 			return
 		}
+	}
+}
+
+// pause reports one that nothing but an operator ends: it is easily forgotten, and noticed
+// only when the leader is gone.
+func (e *examination) pause(name string, st elector.Status) {
+	switch {
+	case !st.Paused:
+	case st.PauseLeft == 0:
+		e.add("", "pause", LevelWarn, "mandate resume "+name+", or give it an end: mandate pause "+name+" --for 1h", "the election is paused without an end (%s)", st.Pause)
+	default:
+		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(st.PauseLeft), st.Pause)
 	}
 }
 

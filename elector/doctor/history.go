@@ -62,6 +62,46 @@ func (e *examination) overlaps(terms []elector.TermRecord) {
 		"%d terms of the history overlap, the newest are those of %s", count, strings.Join(who, " and "))
 }
 
+// A leadership that was lost so often within so long is flapping.
+const (
+	flaps   = 3
+	flapsIn = 10 * time.Minute
+)
+
+// flapping counts the latest terms that nobody wanted to end.
+func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
+	count := map[elector.Reason]int{}
+	all := 0
+	var often elector.Reason
+	for _, r := range terms {
+		end := r.Until
+		if end.IsZero() {
+			end = r.From // of one that vanished
+		}
+		if r.Current || unwanted[r.Reason] == "" || now.Sub(end).Abs() > flapsIn { // a leader's clock may be ahead
+			continue
+		}
+		all++
+		if count[r.Reason]++; count[r.Reason] > count[often] {
+			often = r.Reason
+		}
+	}
+	if all >= flaps {
+		e.add("", "flapping", LevelWarn, unwanted[often]+": mandate history "+name,
+			"%d terms of the last %d min ended unwanted, %d of them as %s", all, int(flapsIn.Minutes()), count[often], often)
+	}
+}
+
+// unwanted are the ends that need an explanation, and where to look for it.
+var unwanted = map[elector.Reason]string{
+	elector.ReasonUnhealthy: "fix the work or its probe",
+	elector.ReasonExpired:   "compare reach with the lease, and look for suspended machines",
+	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
+	elector.ReasonFailed:    "the work fails, see its log",
+	elector.ReasonPanicked:  "the work fails, see its log",
+	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
+}
+
 func nameOf(r elector.TermRecord) string {
 	at := r.From
 	if at.IsZero() {

@@ -1,8 +1,11 @@
 package doctor
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -18,12 +21,15 @@ func (e *examination) node(f *quorum.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := words(f.Ping), quorum.Advice(f.Ping)
+		found, advice := words(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping))
 		var node *quorum.NodeError
 		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets a line of its own
 			found = node.Problem()
 		}
-		e.add(f.Node, "reach", level, advice, "%s", found)
+		if late(f.Ping) {
+			found = fmt.Sprintf("no answer within %v", timeout)
+		}
+		e.add(f.Node, "reach", level, advice, "%s", strings.TrimRight(found, "."))
 		return
 	}
 	e.reach(f)
@@ -37,6 +43,28 @@ func (e *examination) node(f *quorum.Facts) {
 	if f.Cluster {
 		e.add(f.Node, "slot", LevelOK, "", "all keys are in hash slot %d, on %s", quorum.Slot(e.keys.Lock), or(f.Info["tcp_port"], "one master", "the master with port %s"))
 	}
+}
+
+// unreachable is what helps against an error that is no refusal of the election.
+func unreachable(err error) string {
+	var name *net.DNSError
+	switch msg := words(err); {
+	case errors.As(err, &name):
+		return "correct the host name, or DNS on this machine"
+	case late(err):
+		return "it hangs, or a firewall drops what is sent: check the host, and the way to it"
+	case strings.Contains(msg, "connection refused"):
+		return "start Redis there, or correct host and port"
+	case quorum.Answered(err) && remedy(msg) != grant:
+		return remedy(msg)
+	default:
+		return ""
+	}
+}
+
+func late(err error) bool {
+	var slow net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
 }
 
 // words of an error, without the node's name that stands beside it, and without
@@ -192,7 +220,7 @@ func (e *examination) eviction(f *quorum.Facts) {
 	case policy != "noeviction":
 		e.add(f.Node, "eviction", LevelFail, "set maxmemory-policy noeviction, or use a Redis that is no cache", "%s: Redis may throw the lock away when memory is short", policy)
 	case used > full*limit:
-		e.add(f.Node, "eviction", LevelWarn, "give it more memory: a full Redis refuses renewals", "%.0f %% of the memory is used", 100*used/limit)
+		e.add(f.Node, "eviction", LevelWarn, "give it more memory: a full Redis refuses claims, so that no leader can be elected", "%.0f %% of the memory is used", 100*used/limit)
 	default:
 		e.add(f.Node, "eviction", LevelOK, "", "noeviction, %.0f %% of the memory is used", 100*used/limit)
 	}

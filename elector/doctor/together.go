@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -59,7 +60,10 @@ func (e *examination) together() {
 // needs no restart.
 func (e *examination) back(down string) string {
 	for _, f := range e.facts {
-		if advice := quorum.Advice(f.Ping); advice != "" {
+		if f.Ping == nil {
+			continue
+		}
+		if advice := cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping)); advice != "" {
 			return advice
 		}
 	}

@@ -26,6 +26,10 @@ type Candidate struct {
 	// compared.
 	RunningFor time.Duration `json:"running_ns"`
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
+	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
+	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // until it campaigns again
+	Lease      time.Duration `json:"lease_ns,omitempty"`
+	Succession string        `json:"succession,omitempty"`
 	Nodes      []Node        `json:"nodes,omitempty"` // that it votes with, in the order of its list
 }
 
@@ -136,6 +140,7 @@ const maxNodes = 15
 // asked first, and is kept.
 func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
+	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), quorum.Clip(c.Succession, 64)
 	c.Detail = quorum.Clip(c.Detail, quorum.MaxDetail)
 	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+)
+
+// contextFlags choose a named Redis, or several, from a file.
+type contextFlags struct {
+	name, file string
+
+	chosen *redisContext // nil: the flags and the environment say it all
+}
+
+// contextsFile is the file of the contexts.
+type contextsFile struct {
+	Current  string                   `yaml:"current"` // where neither a flag nor the environment chooses
+	Contexts map[string]*redisContext `yaml:"contexts"`
+}
+
+// redisContext is one of them, in the words of the flags.
+type redisContext struct {
+	Redis        []string `yaml:"redis"`
+	RedisFile    string   `yaml:"redis-file"`
+	PasswordFile string   `yaml:"redis-password-file"`
+	CA           string   `yaml:"redis-ca"`
+	Cert         string   `yaml:"redis-cert"`
+	Key          string   `yaml:"redis-key"`
+	Prefix       string   `yaml:"prefix"`
+}
+
+func (f *contextFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.name, "context", "", "`NAME` of a Redis in the file of --config, in place of the environment (env MANDATE_CONTEXT)")
+	flags.StringVar(&f.file, "config", "", "`FILE` with named contexts (env MANDATE_CONFIG; default mandate/config.yaml in the user's configuration folder)")
+}
+
+// maxConfig bounds what is read: the file may be another one by mistake.
+const maxConfig = 1 << 20
+
+// chooseContext reads the file if it is needed, and notes what is wrong. Flags win over a
+// context that was chosen, and that wins over the environment; the file's current one only
+// replaces the default.
+func (a *app) chooseContext() {
+	name := cmp.Or(a.contexts.name, os.Getenv("MANDATE_CONTEXT"))
+	flagged := len(a.redis) > 0 || a.access.urls != ""
+	switch {
+	case a.contexts.name != "" && flagged:
+		a.problem("--context is given with --redis or --redis-file: give one of them")
+		return
+	case flagged:
+		return
+	case a.contexts.name == "" && name != "" && os.Getenv("MANDATE_REDIS")+os.Getenv("MANDATE_REDIS_FILE") != "":
+		a.problem("MANDATE_CONTEXT and MANDATE_REDIS (or MANDATE_REDIS_FILE) are set: unset one of them, or give --context")
+		return
+	case name == "" && os.Getenv("MANDATE_REDIS")+os.Getenv("MANDATE_REDIS_FILE") != "":
+		return
+	}
+	path, known := a.contexts.path()
+	file, err := readContexts(path)
+	if errors.Is(err, fs.ErrNotExist) && name == "" && !known {
+		return // most users have none
+	}
+	if err != nil {
+		a.problem("the contexts can't be read: %v", err)
+		return
+	}
+	if name == "" {
+		name = file.Current
+	}
+	if name == "" {
+		return
+	}
+	c := file.Contexts[name]
+	if c == nil {
+		a.problem("there is no context %q in %s: it has %s", name, path, cmp.Or(output.List(slices.Sorted(maps.Keys(file.Contexts)), 20), "none"))
+		return
+	}
+	a.contexts.name, a.contexts.chosen = name, c
+	if c.holdsPassword() {
+		a.warnReadable(path)
+	}
+}
+
+// path is where the contexts are, and whether somebody said so.
+func (f *contextFlags) path() (path string, given bool) {
+	if path = cmp.Or(f.file, os.Getenv("MANDATE_CONFIG")); path != "" {
+		return path, true
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", false
+	}
+	return filepath.Join(dir, "mandate", "config.yaml"), false
+}
+
+// readContexts reads and checks the file. Its errors name the line; they hold none of
+// what is written there, which may be a password.
+func readContexts(path string) (contextsFile, error) {
+	var file contextsFile
+	if path == "" {
+		return file, fs.ErrNotExist
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return file, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	if err != nil {
+		return file, err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return file, errors.New(path + ": " + yamlProblem(err))
+	}
+	for name, c := range file.Contexts {
+		switch {
+		case name != output.Printable(name) || strings.ContainsAny(name, " \t") || name == "" || len(name) > 100:
+			return file, errors.New(path + ": a context's name is empty, too long or has spaces or control characters in it")
+		case c == nil || len(c.Redis) == 0 && c.RedisFile == "":
+			return file, errors.New(path + ": context " + name + ": redis is missing: list the URLs, or name a redis-file")
+		case len(c.Redis) > 0 && c.RedisFile != "":
+			return file, errors.New(path + ": context " + name + ": redis and redis-file are given: give one of them")
+		}
+	}
+	if file.Current != "" && file.Contexts[file.Current] == nil {
+		return file, errors.New(path + ": current names no context of the file")
+	}
+	return file, nil
+}
+
+// yamlProblem is an error of the parser in one line, without the values that it quotes.
+func yamlProblem(err error) string {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	msg = strings.Join(strings.Fields(strings.Replace(msg, "unmarshal errors:", "", 1)), " ")
+	if before, after, ok := strings.Cut(msg, "`"); ok { // cannot unmarshal !!str `redis:...` into ...
+		if _, rest, ok := strings.Cut(after, "`"); ok {
+			msg = before + "a value" + rest
+		} else {
+			msg = before
+		}
+	}
+	msg, _, _ = strings.Cut(msg, " in type main.")
+	return strings.NewReplacer("[]string", "a list", "main.redisContext", "a context", "main.contextsFile", "contexts").Replace(msg)
+}
+
+func (c *redisContext) holdsPassword() bool {
+	return slices.ContainsFunc(c.Redis, func(raw string) bool {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return true // it may
+		}
+		_, has := u.User.Password()
+		return has || u.Query().Has("password")
+	})
+}
+
+// where names the context, so that nobody takes one cluster for another.
+func (a *app) where() string {
+	if a.contexts.chosen == nil {
+		return ""
+	}
+	return a.contexts.name
+}
+
+// whereFields is a line about it.
+func (a *app) whereFields() []output.Field {
+	if name := a.where(); name != "" {
+		return []output.Field{{Name: "context", Text: name, Color: output.Bold}}
+	}
+	return nil
+}
+
+// whereLine is the same above a table on a terminal; scripts get the table alone.
+func (a *app) whereLine(p *output.Printer) []string {
+	if p.Width == 0 {
+		return nil
+	}
+	return p.Fields(a.whereFields())
+}
+
+// completeContexts offers the names of the file.
+func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	path, _ := a.contexts.path()
+	file, err := readContexts(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
