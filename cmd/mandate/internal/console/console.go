@@ -2,7 +2,7 @@
 // live, and what an operator can do about it.
 //
 // One watch follows the elections for all viewers, and only while there are any.
-// It keeps the newest state of everything on a board; each viewer gets what
+// It keeps the newest state of everything in a cache; each viewer gets what
 // changed since it was served last, so a slow one skips what is outdated and
 // costs no memory. What comes from Redis may be hostile: it is bounded here, and
 // the page shows it as text only.
@@ -61,7 +61,7 @@ const (
 type Console struct {
 	cfg     Config
 	mux     *http.ServeMux
-	board   *board
+	cache   *cache
 	viewers *viewers
 	orders  chan struct{}
 	bearer  *webguard.Bearer // nil: there are no buttons
@@ -82,7 +82,7 @@ func New(cfg Config) (*Console, error) {
 		return nil, err
 	}
 	c := &Console{
-		cfg: cfg, mux: http.NewServeMux(), board: newBoard(),
+		cfg: cfg, mux: http.NewServeMux(), cache: newCache(),
 		viewers: newViewers(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
 	}
 	if cfg.Token != "" {
@@ -90,7 +90,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	for path, file := range map[string]string{
 		"/{$}": "console.html", "/console.css": "console.css", "/icon.svg": "icon.svg",
-		"/console.js": "console.js", "/card.js": "card.js", "/timeline.js": "timeline.js", "/orders.js": "orders.js", "/words.js": "words.js",
+		"/console.js": "console.js", "/card.js": "card.js", "/timeline.js": "timeline.js", "/actions.js": "actions.js", "/text.js": "text.js",
 	} {
 		c.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+file) })
 	}

@@ -47,7 +47,7 @@ func ask(ctx context.Context, turns chan struct{}, within time.Duration, questio
 	question(ctx)
 }
 
-// follower keeps one election's parts of the board up to date.
+// follower keeps one election's entries of the cache up to date.
 type follower struct {
 	c        *Console
 	election string
@@ -69,10 +69,10 @@ type lastSeen struct {
 }
 
 func (f *follower) run(ctx context.Context) {
-	defer f.c.board.drop(f.election)
+	defer f.c.cache.drop(f.election)
 	el, err := f.c.cfg.Quorum.Election(f.election)
 	if err != nil { // whoever may write to Redis can make such a key
-		f.c.board.set(kindStatus, f.election, status{Election: f.election, Nodes: []node{}, Error: words(err)})
+		f.c.cache.set(kindStatus, f.election, status{Election: f.election, Nodes: []node{}, Error: problemText(err)})
 		<-ctx.Done()
 		return
 	}
@@ -133,7 +133,7 @@ func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool
 		if s.Leader != nil {
 			s.Leader.LeaseMS = f.lease.Milliseconds()
 		}
-		f.c.board.set(kindStatus, f.election, s)
+		f.c.cache.set(kindStatus, f.election, s)
 	})
 	f.looks++
 	if f.recall == 0 && f.looks%recallEvery != 0 {
@@ -143,7 +143,7 @@ func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool
 	ask(ctx, f.limits.looks, 2*readTimeout, func(asking context.Context) {
 		records, err := el.History(asking, maxTerms)
 		if ctx.Err() == nil {
-			f.c.board.set(kindTerms, f.election, termsOf(f.election, records, err))
+			f.c.cache.set(kindTerms, f.election, termsOf(f.election, records, err))
 		}
 	})
 	return changed
@@ -190,7 +190,7 @@ func (f *follower) callRoll(ctx context.Context, el *elector.Election) (denied b
 	ask(ctx, f.limits.rolls, rollTimeout, func(asking context.Context) {
 		all, err := el.Candidates(asking)
 		if ctx.Err() == nil {
-			f.c.board.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
+			f.c.cache.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
 		}
 		denied = errors.Is(err, elector.ErrDenied)
 	})
@@ -200,7 +200,7 @@ func (f *follower) callRoll(ctx context.Context, el *elector.Election) (denied b
 // rollOf is who answered, and who did so until a moment ago: one that hangs or is
 // cut off must not just disappear from the page.
 func (f *follower) rollOf(all []elector.CandidateStatus, err error, now time.Time) roll {
-	r := roll{Election: f.election, Candidates: []candidate{}, Error: words(err)}
+	r := roll{Election: f.election, Candidates: []candidate{}, Error: problemText(err)}
 	ids := map[string]bool{}
 	for i, c := range all {
 		if i >= maxCandidates {

@@ -60,7 +60,7 @@ func FuzzOrders(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c.board.set(kindStatus, fuzzElection, status{Election: fuzzElection})
+	c.cache.set(kindStatus, fuzzElection, status{Election: fuzzElection})
 	f.Fuzz(func(t *testing.T, raw string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
 		if err != nil {
@@ -87,13 +87,13 @@ func FuzzOrders(f *testing.F) {
 // carriedOut has the actions note what they were told to do. What they do first is
 // checked, too: then they meet an election without a leader, or fail in a way
 // that depends on the order.
-func carriedOut(f *testing.F) *[]order {
+func carriedOut(f *testing.F) *[]actionRequest {
 	before := actions
 	f.Cleanup(func() { actions = before })
-	var carried []order
-	actions = map[string]action{}
+	var carried []actionRequest
+	actions = map[string]operatorAction{}
 	for name, do := range before {
-		actions[name] = func(_ context.Context, el *elector.Election, o order) (string, error) {
+		actions[name] = func(_ context.Context, el *elector.Election, o actionRequest) (string, error) {
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
 			if _, err := do(ended, el, o); err != nil && !errors.Is(err, elector.ErrUnreachable) && !errors.Is(err, elector.ErrNoLeader) {
@@ -176,7 +176,7 @@ func sensible(t *testing.T, w *httptest.ResponseRecorder, r *http.Request) {
 }
 
 // permitted says again, in other words, who may give an order.
-func permitted(t *testing.T, r *http.Request, body []byte, o order) {
+func permitted(t *testing.T, r *http.Request, body []byte, o actionRequest) {
 	t.Helper()
 	auth := r.Header.Get("Authorization")
 	if len(auth) != len("Bearer ")+len(fuzzToken) || !strings.HasSuffix(auth, " "+fuzzToken) {

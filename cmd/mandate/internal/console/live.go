@@ -33,7 +33,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	for at := uint64(0); ok; {
 		var news []byte
 		var changed <-chan struct{}
-		if news, at, changed = c.board.after(at); len(news) > 0 && !send(news) {
+		if news, at, changed = c.cache.after(at); len(news) > 0 && !send(news) {
 			return
 		}
 		select {

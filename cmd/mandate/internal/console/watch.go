@@ -83,7 +83,7 @@ func (c *Console) watch(ctx context.Context) {
 func (c *Console) watchFor(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer c.board.clear()
+	defer c.cache.clear()
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { c.follow(ctx) })
@@ -115,7 +115,7 @@ func (c *Console) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.board.set(kindSite, "", s)
+		c.cache.set(kindSite, "", s)
 		there := map[string]bool{}
 		for _, name := range names {
 			there[name] = true
@@ -151,7 +151,7 @@ func (c *Console) names(ctx context.Context) (names []string, s site, complete b
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	names, err := c.cfg.Quorum.Elections(ctx)
-	s.Problem = words(err)
+	s.Problem = problemText(err)
 	if len(names) > maxShown {
 		names, s.Hidden = names[:maxShown], len(names)-maxShown
 	}

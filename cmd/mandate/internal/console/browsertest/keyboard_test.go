@@ -60,37 +60,37 @@ func TestChromiumKeyboard(t *testing.T) {
 	b.press(kb.Tab)
 	b.press(kb.Tab)
 	b.press(kb.Enter)
-	b.until(`document.querySelector("#order").open`)
+	b.until(`document.querySelector("#action").open`)
 	b.press(kb.Escape)
-	b.until(`!document.querySelector("#order").open`)
+	b.until(`!document.querySelector("#action").open`)
 	if got := b.focus(); got != "BUTTON transfer" {
 		t.Errorf("after Escape the focus is on %s", got)
 	}
 
 	// A wrong token is said to be so, and asked for again.
 	b.press(kb.Enter)
-	b.until(`document.querySelector("#order").open && document.activeElement.id === "order-to"`)
+	b.until(`document.querySelector("#action").open && document.activeElement.id === "action-to"`)
 	b.press(kb.Tab)
 	b.press("not-the-token-at-all" + kb.Enter)
-	b.until(`document.querySelector("#order-said").textContent === "the token is wrong" && document.activeElement.id === "order-token"`)
+	b.until(`document.querySelector("#action-result").textContent === "the token is wrong" && document.activeElement.id === "action-token"`)
 	if !a.IsLeader() {
 		t.Error("a wrong token made the leader step down")
 	}
 	b.press(token + kb.Enter)
-	b.until(`document.querySelector("#order-said").textContent.startsWith("b leads, token")`)
+	b.until(`document.querySelector("#action-result").textContent.startsWith("b leads, token")`)
 	if !other.IsLeader() {
 		t.Error("the page says that b leads, and it doesn't")
 	}
 	b.press(kb.Enter) // the focus is on Close
-	b.until(`!document.querySelector("#order").open`)
+	b.until(`!document.querySelector("#action").open`)
 	b.until(leaderIs("b"))
 
 	// The token was asked for once.
 	b.do(chromedp.Focus(".actions button:nth-child(3)"))
 	b.press(kb.Enter)
-	b.until(`document.querySelector("#order").open && document.querySelector("#order-token-row").hidden`)
-	b.do(chromedp.Click("#order-go"))
-	b.until(`document.querySelector("#order-said").textContent.startsWith("paused")`)
+	b.until(`document.querySelector("#action").open && document.querySelector("#action-token-row").hidden`)
+	b.do(chromedp.Click("#action-go"))
+	b.until(`document.querySelector("#action-result").textContent.startsWith("paused")`)
 	b.press(kb.Enter)
 	b.until(`document.querySelector(".badge").textContent === "paused" && document.querySelector(".trouble").textContent.startsWith("Paused for")`)
 	time.Sleep(time.Second) // of news that must not move what somebody is about to press

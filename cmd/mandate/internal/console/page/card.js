@@ -1,6 +1,6 @@
 // One election on the page.
 import { Timeline, bad } from './timeline.js';
-import { attr, el, foreign, moment, plural, span, text, whole } from './words.js';
+import { attr, el, foreign, moment, plural, span, text, whole } from './text.js';
 
 const colours = 8;
 const few = 6; // terms that are shown until one asks for all
@@ -19,7 +19,7 @@ export class Card {
     this.meter();
     this.actions = el('div', 'actions');
     this.actions.setAttribute('role', 'group');
-    this.actions.setAttribute('aria-label', `Steer ${name}`);
+    this.actions.setAttribute('aria-label', `Actions for ${name}`);
     this.buttons = {};
     for (const action of ['resign', 'transfer', 'pause', 'resume']) this.makeButton(action, order);
     this.trouble = el('p', 'trouble');
@@ -87,11 +87,11 @@ export class Card {
   onStatus(s) {
     const before = this.status;
     this.status = s;
-    this.heard = performance.now();
-    const words = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    this.receivedAt = performance.now();
+    const label = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
-    this.badge.hidden = !words;
-    text(this.badge, words);
+    this.badge.hidden = !label;
+    text(this.badge, label);
     this.trouble.replaceChildren(...this.troubles(s));
     const l = s.leader;
     this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
@@ -116,10 +116,10 @@ export class Card {
   drawNodes(nodes) {
     const up = nodes.filter((n) => !n.error);
     text(this.fact.Redis, `${up.length}/${nodes.length}`);
-    this.fact.Redis.className = up.length < nodes.length ? 'num ill' : 'num';
+    this.fact.Redis.className = up.length < nodes.length ? 'num unhealthy' : 'num';
     this.nodes.replaceChildren('Redis', ...nodes.map((n) => {
-      const words = n.error ? n.error : n.abstains_ms ? `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten` : `${n.rtt_ms.toFixed(1)} ms`;
-      return el('span', n.error || n.abstains_ms ? 'node ill' : 'node', foreign(n.name), ' ', foreign(words));
+      const label = n.error ? n.error : n.abstains_ms ? `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten` : `${n.rtt_ms.toFixed(1)} ms`;
+      return el('span', n.error || n.abstains_ms ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(label));
     }));
   }
 
@@ -130,21 +130,21 @@ export class Card {
     const well = answer.filter((c) => c.healthy).length;
     const odd = well < r.candidates.length;
     text(this.fact.candidates, odd ? `${well}/${r.candidates.length} healthy` : plural(well, 'healthy', 'healthy'));
-    this.fact.candidates.className = odd || well === 0 ? 'num ill' : 'num';
+    this.fact.candidates.className = odd || well === 0 ? 'num unhealthy' : 'num';
     this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c)));
     const note = r.error || (r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers');
     text(this.roll.note, note);
   }
 
   candidateRows(c) {
-    const health = c.silent_ms ? ['bad', 'silent'] : c.healthy ? ['ok', 'ok'] : ['bad', 'ill'];
+    const health = c.silent_ms ? ['bad', 'silent'] : c.healthy ? ['ok', 'ok'] : ['bad', 'unhealthy'];
     const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
     const row = cells(this.roll.columns,
       [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
       [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
       [span(c.running_ms)]);
-    const words = c.silent_ms ? `no answer, last heard ${whole(c.silent_ms)} before this roll call` : c.detail;
-    return [row, ...[[c.mark, 'bad'], [words, '']].filter(([w]) => w).map(([w, kind]) => detail(w, this.roll.columns.length, kind))];
+    const label = c.silent_ms ? `no answer, last seen ${whole(c.silent_ms)} before this roll call` : c.detail;
+    return [row, ...[[c.mark, 'bad'], [label, '']].filter(([w]) => w).map(([w, kind]) => detail(w, this.roll.columns.length, kind))];
   }
 
   /** The roll is called now and then: who leads is known better. */
@@ -185,14 +185,14 @@ export class Card {
 
   /** The console's clock, as far as it was told. */
   now() {
-    return this.status ? this.status.now_ms + performance.now() - this.heard : Date.now();
+    return this.status ? this.status.now_ms + performance.now() - this.receivedAt : Date.now();
   }
 
   /** What moves by itself between two answers. */
   tick() {
     const s = this.status;
     if (!s) return;
-    const since = performance.now() - this.heard;
+    const since = performance.now() - this.receivedAt;
     const l = s.leader;
     const left = l ? Math.max(0, l.left_ms - since) : 0;
     const share = l && l.lease_ms ? Math.min(1, left / l.lease_ms) : 0;
@@ -259,8 +259,8 @@ function cells(columns, ...contents) {
   })), 'row');
 }
 
-function detail(words, columns, kind = '') {
-  const td = role(el('td', 'detail', foreign(words, kind)), 'cell');
+function detail(label, columns, kind = '') {
+  const td = role(el('td', 'detail', foreign(label, kind)), 'cell');
   td.colSpan = columns;
   return role(el('tr', 'detail', td), 'row');
 }

@@ -1,7 +1,7 @@
 // The page: what the console says, on cards.
 import { Card } from './card.js';
-import { give } from './orders.js';
-import { moment, plural, text } from './words.js';
+import { give } from './actions.js';
+import { moment, plural, text } from './text.js';
 
 const $ = (id) => document.getElementById(id);
 const cards = new Map();
@@ -61,12 +61,12 @@ const on = {
 
 function summarize() {
   const all = [...cards.values()].filter((c) => c.status);
-  const words = [plural(all.length, 'election', 'elections')];
+  const label = [plural(all.length, 'election', 'elections')];
   const without = all.filter((c) => !c.status.leader).length;
   const paused = all.filter((c) => c.status.paused).length;
-  if (without) words.push(`${without} without a leader`);
-  if (paused) words.push(`${paused} paused`);
-  text($('summary'), all.length ? words.join(' · ') : '');
+  if (without) label.push(`${without} without a leader`);
+  if (paused) label.push(`${paused} paused`);
+  text($('summary'), all.length ? label.join(' · ') : '');
   $('summary').className = without ? 'bad' : '';
   document.title = without ? `(${without}) mandate` : 'mandate';
   $('none').hidden = !(complete && cards.size === 0);
@@ -82,9 +82,9 @@ $('filter').addEventListener('input', filter);
 // --- the line to the console ----------------------------------------------------
 
 let source;
-function line(state, words) {
+function line(state, label) {
   $('line').dataset.state = state;
-  text($('line'), words);
+  text($('line'), label);
   document.body.classList.toggle('stale', state === 'lost');
 }
 

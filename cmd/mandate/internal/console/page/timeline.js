@@ -1,5 +1,5 @@
 // The time line of an election: who led when, and where a term ended badly.
-import { attr, el, moment, span, text, whole } from './words.js';
+import { attr, el, moment, span, text, whole } from './text.js';
 
 const leastLabel = 34; // px: less room for a name is none
 const atMost = 12; // terms: more would only be stripes
@@ -65,6 +65,6 @@ export class Timeline {
 
 function describe(terms) {
   if (terms.length === 0) return 'nobody led';
-  const ill = terms.filter(bad).length;
-  return `${terms.length} ${terms.length === 1 ? 'term' : 'terms'}, ${ill} of them ended badly; the table of terms has them all`;
+  const failed = terms.filter(bad).length;
+  return `${terms.length} ${terms.length === 1 ? 'term' : 'terms'}, ${failed} of them ended badly; the table of terms has them all`;
 }

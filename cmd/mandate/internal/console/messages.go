@@ -109,8 +109,8 @@ func bounded(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
-// words are those of an error, for a person.
-func words(err error) string {
+// problemText is an error as a person reads it.
+func problemText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -119,7 +119,7 @@ func words(err error) string {
 
 func statusOf(election string, st elector.Status, err error, now time.Time) status {
 	s := status{
-		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: words(err),
+		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: problemText(err),
 		Paused: st.Paused, Pause: bounded(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
 		Blocked: bounded(st.Blocked), Conflict: bounded(st.Conflict),
 	}
@@ -150,7 +150,7 @@ func candidateOf(c elector.CandidateStatus, silent time.Duration) candidate {
 }
 
 func termsOf(election string, records []elector.TermRecord, err error) terms {
-	t := terms{Election: election, Terms: []term{}, Error: words(err)}
+	t := terms{Election: election, Terms: []term{}, Error: problemText(err)}
 	for _, r := range records {
 		one := term{Token: r.Token, ID: bounded(r.Candidate), Current: r.Current, Reason: bounded(string(r.Reason)), Detail: bounded(r.Detail), Overlaps: r.Overlaps[:min(maxTerms, len(r.Overlaps))]}
 		if !r.From.IsZero() {

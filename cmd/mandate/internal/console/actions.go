@@ -14,30 +14,30 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// order is the body of a POST.
-type order struct {
+// actionRequest is the body of a POST.
+type actionRequest struct {
 	Election string `json:"election"`
 	To       string `json:"to,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
 }
 
-// done says what came of it.
-type done struct {
-	Said string `json:"said"`
+// actionResult is the answer: what came of the request.
+type actionResult struct {
+	Result string `json:"result"`
 }
 
-// An action carries out an order, and says what came of it.
-type action func(context.Context, *elector.Election, order) (string, error)
+// An action carries out a request, and returns what came of it.
+type operatorAction func(context.Context, *elector.Election, actionRequest) (string, error)
 
-var actions = map[string]action{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
+var actions = map[string]operatorAction{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
 
-func resign(ctx context.Context, el *elector.Election, o order) (string, error) {
+func resign(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
 	h, err := el.StepDown(ctx, cmp.Or(o.Reason, "requested on the console"))
 	return handover(h), err
 }
 
-func transfer(ctx context.Context, el *elector.Election, o order) (string, error) {
+func transfer(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
 	if o.To == "" {
 		return "", errors.New("to is missing: the id of a candidate")
 	}
@@ -45,7 +45,7 @@ func transfer(ctx context.Context, el *elector.Election, o order) (string, error
 	return handover(h), err
 }
 
-func pauseElection(ctx context.Context, el *elector.Election, o order) (string, error) {
+func pauseElection(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
 	const maxPause = 366 * 24 * time.Hour
 	if o.ForMS < 0 || o.ForMS > maxPause.Milliseconds() {
 		return "", fmt.Errorf("for_ms is %d: give a time of at most a year, or 0 for no end", o.ForMS)
@@ -56,7 +56,7 @@ func pauseElection(ctx context.Context, el *elector.Election, o order) (string, 
 	return result("paused: no new leader will be elected", el.Pause(ctx, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
 }
 
-func resume(ctx context.Context, el *elector.Election, o order) (string, error) {
+func resume(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
 	return result("resumed", el.Resume(ctx))
 }
 
@@ -65,7 +65,7 @@ func result(said string, err error) (string, error) {
 	if err == nil || errors.Is(err, elector.ErrUnreachable) {
 		return said, err
 	}
-	return said + "; " + words(err), nil
+	return said + "; " + problemText(err), nil
 }
 
 func handover(h elector.Handover) string {
@@ -80,22 +80,22 @@ func handover(h elector.Handover) string {
 }
 
 // read takes one order, and nothing beside it.
-func read(body io.Reader) (order, error) {
-	var o order
+func read(body io.Reader) (actionRequest, error) {
+	var o actionRequest
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
-		return order{}, err
+		return actionRequest{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return order{}, errors.New("something follows it")
+		return actionRequest{}, errors.New("something follows it")
 	}
 	return o, nil
 }
 
 // order is POST /api/<name>. The header that it must carry is one that no other
 // site can make a browser send: that keeps forged requests out.
-func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do action) {
+func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do operatorAction) {
 	if c.bearer == nil {
 		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --steer")
 		return
@@ -117,7 +117,7 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 		refuse(w, http.StatusBadRequest, "not an order: %v", err)
 		return
 	}
-	if !c.board.knows(o.Election) {
+	if !c.cache.knows(o.Election) {
 		refuse(w, http.StatusNotFound, "%q is no election that is shown here", o.Election)
 		return
 	}
@@ -134,11 +134,11 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 	defer cancel()
 	el, err := c.cfg.Quorum.Election(o.Election)
 	if err != nil { // a key that was made by hand
-		refuse(w, http.StatusBadRequest, "%s", words(err))
+		refuse(w, http.StatusBadRequest, "%s", problemText(err))
 		return
 	}
 	said, err := do(ctx, el, o)
-	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "result", said, "error", words(err))
+	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "result", said, "error", problemText(err))
 	answer(w, said, err)
 }
 
@@ -146,7 +146,7 @@ func answer(w http.ResponseWriter, said string, err error) {
 	code := http.StatusOK
 	switch {
 	case err == nil:
-		reply(w, code, done{said})
+		reply(w, code, actionResult{said})
 		return
 	case errors.Is(err, elector.ErrRefused), errors.Is(err, elector.ErrNoLeader):
 		code = http.StatusConflict
@@ -155,5 +155,5 @@ func answer(w http.ResponseWriter, said string, err error) {
 	default:
 		code = http.StatusBadRequest
 	}
-	refuse(w, code, "%s", words(err))
+	refuse(w, code, "%s", problemText(err))
 }

@@ -1,9 +1,9 @@
 // The dialog in which an operator gives an order, and the token that it needs.
 import { heir } from './card.js';
-import { el, text } from './words.js';
+import { el, text } from './text.js';
 
 const $ = (id) => document.getElementById(id);
-const dialog = $('order');
+const dialog = $('action');
 const kept = 'mandate-console-token';
 
 // Some browsers refuse to keep anything: then it is asked for again after a reload.
@@ -23,7 +23,7 @@ function keep(t) {
   } catch { /* as above */ }
 }
 
-const words = {
+const label = {
   resign: (name, s) => [`Make ${s.leader?.id} step down?`,
     `The leader of ${name} stops its work and gives the lock back; another candidate is elected.`, 'Resign'],
   transfer: (name, s) => [`Transfer ${name}`, `${s.leader?.id} stops its work and hands over.`, 'Transfer'],
@@ -35,59 +35,59 @@ let current = null; // the order being given
 
 /** Opens the dialog for an order to an election. */
 export function give(action, card) {
-  const [title, what, go] = words[action](card.name, card.status);
+  const [title, what, go] = label[action](card.name, card.status);
   current = { action, card };
-  text($('order-title'), title);
-  text($('order-what'), what);
-  text($('order-go'), go);
-  text($('order-close'), 'Cancel');
-  said('', '');
-  $('order-to').replaceChildren(...(card.candidates ?? []).filter(heir).map((c) => {
+  text($('action-title'), title);
+  text($('action-what'), what);
+  text($('action-go'), go);
+  text($('action-close'), 'Cancel');
+  showResult('', '');
+  $('action-to').replaceChildren(...(card.candidates ?? []).filter(heir).map((c) => {
     const o = el('option', '', c.id);
     o.value = c.id;
     return o;
   }));
-  $('order-to-row').hidden = action !== 'transfer';
-  $('order-for-row').hidden = action !== 'pause';
-  $('order-reason-row').hidden = action !== 'pause' && action !== 'resign';
-  $('order-reason').value = '';
+  $('action-to-row').hidden = action !== 'transfer';
+  $('action-for-row').hidden = action !== 'pause';
+  $('action-reason-row').hidden = action !== 'pause' && action !== 'resign';
+  $('action-reason').value = '';
   askForToken(!token());
   busy(false);
-  $('order-go').hidden = false;
+  $('action-go').hidden = false;
   dialog.showModal();
 }
 
 function askForToken(yes) {
-  $('order-token-row').hidden = !yes;
-  $('order-token').required = yes;
-  $('order-token').value = '';
+  $('action-token-row').hidden = !yes;
+  $('action-token').required = yes;
+  $('action-token').value = '';
 }
 
-function said(kind, s) {
-  $('order-said').className = kind;
-  text($('order-said'), s);
+function showResult(kind, s) {
+  $('action-result').className = kind;
+  text($('action-result'), s);
 }
 
 function busy(yes) {
-  $('order-go').disabled = yes;
+  $('action-go').disabled = yes;
   dialog.setAttribute('aria-busy', String(yes));
 }
 
 function body() {
   const { action, card } = current;
   const o = { election: card.name };
-  if (action === 'transfer') o.to = $('order-to').value;
-  if (action === 'pause') o.for_ms = Number($('order-for').value);
-  if (action === 'pause' || action === 'resign') o.reason = $('order-reason').value;
+  if (action === 'transfer') o.to = $('action-to').value;
+  if (action === 'pause') o.for_ms = Number($('action-for').value);
+  if (action === 'pause' || action === 'resign') o.reason = $('action-reason').value;
   return o;
 }
 
 async function send() {
   const mine = current;
-  if (!$('order-token-row').hidden) keep($('order-token').value.trim());
+  if (!$('action-token-row').hidden) keep($('action-token').value.trim());
   busy(true);
-  said('', 'Asking; it can take until the work has stopped.');
-  let kind = 'bad', words = '';
+  showResult('', 'Asking; it can take until the work has stopped.');
+  let kind = 'bad', label = '';
   try {
     const res = await fetch(`/api/${mine.action}`, {
       method: 'POST', credentials: 'omit',
@@ -96,27 +96,27 @@ async function send() {
     });
     const got = await res.json();
     if (res.ok) kind = 'ok';
-    words = res.ok ? got.said : got.error;
+    label = res.ok ? got.result : got.error;
     if (res.status === 401) keep('');
   } catch {
-    words = 'The console does not answer.';
+    label = 'The console does not answer.';
   }
   if (mine !== current || !dialog.open) return; // closed meanwhile
   busy(false);
-  said(kind, words);
+  showResult(kind, label);
   if (kind === 'ok') {
-    $('order-go').hidden = true;
-    text($('order-close'), 'Close');
-    $('order-close').focus();
+    $('action-go').hidden = true;
+    text($('action-close'), 'Close');
+    $('action-close').focus();
     askForToken(false);
   } else if (!token()) {
     askForToken(true);
-    $('order-token').focus();
+    $('action-token').focus();
   }
 }
 
 dialog.querySelector('form').addEventListener('submit', (e) => {
   e.preventDefault();
-  if (!$('order-go').hidden && !$('order-go').disabled) send();
+  if (!$('action-go').hidden && !$('action-go').disabled) send();
 });
-$('order-close').addEventListener('click', () => dialog.close());
+$('action-close').addEventListener('click', () => dialog.close());

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// cache holds the newest state of everything, as viewers get it. Nobody who
+// writes to it ever waits for one who reads.
+type cache struct {
+	mu      sync.Mutex
+	last    uint64 // the number of the newest change; the first one is 1
+	entries map[key]entry
+	changed chan struct{} // closed at the next change
+}
+
+// key is what an entry is about: an election, or the site ("").
+type key struct{ kind, election string }
+
+type entry struct {
+	number uint64
+	data   []byte
+}
+
+// The kinds of entries: the names of the server-sent events.
+const (
+	kindSite   = "site"   // what is not about one election
+	kindStatus = "status" // who leads
+	kindRoll   = "roll"   // the candidates
+	kindTerms  = "terms"  // the history
+	kindGone   = "gone"   // the election is not there any more
+)
+
+func newCache() *cache {
+	return &cache{entries: map[key]entry{}, changed: make(chan struct{})}
+}
+
+// set replaces an entry; viewers receive it only if it differs.
+func (c *cache) set(kind, election string, v any) {
+	data, err := json.Marshal(v)
+	if err != nil { // strings and numbers
+		panic("console: an entry that can't be encoded: " + err.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := key{kind, election}
+	if bytes.Equal(c.entries[at].data, data) {
+		return
+	}
+	c.last++
+	c.entries[at] = entry{c.last, data}
+	delete(c.entries, key{kindGone, election})
+	c.wake()
+}
+
+// drop takes an election off.
+func (c *cache) drop(election string) {
+	c.mu.Lock()
+	for _, kind := range []string{kindStatus, kindRoll, kindTerms} {
+		delete(c.entries, key{kind, election})
+	}
+	c.mu.Unlock()
+	c.set(kindGone, election, gone{election})
+}
+
+// clear forgets everything: nobody watches, and it gets old.
+func (c *cache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.entries)
+}
+
+func (c *cache) knows(election string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.entries[key{kindStatus, election}]
+	return ok
+}
+
+// wake is called with the lock held.
+func (c *cache) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// after is what changed after a number, as server-sent events in order; the
+// number to continue with; and what to wait on for more.
+func (c *cache) after(n uint64) ([]byte, uint64, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	type change struct {
+		kind string
+		entry
+	}
+	var found []change
+	for at, p := range c.entries {
+		if p.number > n {
+			found = append(found, change{at.kind, p})
+		}
+	}
+	slices.SortFunc(found, func(x, y change) int { return int(x.number) - int(y.number) })
+	var out bytes.Buffer
+	for _, e := range found {
+		out.WriteString("event: " + e.kind + "\ndata: ")
+		out.Write(e.data) // JSON of one line
+		out.WriteString("\n\n")
+	}
+	return out.Bytes(), c.last, c.changed
+}
