@@ -53,6 +53,11 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 // context.Cause gives the term's *Ended, and f must stop within StopMargin, as any
 // work. The lock is not released before f has returned, so an f that does not
 // return delays the handover until the lease has lapsed.
+//
+// A panic of f is the caller's, who may recover from it, as HTTP servers and most
+// schedulers do: the term continues. If nothing recovers it the process ends as if it had
+// been killed: the lease lapses, and the history says vanished. Where that matters, f
+// recovers and returns an error.
 func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	g.mu.Lock()
 	term := g.term

@@ -264,7 +264,9 @@ func (l *leadership) returned(out outcome) {
 		l.term.end(ReasonPanicked, out.err)
 	case out.err != nil:
 		l.term.end(ReasonFailed, out.err)
-	case l.term.stopped != nil: // Term.Resign said that the work has stopped
+	case l.term.stopped != nil && l.term.panicked != nil: // Term.Close saw the panic
+		l.term.end(ReasonPanicked, fmt.Errorf("panic: %v", l.term.panicked))
+	case l.term.stopped != nil: // Term.Close said that the work has stopped
 		l.term.end(l.term.request())
 	default:
 		l.term.end(ReasonFinished, nil)

@@ -47,6 +47,7 @@ type Term struct {
 
 	stopped  chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
 	stopOnce sync.Once
+	panicked any // what the work of a campaigned term panicked with; written before stopped is closed
 }
 
 type termKey struct{}
@@ -157,6 +158,12 @@ func (t *Term) Resign() {
 // *NotReleasedError says that the lock was not released, and has lapsed. Call it
 // after every such term, also after one that was lost; further calls only wait.
 //
+// Deferred itself (defer term.Close(ctx)), it runs when the work panics, too: it releases the lock, has the
+// term recorded as panicked, and panics on with the same value. Called by a deferred
+// function of yours it can't see the panic: the lock is released, and the term recorded as
+// resigned. Without it, and when another goroutine panics, the process ends as if it had
+// been killed, and the lease lapses.
+//
 // A term of Run has ended when its work has returned: Close does nothing to it, and
 // returns an error.
 func (t *Term) Close(ctx context.Context) error {
@@ -166,8 +173,16 @@ func (t *Term) Close(ctx context.Context) error {
 	case t.stopped == nil:
 		return failed(nil, "Close: a term of Run ends when the work returns; Resign asks for that")
 	}
-	t.stopOnce.Do(func() { close(t.stopped) })
-	return t.awaitOver(ctx)
+	value := recover() // of a work that panicked, where Close itself is deferred
+	t.stopOnce.Do(func() {
+		t.panicked = value
+		close(t.stopped)
+	})
+	err := t.awaitOver(ctx)
+	if value != nil {
+		panic(value) // with the stack of the first one, which has not been left
+	}
+	return err
 }
 
 // awaitOver waits until the term is over, also its release. A term that is over is not
