@@ -97,6 +97,41 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
+// However top ends, the terminal is as it was: its keys and its screen.
+func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
+	for name, end := range map[string]func(keyboard *os.File, p *os.Process){
+		"q":       func(keyboard *os.File, _ *os.Process) { _, _ = keyboard.WriteString("q") },
+		"Ctrl-C":  func(keyboard *os.File, _ *os.Process) { _, _ = keyboard.WriteString("\x03") },
+		"SIGTERM": func(_ *os.File, p *os.Process) { _ = p.Signal(syscall.SIGTERM) },
+		"SIGHUP":  func(_ *os.File, p *os.Process) { _ = p.Signal(syscall.SIGHUP) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const unknown = "no majority of the Redis nodes answered"
+			var during, after *unix.Termios
+			ended := false
+			drawn, code := onTerminal(t, func(drawn string, keyboard *os.File, p *os.Process) {
+				after, _ = unix.IoctlGetTermios(int(keyboard.Fd()), unix.TCGETS) // the last time, when the program has ended
+				if !ended && strings.Contains(drawn, unknown) {
+					ended = true
+					during, _ = unix.IoctlGetTermios(int(keyboard.Fd()), unix.TCGETS)
+					end(keyboard, p)
+				}
+			}, "--redis", "redis://127.0.0.1:1", "top")
+			for _, want := range []string{"\x1b[?1049h\x1b[?25l", unknown, "\x1b[?25h\x1b[?1049l"} {
+				if !strings.Contains(drawn, want) {
+					t.Errorf("no %q in %q", want, drawn)
+				}
+			}
+			if code != 0 || during == nil || during.Lflag&unix.ICANON != 0 {
+				t.Errorf("code %d, keys during it: %+v", code, during)
+			}
+			if after == nil || after.Lflag&unix.ICANON == 0 || after.Lflag&unix.ECHO == 0 {
+				t.Errorf("keys afterwards: %+v", after)
+			}
+		})
+	}
+}
+
 // On a terminal a leader is not taken away by a slip of the finger.
 func TestResignAsksOnATerminalReal(t *testing.T) {
 	servertest.NeedRedis(t)

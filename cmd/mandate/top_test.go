@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func topReports() []report {
+	node := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}
+	led := func(name string) report {
+		return report{
+			Status: elector.Status{Election: name, Leader: &elector.Leader{Candidate: "w1", Incarnation: "1"}, Nodes: node},
+			roll:   []elector.CandidateStatus{{ID: "w1", Incarnation: "1", Healthy: true, Role: elector.RoleLeading}, {ID: "w2", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}},
+		}
+	}
+	return []report{
+		led("a-well"), {Status: elector.Status{Election: "b-abandoned", Nodes: node}}, led("c-well"),
+		{Status: elector.Status{Election: "d-vacant", Nodes: node}, roll: []elector.CandidateStatus{{ID: "x", Role: elector.RoleFollowing, Detail: "unhealthy: disk"}}},
+	}
+}
+
+// Problems come first, and what is wrong with the selected one stands below, on any screen.
+func TestTopShowsProblemsFirst(t *testing.T) {
+	for _, width := range []int{40, 80, 200} {
+		v := &topView{title: "mandate"}
+		v.set(topReports(), nil)
+		lines := v.render(&output.Printer{Width: width, Clip: true}, time.Now(), 24)
+		if len(lines) != 24 || !strings.HasPrefix(lines[3], "> d-vacant") || !strings.HasPrefix(lines[6], "  b-a") {
+			t.Errorf("%d columns:\n%s", width, strings.Join(lines, "\n"))
+		}
+		if all := strings.Join(lines, "\n"); !strings.Contains(all, "no candidate can lead (x: unhealthy") {
+			t.Errorf("%d columns:\n%s", width, all)
+		}
+		for _, line := range lines {
+			if output.Cells(line) > width {
+				t.Errorf("%d columns: %q", width, line)
+			}
+		}
+	}
+	v := &topView{}
+	v.set(topReports(), nil)
+	v.set(nil, errors.New("down"))
+	if all := strings.Join(v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 24), "\n"); !strings.Contains(all, "d-vacant") || !strings.Contains(all, "down") {
+		t.Errorf("without Redis:\n%s", all)
+	}
+}
+
+// Nothing happens before the question was answered with yes.
+func TestTopAsksBeforeItActs(t *testing.T) {
+	v := &topView{}
+	v.set(topReports(), nil)
+	press := func(keys ...string) (order topOrder, quit bool) {
+		for _, key := range keys {
+			order, quit = v.keys([]byte(key))
+		}
+		return order, quit
+	}
+	if order, _ := press("r"); order != nil || !strings.Contains(v.message, "has no leader") {
+		t.Errorf("a vacant election: %q", v.message)
+	}
+	if order, _ := press("/", "a", "-", "w", "\r", "r"); order != nil || !strings.Contains(v.ask, "Make w1 step down from a-well? Then one of these leads: w2") {
+		t.Errorf("%q", v.ask)
+	}
+	if order, _ := press("n"); order != nil || v.ask != "" || v.message != "nothing was done" {
+		t.Errorf("%q, %q", v.ask, v.message)
+	}
+	if order, _ := press("r", "y"); order == nil {
+		t.Error("yes, and nothing is done")
+	}
+	if press("\x1b", "j"); v.chosen != "c-well" {
+		t.Errorf("chosen: %q", v.chosen)
+	}
+	if order, _ := press("p", "y"); order == nil {
+		t.Error("no pause")
+	}
+	if _, quit := press("/", "q"); quit {
+		t.Error("q in a filter ends it")
+	}
+	if _, quit := press("\x03"); !quit {
+		t.Error("Ctrl-C does not end it")
+	}
+}
