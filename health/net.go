@@ -12,6 +12,25 @@ import (
 	"strings"
 )
 
+// TargetError is why [HTTP] or [TCP] can't make a probe of what it was given.
+type TargetError struct {
+	Probe string // "HTTP" or "TCP"
+
+	err error
+}
+
+func badTarget(probe, format string, args ...any) error {
+	return &TargetError{Probe: probe, err: fmt.Errorf(format, args...)}
+}
+
+func (e *TargetError) Error() string { return "health: " + e.Probe + " probe: " + e.Problem() }
+
+// Problem is the error for a person, without the names of the package and the function:
+// a program puts the name of its flag or its setting before it.
+func (e *TargetError) Problem() string { return e.err.Error() }
+
+func (e *TargetError) Unwrap() error { return e.err }
+
 // HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
 //
 // Redirects are not followed (a login page is not health), no proxy is used, and each
@@ -19,28 +38,28 @@ import (
 // accepts nobody new. Only ctx bounds the time. The error holds the status and the first
 // line of the body; the query, which may hold a secret, is left out of it.
 //
-// It returns an error when the URL has no host or another scheme.
+// It returns a [*TargetError] when the URL has no host or another scheme.
 func HTTP(rawURL string) (Probe, error) {
 	u, err := url.Parse(rawURL)
 	if strings.Contains(rawURL, "@") && (err != nil || u.User == nil && u.Host == "") {
 		// To quote it would show its password.
-		return nil, errors.New("health: HTTP probe: not a URL: write http://[user:password@]host[:port]/path, " +
+		return nil, badTarget("HTTP", "%s", "not a URL: write http://[user:password@]host[:port]/path, "+
 			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
 	}
 	if err != nil && !strings.Contains(rawURL, "://") { // host:port, which the parser complains of in its own terms
-		return nil, fmt.Errorf("health: HTTP probe: %q must start with http:// or https://", rawURL)
+		return nil, badTarget("HTTP", "%q must start with http:// or https://", rawURL)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("health: HTTP probe: %w", err)
+		return nil, badTarget("HTTP", "%w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("health: HTTP probe: %q must start with http:// or https://", u.Redacted())
+		return nil, badTarget("HTTP", "%q must start with http:// or https://", u.Redacted())
 	}
 	if u.Hostname() == "" {
-		return nil, fmt.Errorf("health: HTTP probe: %q has no host", u.Redacted())
+		return nil, badTarget("HTTP", "%q has no host", u.Redacted())
 	}
 	if err := checkPort(u.Port()); err != nil && u.Port() != "" {
-		return nil, fmt.Errorf("health: HTTP probe: %q: %w", u.Redacted(), err)
+		return nil, badTarget("HTTP", "%q: %w", u.Redacted(), err)
 	}
 	return &httpProbe{
 		url:  u.String(),
@@ -93,15 +112,15 @@ func (p *httpProbe) Check(ctx context.Context) error {
 }
 
 // TCP returns a probe that passes when addr ("host:port") accepts a connection, which it
-// closes at once. Only ctx bounds the time. It returns an error when addr has no
-// port or a port outside of 1 to 65535.
+// closes at once. Only ctx bounds the time. It returns a [*TargetError] when addr
+// has no port or a port outside of 1 to 65535.
 func TCP(addr string) (Probe, error) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("health: TCP probe: %w", err)
+		return nil, badTarget("TCP", "%w", err)
 	}
 	if err := checkPort(port); err != nil {
-		return nil, fmt.Errorf("health: TCP probe: %q: %w", addr, err)
+		return nil, badTarget("TCP", "%q: %w", addr, err)
 	}
 	return Func(func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)

@@ -220,7 +220,11 @@ func exitCode(ws syscall.WaitStatus) int {
 
 // notStarted is what a shell reports about a command that can't be run, with its code.
 func notStarted(name string, err error) error {
-	code, why := exitNotRunnable, withoutFunction(err)
+	code, why := exitNotRunnable, err.Error()
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		why = of.Path + ": " + of.Err.Error()
+	}
 	switch {
 	case errors.Is(err, supervise.ErrStart):
 		return err
@@ -237,13 +241,4 @@ func notStarted(name string, err error) error {
 		why = "not executable (chmod +x?)"
 	}
 	return &exitError{code: code, err: fmt.Errorf("can't run %q: %s", name, why)}
-}
-
-// withoutFunction is an error without the names of packages and functions.
-func withoutFunction(err error) string {
-	s := err.Error()
-	for _, prefix := range []string{"health: HTTP probe: ", "health: TCP probe: ", "fork/exec "} {
-		s = strings.TrimPrefix(s, prefix)
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -75,13 +76,22 @@ func (a *app) probeSettings(o *runFlags) health.Settings {
 	return s
 }
 
+// targetProblem is what is wrong with the URL or the address of a probe.
+func targetProblem(err error) string {
+	var of *health.TargetError
+	if errors.As(err, &of) {
+		return of.Problem()
+	}
+	return err.Error()
+}
+
 // all makes one probe of those given, each under the name of its flag, which
 // then stands in the reason of a step-down. nil: none was given.
 func (a *app) all(f *pflag.FlagSet, prefix string, p *probeFlags, lease time.Duration) health.Probe {
 	var probes []health.Probe
 	add := func(flag string, probe health.Probe, err error) {
 		if err != nil {
-			a.problem("--%s%s: %s", prefix, flag, withoutFunction(err))
+			a.problem("--%s%s: %s", prefix, flag, targetProblem(err))
 			return
 		}
 		probes = append(probes, health.Named(flag, probe))

@@ -127,7 +127,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	for _, url := range o.healthURL {
 		p, err := health.HTTP(url)
 		if err != nil {
-			a.problem("--health-url: %s", withoutFunction(err))
+			a.problem("--health-url: %s", targetProblem(err))
 			continue
 		}
 		probes = append(probes, health.Named("health-url", p))
