@@ -1,6 +1,8 @@
 package elector_test
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -94,6 +96,61 @@ func TestTokensGoUpAfterALossWhateverTheClock(t *testing.T) {
 				forget(c)
 				if again := next.Elected(4 * shortLease); again.Token() <= term.Token() {
 					t.Errorf("token %d after %d", again.Token(), term.Token())
+				}
+			})
+		})
+	}
+}
+
+// A leader that lost its data may start the election anew, but not once its own lease is
+// over: while its work ran on, another one could be elected that
+// this candidate never met, and lose its data in turn.
+func TestLeaderDoesNotBootstrapAfterItsLease(t *testing.T) {
+	onAll(t, func(t *testing.T, c *cluster) {
+		back := make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			<-back
+			return nil
+		})
+		one := a.Elected(3 * shortLease)
+		time.Sleep(shortLease + shortLease/20)
+		forget(c)
+		wantReason(t, one, shortLease/4, elector.ReasonLost)
+		forget(c)
+		b := c.Start("b") // a first start: it claims at once
+		two := b.Elected(shortLease / 100)
+		defer never2(t, a, b)()
+		time.Sleep(shortLease + shortLease/20) // just after a renewal
+		forget(c)
+		close(back)
+		for two.Valid() {
+			a.Quiet(tick)
+		}
+	})
+}
+
+// A failed attempt of a candidate with a fast clock leaves a high counter on a node. The
+// leader learns of it by its renewals; after a loss of all data its next token must be above
+// it, though its own clock is behind: also when no renewal could bring the counter back.
+func TestTokensStayAboveWhatALeaderHasSeen(t *testing.T) {
+	for name, resigns := range map[string]bool{"lost": false, "resigned": true} {
+		t.Run(name, func(t *testing.T) {
+			onAll(t, func(t *testing.T, c *cluster) {
+				a := c.Start("a")
+				one := a.Elected(3 * shortLease)
+				raised := one.Token() + uint64((10 * time.Minute).Milliseconds())
+				_ = c.Nodes[0].Server().Set("mandate:{orders}:fence", fmt.Sprint(raised))
+				time.Sleep(shortLease)
+				if resigns {
+					if err := a.Resign(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				forget(c)
+				<-one.Done()
+				if two := a.Elected(4 * shortLease); two.Token() <= raised {
+					t.Errorf("token %d after a counter of %d", two.Token(), raised)
 				}
 			})
 		})

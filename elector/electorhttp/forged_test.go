@@ -46,6 +46,34 @@ func TestLeaderNamesAnEarlierLifeOfTheSameID(t *testing.T) {
 	})
 }
 
+// A leader that stops holds its lock until its work has ended, and names nobody meanwhile,
+// itself least of all: a router would send it requests that it no longer works on.
+func TestLeaderThatStopsNamesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		e, h := s.start("a", electorhttp.Config{})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		time.Sleep(time.Second)
+		if code, l := leadership(t, h); code != http.StatusOK || l.Leader != "a" || l.ValidFor == 0 { // a promise: the work lasts until it lapses
+			t.Fatalf("%d %+v", code, l)
+		}
+		term := e.Term()
+		resigned := make(chan error, 1)
+		go func() { resigned <- e.Resign(t.Context()) }() // returns when the work has ended
+		<-term.Done()
+		time.Sleep(time.Millisecond)
+		st, err := e.Election().Status(t.Context())
+		if err != nil || st.Leader == nil || st.Leader.Token != term.Token() {
+			t.Fatalf("the lock is gone: %+v, %v", st, err)
+		}
+		if code, l := leadership(t, h); code != http.StatusServiceUnavailable || l.Leading || l.Leader != "" || l.Address != "" || l.Token != 0 {
+			t.Errorf("%d %+v", code, l)
+		}
+		if err := <-resigned; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // What is published names nobody: a program that routes by Mandate-Address would
 // send its traffic there.
 func TestLeaderNamesNobodyThatAMessageNames(t *testing.T) {

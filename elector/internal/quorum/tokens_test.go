@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // straggler makes a voter win token 3 on the first two nodes, and have a grant of 11
@@ -230,4 +232,27 @@ func TestOneServerHasOneVote(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A raise that waits behind a hung claim is not sent when its attempt is over.
+func TestRaisesOfAnAttemptThatIsOverAreNotMade(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("10", "2", "2")
+		p.onScript(1, raiseScript, func() { p.redis[1].Del(p.keys.Lock) }) // the attempt fails
+		var raises atomic.Int32
+		p.redis[2].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
+			switch {
+			case cmd == "EVALSHA" && slices.Contains(args, claimScript.Hash()):
+				time.Sleep(time.Minute)
+			case cmd == "EVALSHA" && slices.Contains(args, raiseScript.Hash()):
+				raises.Add(1)
+			}
+			return false
+		})
+		p.voter("a").loses()
+		time.Sleep(2 * time.Minute)
+		if n := raises.Load(); n > 0 {
+			t.Errorf("the hung node got %d raises of an attempt that had failed", n)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,5 +22,15 @@ func TestCommandInheritsNoSignals(t *testing.T) {
 	<-p.Exited()
 	if got, err := os.ReadFile(file); err != nil || string(got) != string(want) {
 		t.Errorf("the command ignores or blocks %q, want %q (%v)", got, want, err)
+	}
+}
+
+// The guard lives as long as the command, and must not keep the folder busy in which
+// mandate was started: it could not be unmounted.
+func TestGuardKeepsNoFolderBusy(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; exec sleep 1000")
+	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.GuardPID())); err != nil || dir != "/" {
+		t.Errorf("the guard is in %q, %v", dir, err)
 	}
 }
