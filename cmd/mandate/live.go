@@ -29,6 +29,7 @@ const (
 // goroutine; the others send it updates.
 type liveView struct {
 	election string
+	where    string // the context; may be empty
 
 	st    elector.Status
 	err   error
@@ -43,8 +44,8 @@ type liveView struct {
 }
 
 // watchLive draws until ctx ends.
-func watchLive(ctx context.Context, screen *os.File, el *elector.Election) error {
-	v := &liveView{election: el.Name()}
+func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where string) error {
+	v := &liveView{election: el.Name(), where: where}
 	before, done := context.WithTimeout(ctx, readEvery/2)
 	terms, _ := el.History(before, 20) // the view does without
 	done()
@@ -177,7 +178,7 @@ func (v *liveView) setStatus(st elector.Status, err error, now time.Time) (chang
 // render makes the lines of a screen of that height.
 func (v *liveView) render(p *output.Printer, now time.Time, height int) []string {
 	clock := now.Local().Format("15:04:05 MST")
-	name := output.Cut(v.election, max(0, p.Width-len(clock)-2))
+	name := output.Cut(strings.TrimSpace(v.election+"  "+v.where), max(0, p.Width-len(clock)-2))
 	gap := strings.Repeat(" ", max(1, p.Width-output.Cells(name)-len(clock)))
 	lines := []string{p.Paint(output.Bold, output.Cut(name+gap+clock, p.Width)), ""}
 	lines = append(lines, p.Fields(v.fields(p, now))...)

@@ -53,7 +53,7 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends us at once
 			if screen != nil {
-				return watchLive(ctx, screen, a.election)
+				return watchLive(ctx, screen, a.election, a.where())
 			}
 			return a.watchLines(ctx, asJSON)
 		},

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// topOrder does what an operator has confirmed, and returns what came of it.
+type topOrder func(ctx context.Context, q *elector.Quorum, by string) string
+
+// topView is the state of the screen. It belongs to one goroutine.
+type topView struct {
+	title   string
+	all     []report
+	read    bool
+	err     error
+	chosen  string // the name of the selected election
+	filter  string
+	typing  bool     // of the filter
+	ask     string   // a question that waits for its answer
+	order   topOrder // what it is about
+	message string
+}
+
+// set takes what was read, problems first.
+func (v *topView) set(all []report, err error) {
+	v.err, v.read = err, true
+	if len(all) == 0 && err != nil {
+		return // what was known stays, with the error
+	}
+	slices.SortStableFunc(all, func(a, b report) int {
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(a.Election, b.Election))
+	})
+	v.all = all
+}
+
+// urgency orders a list: the smallest number is what needs an operator first.
+func (r *report) urgency() int {
+	why, _ := r.problem()
+	switch state := r.state(); {
+	case state == stateAbandoned:
+		return 4
+	case state == statePaused:
+		return 2
+	case state != stateLed:
+		return 0
+	case why != "":
+		return 1
+	default:
+		return 3
+	}
+}
+
+func (v *topView) shown() (shown []report, selected int) {
+	for _, r := range v.all {
+		if strings.Contains(r.Election, v.filter) {
+			if r.Election == v.chosen {
+				selected = len(shown)
+			}
+			shown = append(shown, r)
+		}
+	}
+	return shown, selected
+}
+
+// keys takes what was typed, and returns what to do.
+func (v *topView) keys(typed []byte) (order topOrder, quit bool) {
+	shown, at := v.shown()
+	move := func(to int) {
+		if len(shown) > 0 {
+			v.chosen = shown[min(max(0, to), len(shown)-1)].Election
+		}
+	}
+	switch key := string(typed); {
+	case key == "\x03": // Ctrl-C
+		return nil, true
+	case v.ask != "":
+		order = v.order
+		v.ask, v.order = "", nil
+		if key != "y" && key != "Y" {
+			v.message = "nothing was done"
+			return nil, false
+		}
+		v.message = "working"
+		return order, false
+	case key == "\x1b":
+		v.filter, v.typing = "", false
+	case v.typing:
+		v.typeFilter(key)
+	case key == "q":
+		return nil, true
+	case key == "/":
+		v.typing, v.message = true, ""
+	case key == "\x1b[A", key == "k":
+		move(at - 1)
+	case key == "\x1b[B", key == "j":
+		move(at + 1)
+	case len(shown) == 0:
+	case key == "r":
+		v.chosen = shown[at].Election
+		v.askStepDown(&shown[at])
+	case key == "p":
+		v.chosen = shown[at].Election
+		v.askPause(&shown[at])
+	}
+	return nil, false
+}
+
+func (v *topView) typeFilter(key string) {
+	switch {
+	case key == "\r" || key == "\n":
+		v.typing = false
+	case key == "\x7f" || key == "\b":
+		if n := len(v.filter); n > 0 {
+			v.filter = v.filter[:n-1]
+		}
+	case key == output.Printable(key):
+		v.filter += key
+	}
+}
+
+func (v *topView) askStepDown(r *report) {
+	if r.Leader == nil {
+		v.message = r.Election + " has no leader"
+		return
+	}
+	if r.rollErr != nil {
+		v.message = "the candidates are not known: whether another one could lead can't be checked"
+		return
+	}
+	question, err := planStepDown(r.Election, *r.Leader, r.roll)
+	if err != nil {
+		v.message = err.Error()
+		return
+	}
+	name := r.Election
+	v.ask, v.order = question, func(ctx context.Context, q *elector.Quorum, by string) string {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		el, err := q.Election(name)
+		if err != nil {
+			return elector.Problem(err)
+		}
+		h, err := el.As(by).StepDown(ctx, "")
+		if err != nil {
+			return name + ": " + elector.Problem(err)
+		}
+		return fmt.Sprintf("%s: %s leads, token %d", name, h.To.Candidate, h.To.Token)
+	}
+}
+
+func (v *topView) askPause(r *report) {
+	name, paused := r.Election, r.Paused
+	v.ask = "Pause " + name + " until it is resumed? No new leader will be elected."
+	if paused {
+		v.ask = "Resume " + name + "?"
+	}
+	v.order = func(ctx context.Context, q *elector.Quorum, by string) string {
+		el, err := q.Election(name)
+		switch {
+		case err != nil:
+		case paused:
+			err = el.Resume(ctx)
+		default:
+			err = el.As(by).Pause(ctx, 0, "")
+		}
+		switch {
+		case err != nil:
+			return name + ": " + elector.Problem(err)
+		case paused:
+			return name + ": election resumed"
+		default:
+			return name + " is paused"
+		}
+	}
+}
