@@ -21,8 +21,10 @@ const (
 type Handover struct {
 	From, To Leader
 	// Gap is the time without a leader, from the end of the old one's work to the
-	// begin of the new one's, each by the clock of its host, as the history has it. Zero:
-	// not known.
+	// begin of the new one's, each by the clock of its host, as the history has it: it is
+	// as exact as these two clocks agree. Zero: not known, because the history could not
+	// be read or does not hold both reports yet, or because the clock of the new leader's
+	// host is so far behind that it began before the old one ended.
 	Gap time.Duration
 }
 
