@@ -14,7 +14,7 @@ import (
 type EventKind string
 
 // The kinds of events. EventElected and EventReleased go to the channel and the history
-// of the election as JSON; the others are for local observers.
+// of the election as JSON, EventAddress to the channel alone; the others are for local observers.
 const (
 	EventElected   EventKind = "elected"   // a leader: its term has begun
 	EventReleased  EventKind = "released"  // a term ended and its work has stopped
