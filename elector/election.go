@@ -37,6 +37,17 @@ type ownCandidate struct {
 	term        func() *Term // the valid one
 }
 
+// validTerm is the term that the candidate of this process serves; nil: none.
+func (c *ownCandidate) validTerm() *Term {
+	if c == nil {
+		return nil
+	}
+	return c.term()
+}
+
+// is reports whether an incarnation is that candidate's.
+func (c *ownCandidate) is(incarnation string) bool { return c != nil && c.incarnation == incarnation }
+
 // channel is where the candidates of the election are reached.
 func (el *Election) channel() peers.Channel {
 	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}

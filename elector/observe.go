@@ -76,19 +76,6 @@ type observer struct {
 // timing is the pace of a candidate with that lease.
 func (o *observer) timing() lease.Timing { return Config{Lease: o.lease}.withDefaults().timing() }
 
-// ownTerm is the term that the candidate of this process serves; nil: none.
-func (o *observer) ownTerm() *Term {
-	if o.el.own == nil {
-		return nil
-	}
-	return o.el.own.term()
-}
-
-// isOwn reports whether an incarnation is that candidate's.
-func (o *observer) isOwn(incarnation string) bool {
-	return o.el.own != nil && o.el.own.incarnation == incarnation
-}
-
 func (o *observer) run(ctx context.Context) {
 	query := time.NewTimer(0)
 	defer query.Stop()
@@ -121,7 +108,7 @@ func (o *observer) run(ctx context.Context) {
 				query.Reset(calm)
 			}
 		case <-query.C:
-			answer, o.emitted = o.query(ctx), false
+			answer, o.emitted = o.el.query(ctx, o.reported, o.changes, o.inbox.take()), false
 			if !woken {
 				calm = settlingTime
 			}
@@ -144,18 +131,6 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
-// query asks Redis, on a goroutine of its own: a node that hangs must not
-// hold back what this candidate does meanwhile.
-func (o *observer) query(ctx context.Context) <-chan answered {
-	answer, was, changes, messages := make(chan answered, 1), o.reported, o.changes, o.inbox.take()
-	go func() {
-		a := o.el.read(ctx, was, messages)
-		a.changes = changes
-		answer <- a
-	}()
-	return answer
-}
-
 // compare reports what changed; it returns when to query again if no message comes.
 func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	if !o.ownEvents(ctx) {
@@ -171,7 +146,7 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 		return 0
 	}
 	leader := a.status.Leader
-	if leader == nil && o.maybe(a) || leader != nil && o.isOwn(leader.Incarnation) && o.ownTerm() == nil {
+	if leader == nil && o.maybe(a) || leader != nil && o.el.own.is(leader.Incarnation) && o.el.own.validTerm() == nil {
 		// The latter is a claim of ours that is not decided, or what is left of a term:
 		// our own events show which.
 		o.expire(ctx)
@@ -220,7 +195,7 @@ func (o *observer) maybe(a answered) bool {
 	if o.reported.ending != open || term.Token == 0 {
 		return false
 	}
-	if own := o.ownTerm(); own != nil && own.token == term.Token && o.isOwn(term.Incarnation) {
+	if own := o.el.own.validTerm(); own != nil && own.token == term.Token && o.el.own.is(term.Incarnation) {
 		return true
 	}
 	return a.status.mayLead != "" && a.status.mayLead == term.Incarnation

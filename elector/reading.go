@@ -27,6 +27,18 @@ func (st Status) highest() (highest uint64) {
 	return highest
 }
 
+// query is read on a goroutine of its own: a node that hangs must not hold back what the
+// candidate of this process does meanwhile.
+func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan answered {
+	answer := make(chan answered, 1)
+	go func() {
+		a := el.read(ctx, was, messages)
+		a.changes = changes
+		answer <- a
+	}()
+	return answer
+}
+
 // read asks Redis, for an observer that has reported so much. It blocks.
 func (el *Election) read(ctx context.Context, was reported, messages []Event) (a answered) {
 	a.messages = messages
