@@ -1,7 +1,9 @@
 package elector
 
 import (
+	"cmp"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +41,7 @@ type candidate struct {
 	mu        sync.Mutex // of all below
 	role      Role
 	condition condition // why this candidate cannot campaign right now
+	reminder  reminder  // of the condition
 	paused    string    // the note of the pause that was logged; "": not paused
 	rested    time.Time // when it campaigns again after a term; past, or zero: it does not rest
 }
@@ -53,6 +56,22 @@ type condition struct {
 
 // refuses reports whether a candidate with this condition must not lead.
 func (t condition) refuses() bool { return t.err != nil || t.quiet }
+
+// introduce logs the configuration, which explains much of what is logged later. The names of
+// the nodes hold no passwords.
+func (c *candidate) introduce() {
+	prefix, _, _ := strings.Cut(c.keys.Lock, ":{")
+	var probes []string
+	if c.probes.candidate != nil {
+		probes = append(probes, "candidate")
+	}
+	if c.probes.work != nil {
+		probes = append(probes, "work")
+	}
+	c.log.Info("starting", "version", c.cfg.Version, "nodes", strings.Join(c.nodes.Names(), " "), "prefix", prefix,
+		"lease", unit(c.cfg.Lease), "stop_margin", unit(c.cfg.StopMargin), "probes", strings.Join(probes, " "),
+		"succession", string(cmp.Or(c.cfg.Succession, "race")))
+}
 
 // validTerm is the term that this candidate serves, nil when it does not lead.
 func (c *candidate) validTerm() *Term {
@@ -86,7 +105,10 @@ func (c *candidate) noteLeader(locks []string) {
 		c.leader.Store(nil)
 		return
 	}
-	c.leader.Store(&Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token})
+	before := c.leader.Swap(&Leader{Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token, attempt: in.Attempt})
+	if in.Incarnation != c.incarnation && (before == nil || before.attempt != in.Attempt) {
+		c.log.Info("new leader", "leader", in.Candidate, "leader_token", in.Token)
+	}
 }
 
 func (c *candidate) currentRole() Role {
@@ -117,17 +139,25 @@ func (c *candidate) check() error {
 	return nil
 }
 
-// setCondition logs a condition once, and once that it has ended.
+// setCondition logs a condition when it begins, while it lasts, and when it has ended.
 func (c *candidate) setCondition(now condition) {
+	at := time.Now()
 	c.mu.Lock()
 	old := c.condition
 	c.condition = now
+	if now.err != nil && now.key != old.key {
+		c.reminder.begin(at)
+	}
+	again := now.err != nil && c.reminder.due(at)
+	lasted := c.reminder.lasted(at)
 	c.mu.Unlock()
 	switch {
 	case now.err != nil && now.key != old.key:
 		c.log.Warn("cannot campaign", "error", now.err)
+	case again:
+		c.log.Warn("still unable to campaign", "for", lasted, "error", now.err)
 	case now.err == nil && old.err != nil:
-		c.log.Info("can campaign again")
+		c.log.Info("can campaign again", "for", lasted)
 	}
 }
 

@@ -66,7 +66,7 @@ func (m *machine) noteAbstention(t quorum.Tally) {
 	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= m.nodes.Majority() && t.Count(quorum.Won) < m.nodes.Majority()
 	if waits && !m.memory.abstentionLogged {
 		m.log.Info("waiting for nodes that abstain",
-			"nodes", abstain, "at_most", m.cfg.Lease)
+			"nodes", abstain, "at_most", unit(m.cfg.Lease))
 	}
 	m.memory.abstentionLogged = waits
 }

@@ -62,6 +62,9 @@ const (
 	ReasonVanished Reason = "vanished"
 )
 
+// wanted ends need no look: all others are logged as warnings.
+func (r Reason) wanted() bool { return r.voluntary() || r == ReasonFinished }
+
 // voluntary ends keep the lease while the work drains; the others never renew
 // again.
 func (r Reason) voluntary() bool {

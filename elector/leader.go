@@ -80,7 +80,7 @@ func (l *leadership) lead() *Ended {
 	ev := l.m.termEvent(EventStopping, l.term, ended)
 	attrs := []slog.Attr{
 		slog.Uint64("token", l.term.token), slog.String("reason", string(ended.Reason)),
-		slog.Duration("led_for", time.Since(l.term.since).Round(time.Millisecond)),
+		slog.String("led_for", unit(time.Since(l.term.since))),
 	}
 	if ended.Err != nil {
 		attrs = append(attrs, slog.String("detail", ended.detail()))

@@ -38,7 +38,7 @@ func TestOtherNodesAreRefused(t *testing.T) {
 					t.Errorf("Check: %v", err)
 				}
 				b.Quiet(6 * shortLease)
-				if lines := b.Log.Lines("refusing to lead"); len(lines) != 1 {
+				if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
 					t.Errorf("said %d times", len(lines))
 				}
 				if !term.Valid() || a.Check() != nil {

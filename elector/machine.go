@@ -37,6 +37,10 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		m.clock = own
 	}
 	m.begun = m.clock.Now()
+	if !before.introduced {
+		before.introduced = true
+		c.introduce()
+	}
 	m.peers = newPeers(c)
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.going = going
@@ -71,7 +75,11 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	m.mu.Unlock()
 	m.peers.RoleChanged()
 	if old != r {
-		m.log.LogAttrs(context.Background(), slog.LevelInfo, string(r), attrs...) //nolint:sloglint // one of the five constants above
+		level := slog.LevelInfo
+		if r == RoleStopping && ev != nil && !ev.Reason.wanted() {
+			level = slog.LevelWarn
+		}
+		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the five constants above
 	}
 	if ev != nil {
 		m.subscribers.publish(*ev)

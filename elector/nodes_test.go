@@ -171,7 +171,7 @@ func TestNodeDownAtTheStart(t *testing.T) {
 					if lines := a.Log.Lines("cannot campaign", tc.says); len(lines) != 1 {
 						t.Errorf("said %d times", len(lines))
 					}
-					if lines := a.Log.Lines(""); len(lines) > 4+n {
+					if lines := a.Log.Lines(""); len(lines) > 5+n+2*(1+n) { // two reminders of each
 						t.Errorf("the log floods: %d lines", len(lines))
 					}
 					if _, err := a.Election().Leader(t.Context()); !errors.Is(err, elector.ErrUnreachable) {

@@ -33,7 +33,7 @@ func (h *heldLock) giveBack(campaigns bool) error {
 		return nil // it was over before
 	}
 	m.log.Warn("lock not released, retrying until it lapses", "token", h.token,
-		"at_most", h.lapsesIn().Round(time.Millisecond), "error", joinNodes(nodeErrors(tally.Errors())))
+		"at_most", unit(h.lapsesIn()), "error", joinNodes(nodeErrors(tally.Errors())))
 	if campaigns {
 		owed := make(chan error, 1)
 		m.owed = owed

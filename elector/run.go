@@ -31,7 +31,7 @@ func (m *machine) run(ctx context.Context, work Work) error {
 			m.mu.Lock()
 			m.rested = time.Now().Add(d)
 			m.mu.Unlock()
-			m.become(RoleResting, nil, slog.Duration("for", d))
+			m.become(RoleResting, nil, slog.String("for", unit(d)))
 			m.rest(ctx, d)
 		}
 	}

@@ -68,6 +68,7 @@ type nodeCount struct {
 	NodeStats
 
 	unresponsive bool // it was logged as not responding
+	reminder     reminder
 }
 
 func newCounters(log *slog.Logger, names []string) *counters {
@@ -86,13 +87,18 @@ func (c *counters) read() (RenewalStats, []NodeStats) {
 	return c.renewals, nodes
 }
 
-// request counts a request, and logs once that a node does not answer or answers with
+// request counts a request, and logs now and then that a node does not answer or answers with
 // an error, and once that it votes again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Lock()
 	n := &c.nodes[node]
 	was := n.unresponsive
 	n.unresponsive = err != nil
+	at := time.Now()
+	if err != nil && !was {
+		n.reminder.begin(at)
+	}
+	again, lasted := err != nil && n.reminder.due(at), n.reminder.lasted(at)
 	if err == nil {
 		n.Answered++
 		n.Took += took
@@ -106,8 +112,12 @@ func (c *counters) request(node int, took time.Duration, err error) {
 		c.log.Warn("redis node answered with an error", "error", err)
 	case err != nil && !was:
 		c.log.Warn("redis node is not responding", "error", err)
+	case again && quorum.Answered(err):
+		c.log.Warn("redis node still answers with an error", "for", lasted, "error", err)
+	case again:
+		c.log.Warn("redis node still unresponsive", "for", lasted, "error", err)
 	case err == nil && was:
-		c.log.Info("redis node responds again", "node", c.names[node])
+		c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -216,7 +217,7 @@ func (p *Peers) stepDown(token uint64, r received) Answer {
 	}
 	why := errors.New("requested by an operator")
 	if r.Note != "" {
-		why = errors.New("requested by an operator: " + r.Note)
+		why = errors.New(requested(r.Note))
 	}
 	p.c.Self.HandOver(token, r.To, why)
 	return Answer{Candidate: &self}
@@ -237,4 +238,12 @@ func (p *Peers) reply(ctx context.Context, r received, with Answer) {
 	p.mailboxOf(r.Kind).background(func() {
 		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
 	})
+}
+
+// requested is a note as the reason of a step-down; it may begin with who requested it.
+func requested(note string) string {
+	if strings.HasPrefix(note, "by ") {
+		return "requested " + note
+	}
+	return "requested by an operator: " + note
 }

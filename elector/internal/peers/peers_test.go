@@ -99,13 +99,13 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 	p, nodes := testPeers(self, Race)
 	p.receiveAll(
 		request{Kind: stepDown, Nonce: "A", Token: 6, To: "b1"},
-		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"},
-		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "upgrade"}, // from another node
+		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"},
+		request{Kind: stepDown, Nonce: "B", Token: 7, To: "b1", Note: "by ann: upgrade"}, // from another node
 	)
 	for _, r := range p.requests.take() {
 		p.answer(t.Context(), r)
 	}
-	if len(self.handedTo) != 1 || self.handedTo[0] != "b1: requested by an operator: upgrade" {
+	if len(self.handedTo) != 1 || self.handedTo[0] != "b1: requested by ann: upgrade" {
 		t.Errorf("handed over to %q", self.handedTo)
 	}
 	if nodes.count() != 2 { // one refusal, one consent

@@ -1,0 +1,88 @@
+package elector_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A condition that lasts is logged again, ever less often, and its end says how long it was:
+// the first line is out of sight when somebody looks.
+func TestLongConditionIsLoggedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		time.Sleep(shortLease)
+		for _, n := range c.Nodes[1:] {
+			n.Set(down)
+		}
+		time.Sleep(16 * time.Minute)
+		c.Heal()
+		a.Elected(shortLease)
+		time.Sleep(shortLease)
+		for what, words := range map[string][]string{
+			"the candidate": {"cannot campaign", "still unable to campaign", "can campaign again"},
+			"the node":      {"redis node is not responding", "redis node still unresponsive", "redis node responds again"},
+		} {
+			of := map[string]int{"the candidate": 1, "the node": 2}[what]
+			// After 10 s, a minute, and every five minutes.
+			if n := len(a.Log.Lines(words[0])); n != of {
+				t.Errorf("%s: begins %d times", what, n)
+			}
+			if n := len(a.Log.Lines(words[1], "for=")); n != 4*of {
+				t.Errorf("%s: reminded of %d times", what, n)
+			}
+			if n := len(a.Log.Lines(words[2], "for=16m")); n != of {
+				t.Errorf("%s: ends %d times", what, n)
+			}
+		}
+	})
+}
+
+// The log tells a candidate's configuration, who leads, and what is worth a look; with units
+// also as JSON, and no password.
+func TestLogOfATerm(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		w := &ward{}
+		a := c.Start("a", flaky(w)...)
+		a.Elected(3 * shortLease)
+		var lines bytes.Buffer
+		b := c.Start("b", func(cfg *elector.Config) {
+			cfg.Version = "v7"
+			cfg.Logger = slog.New(slog.NewJSONHandler(&lines, nil))
+		})
+		b.Quiet(3 * shortLease)
+		if lines := a.Log.Lines("msg=starting"); len(lines) != 1 || !strings.Contains(lines[0], "prefix=mandate lease=10s stop_margin=2.5s") {
+			t.Errorf("%q", lines)
+		}
+		w.set(errors.New("sick"))
+		b.Elected(shortLease)
+		time.Sleep(shortLease)
+		if n := len(a.Log.Lines("level=WARN", "msg=stopping", "led_for=30s")); n != 1 {
+			t.Errorf("the end of a term: %q", a.Log.Lines("stopping"))
+		}
+		w.set(nil)
+		time.Sleep(2 * shortLease)
+		if n := len(a.Log.Lines("new leader", "leader=b")); n != 1 {
+			t.Errorf("who leads: %q", a.Log.Lines("leads"))
+		}
+		b.Shutdown()
+		a.Elected(shortLease)
+		got := lines.String()
+		for _, want := range []string{`"msg":"starting"`, `"version":"v7"`, `"lease":"10s"`, `"msg":"new leader"`, `"leader":"a"`, `"level":"INFO","msg":"stopping"`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %s in\n%s", want, got)
+			}
+		}
+		if found := regexp.MustCompile(`"(led_for|for|at_most)":\d`).FindString(got); found != "" {
+			t.Errorf("%s without a unit in\n%s", found, got)
+		}
+	})
+}
