@@ -21,11 +21,12 @@ const (
 
 // reported is what an observer has reported so far.
 type reported struct {
-	begun  bool      // how things stood at first
-	term   Event     // the Elected of the newest term; without a token: there was none
-	ending ending    // what was reported of that term's end
-	newest uint64    // terms up to this token are not news
-	missed time.Time // when the report of that term's end was first missed; zero: it was not
+	begun  bool          // how things stood at first
+	term   Event         // the Elected of the newest term; without a token: there was none
+	ending ending        // what was reported of that term's end
+	newest uint64        // terms up to this token are not news
+	missed time.Time     // when the report of that term's end was first missed; zero: it was not
+	early  time.Duration // reading.early then
 }
 
 type ending int
@@ -38,10 +39,11 @@ const (
 
 // reading is what Redis answered.
 type reading struct {
-	leader  *Leader // whose lock a majority of the nodes holds; nil: nobody
-	highest uint64  // counter of all nodes: no token is above it
-	history []Event // what leaders wrote there, from all nodes, in any order
-	stays   bool    // that lock is there for longer than a term leaves one behind
+	leader  *Leader       // whose lock a majority of the nodes holds; nil: nobody
+	highest uint64        // counter of all nodes: no token is above it
+	history []Event       // what leaders wrote there, from all nodes, in any order
+	stays   bool          // that lock is there for longer than a term leaves one behind
+	early   time.Duration // how long to wait for the end of the term reported last, because its lease was not over; 0: it was
 }
 
 // merge compares what Redis says now with what was reported. It returns the events
@@ -78,16 +80,12 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 	}
 
 	for _, t := range s.between(r.history, leader) {
-		if events, wait = s.close(events, r.history, messages, now, waitForOldEnd); wait > 0 {
+		if events, wait = s.close(events, r, messages, now, true); wait > 0 {
 			return events, s, wait
 		}
 		events = s.pass(events, t)
 	}
-	limit := waitForEnd
-	if leader != nil {
-		limit = waitForOldEnd
-	}
-	events, wait = s.close(events, r.history, messages, now, limit)
+	events, wait = s.close(events, r, messages, now, leader != nil)
 	switch {
 	case wait > 0:
 	case leader != nil:
@@ -101,16 +99,20 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 
 // close reports the end of the newest term as soon as a report of it is there. Until then
 // it tells how much longer to wait for that before what followed is reported.
-func (s *reported) close(events, history, messages []Event, now time.Time, limit time.Duration) ([]Event, time.Duration) {
+func (s *reported) close(events []Event, r reading, messages []Event, now time.Time, followed bool) ([]Event, time.Duration) {
 	if s.ending != open || s.term.Token == 0 {
 		return events, 0
 	}
-	if end, ok := endOf(s.term, history, messages); ok {
+	if end, ok := endOf(s.term, r.history, messages); ok {
 		s.ending = closed
 		return append(events, end), 0
 	}
 	if s.missed.IsZero() {
-		s.missed = now
+		s.missed, s.early = now, r.early
+	}
+	limit := waitForEnd
+	if followed {
+		limit = max(waitForOldEnd, s.early)
 	}
 	return events, max(0, limit-now.Sub(s.missed))
 }

@@ -52,6 +52,7 @@ func TestMerge(t *testing.T) {
 		history  []Event
 		messages []Event
 		stays    bool
+		early    time.Duration
 		want     string // the events
 		wait     time.Duration
 		newest   uint64
@@ -132,6 +133,15 @@ func TestMerge(t *testing.T) {
 		},
 		"the next one was elected since the lock was read: wait for the end": {
 			was: since(reported{}, 7, "a", open), history: []Event{elected(9, "b"), elected(7, "a")}, wait: waitForOldEnd, newest: 7,
+		},
+		"its lease was not over: wait longer for its report": {
+			was: since(reported{}, 7, "a", open), early: time.Second, leader: leads(9, "b"), wait: time.Second, newest: 7,
+		},
+		"but not before it is known that nobody leads": {
+			was: missed(waitForEnd, since(reported{}, 7, "a", open)), early: time.Second, want: "vacant 7", newest: 7,
+		},
+		"the next one's lease counts for its own end": {
+			was: missed(waitForOldEnd, since(reported{}, 7, "a", open)), early: time.Second, leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9,
 		},
 		"nobody tells the end, and the next one has its end in the history": {
 			was: missed(waitForOldEnd, since(reported{}, 7, "a", open)), history: []Event{released(9, "b", "lost"), elected(9, "b")},
@@ -231,7 +241,7 @@ func TestMerge(t *testing.T) {
 				c.highest = 10_000
 			}
 			before := slices.Clone(c.history)
-			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history, stays: c.stays}, c.messages, at)
+			events, is, wait := c.was.merge(reading{leader: c.leader, highest: c.highest, history: c.history, stays: c.stays, early: c.early}, c.messages, at)
 			var got []string
 			for _, ev := range events {
 				got = append(got, brief(ev))

@@ -152,8 +152,9 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 		o.expire(ctx)
 		return o.timing().RetryEvery()
 	}
-	o.confirm(leader)
 	r := a.reading()
+	r.early = o.early()
+	o.confirm(leader)
 	r.stays = o.stays(leader)
 	events, is, wait := o.reported.merge(r, a.messages, time.Now())
 	o.reported = is
@@ -283,6 +284,15 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 		return false
 	}
 	return true
+}
+
+// early is how long the end of the leader that was reported last is waited for when its
+// lease was not over: then it released the lock, and only a busy machine delays its report.
+func (o *observer) early() time.Duration {
+	if time.Now().Before(o.until) {
+		return o.timing().RetryEvery()
+	}
+	return 0
 }
 
 // confirm notes for how long the answer holds.
