@@ -95,7 +95,9 @@ func (c *candidate) lastLeader() (Leader, bool) {
 	if l == nil || l.Incarnation == c.incarnation { // its own term is over
 		return Leader{}, false
 	}
-	return *l, true
+	known := *l
+	known.attempt = "" // it is for the log alone: what callers compare is the leader
+	return known, true
 }
 
 // noteLeader takes the locks of nodes that have answered, a majority of all.

@@ -20,7 +20,7 @@ func TestRefusesToLeadUnderAnotherLease(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "refusing to lead") || !strings.Contains(err.Error(), other.String()) || !strings.Contains(err.Error(), shortLease.String()) {
 					t.Errorf("Check: %v", err)
 				}
-				if lines := b.Log.Lines("refusing to lead"); len(lines) != 1 {
+				if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
 					t.Errorf("said %d times", len(lines))
 				}
 				if !term.Valid() || a.Check() != nil {
