@@ -92,11 +92,12 @@ func (ids Identities) Differ(others []string, n int) bool {
 }
 
 // How long an identity is good for. A lock value that somebody reads was written at
-// most a lease ago, and what it names had been confirmed at most confirmedWithin before that. So
+// most a lease ago, what it names had been confirmed at most confirmedWithin before it was
+// sent, and in a partition a request waits in the network: for a lease, it is assumed. So
 // who has known a node under one identity for settled can't be misled by a value from
 // before the node got it.
 func confirmedWithin(lease time.Duration) time.Duration { return lease * 3 / 2 } // a follower claims once a lease
-func settled(lease time.Duration) time.Duration         { return lease + confirmedWithin(lease) }
+func settled(lease time.Duration) time.Duration         { return 2*lease + confirmedWithin(lease) }
 
 // identity is what an elector knows of a node.
 type identity struct {
