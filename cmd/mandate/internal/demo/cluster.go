@@ -155,7 +155,7 @@ func whyEnded(ended *elector.Ended) string {
 	case ended.Reason == elector.ReasonUnhealthy:
 		return ended.Err.Error()
 	default:
-		return fmt.Sprintf("%s: %v", ended.Reason, ended.Err)
+		return fmt.Sprintf("%s: %s", ended.Reason, elector.Problem(ended.Err))
 	}
 }
 

@@ -36,12 +36,16 @@ func (c *cluster) report(a *candidate, what string) {
 	if strings.HasPrefix(what, "'") {
 		gap = ""
 	}
-	c.out.Println("%s  %s%s%s", c.clock(), c.out.Paint(a.color, a.name), gap, what)
+	lines := c.out.Wrap(what, clockWidth+len(a.name+gap))
+	c.out.Println("%s  %s%s%s", c.clock(), c.out.Paint(a.color, a.name), gap, strings.Join(lines, "\n"))
 }
 
 func (c *cluster) note(format string, args ...any) {
 	c.out.Println("%s  %s", c.clock(), c.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
 }
+
+// clockWidth is that of clock and the gap after it.
+const clockWidth = 13
 
 func (c *cluster) clock() string {
 	return c.out.Paint(output.Dim, fmt.Sprintf("%9.3f s", time.Since(c.began).Seconds()))
