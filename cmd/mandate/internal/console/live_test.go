@@ -244,6 +244,40 @@ func TestNobodyWatches(t *testing.T) {
 	})
 }
 
+// The times that docs/console.md names.
+func TestDocumentedTimes(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+		s.redis.Lead(s.candidate("e", "a"))
+		perMinute := func() int {
+			before := s.commands()
+			electortest.Advance(time.Minute)
+			return s.commands() - before
+		}
+		electortest.Advance(time.Minute)
+		alone := perMinute() // the candidate's own
+		v := s.view()
+		electortest.Advance(15 * time.Second)
+		sub := s.redis.Client("x").Subscribe(t.Context(), "mandate:{e}:roll")
+		rolls := sub.Channel()
+		electortest.Advance(time.Minute)
+		_ = sub.Close()
+		if n := len(rolls); n < 5 || n > 6 { // the next one comes ten seconds after the answers
+			t.Errorf("%d roll calls in a minute, want one in ten seconds", n)
+		}
+		_ = v.conn.Close()
+		electortest.Advance(5*time.Second + 100*time.Millisecond)
+		if n := perMinute(); n > alone+5 {
+			t.Errorf("%d commands in a minute after the last viewer left, %d before the first one came", n, alone)
+		}
+		still := s.dial(getLive)
+		began := time.Now()
+		electortest.Advance(time.Minute) // it fills what the connection holds
+		if _, err := io.Copy(io.Discard, still); err != nil {
+			t.Errorf("a viewer that reads nothing is still there after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 func TestOrders(t *testing.T) {
 	bubble(t, console.Config{Token: token}, func(t *testing.T, s *stage, _ *console.Console) {
 		a, b := s.candidate("e", "a"), s.candidate("e", "b")
