@@ -60,9 +60,11 @@
 //	                  time
 //	the deadline      term.go, a timer per  with the term           nothing: it ends the term
 //	                  term
-//	an announcement   leader.go at the      within a request's      nothing
-//	                  begin and the end     time-out
-//	                  of a term
+//	an announcement   leader.go at the      a request's time-out    nothing
+//	                  begin and the end     after those before it
+//	                  of a term; quorum,    on its node
+//	                  of what was not
+//	                  recorded
 //	a late release    release.go            definite, or the lock   the quorum.Release
 //	                                        has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner

@@ -193,7 +193,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 		}
 		return nil, err
 	}
-	term.stopped = make(chan struct{})
+	term.stopped, term.panicLimit = make(chan struct{}), 2*m.timing.CallTimeout()
 	life, over := untilClosed(context.WithoutCancel(ctx), e.nodes)
 	l := m.startTerm(life, term, func(context.Context, *Term) error {
 		<-term.stopped

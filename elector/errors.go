@@ -27,7 +27,8 @@ var (
 	// ErrUnreachable: no majority of the Redis nodes answered.
 	ErrUnreachable = newError("no majority of the Redis nodes answered")
 	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
-	// No majority gave an answer that counts, so it is ErrUnreachable too.
+	// No majority gave an answer that counts, so it is ErrUnreachable too, but for an
+	// ExpiredError: its nodes did answer.
 	ErrDenied = newError("the Redis user lacks a right")
 	// ErrRefused: a request to hand over can't be met; the text says why.
 	ErrRefused = newError("refused")

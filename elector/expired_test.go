@@ -116,3 +116,20 @@ func TestRealExpiredByAMissingRight(t *testing.T) {
 		return err == nil && len(all) > 1 && strings.Contains(all[len(all)-1].Detail, "refused for")
 	})
 }
+
+// A node that answers each renewal that its lock is gone is not one that did not answer.
+func TestExpiredByANodeThatAnswers(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		a := c.Start("a")
+		term := a.Elected(3 * shortLease)
+		time.Sleep(2 * shortLease)
+		c.Nodes[0].Set(down)
+		_ = c.Nodes[1].Server().Set("mandate:{orders}:lock", "x/abcdefgh/1 n=3 lease=10000 token=1")
+		ended := wantReason(t, term, shortLease, elector.ReasonExpired)
+		if errors.Is(ended, elector.ErrUnreachable) || strings.Contains(ended.Error(), "2 of 3 nodes did not answer") {
+			t.Errorf("two of three nodes answered each renewal: %v", ended)
+		}
+		c.Heal()
+	})
+}

@@ -17,6 +17,8 @@ const (
 	// the report, however often it asks meanwhile); on a busy machine it takes that long.
 	waitForEnd    = 4 * settlingTime
 	waitForOldEnd = 8 * settlingTime
+	// waitForLateEnd bounds observer.early: a lease, and its part, may be hours.
+	waitForLateEnd = time.Second
 )
 
 // reported is what an observer has reported so far.

@@ -290,7 +290,7 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 // lease was not over: then it released the lock, and only a busy machine delays its report.
 func (o *observer) early() time.Duration {
 	if time.Now().Before(o.until) {
-		return o.timing().RetryEvery()
+		return min(o.timing().RetryEvery(), waitForLateEnd)
 	}
 	return 0
 }

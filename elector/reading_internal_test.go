@@ -110,6 +110,14 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 		o.confirm(nil)
 		time.Sleep(time.Hour)
 		unknown(false, "when nobody led")
+		if o.early() != 0 {
+			t.Error("a lease that was over is waited for")
+		}
+		o.lease = MaxLease
+		o.confirm(&Leader{LeaseLeft: 2 * time.Second})
+		if got := o.early(); got != waitForLateEnd {
+			t.Errorf("the report of an end is waited for up to %v with a lease of a day", got)
+		}
 	})
 }
 

@@ -45,9 +45,10 @@ type Term struct {
 	unreleased error
 	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
-	stopped  chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
-	stopOnce sync.Once
-	panicked any // what the work of a campaigned term panicked with; written before stopped is closed
+	stopped    chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
+	stopOnce   sync.Once
+	panicLimit time.Duration // of Campaign: for how long Close holds up a panic
+	panicked   any           // what the work of a campaigned term panicked with; written before stopped is closed
 }
 
 type termKey struct{}
@@ -174,6 +175,11 @@ func (t *Term) Close(ctx context.Context) error {
 		return failed(nil, "Close: a term of Run ends when the work returns; Resign asks for that")
 	}
 	value := recover() // of a work that panicked, where Close itself is deferred
+	if value != nil {  // as Run does: the process must not outlive its panic by a lease
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.panicLimit)
+		defer cancel()
+	}
 	t.stopOnce.Do(func() {
 		t.panicked = value
 		close(t.stopped)

@@ -115,7 +115,7 @@ func summary(findings []doctor.Finding, node string) string {
 	}
 	text := ""
 	if fine > 0 {
-		text += fmt.Sprintf("  %d checks are fine", fine)
+		text += fmt.Sprintf("  %d fine (-v lists them)", fine)
 	}
 	if unknown > 0 {
 		text += fmt.Sprintf("  %d not known", unknown)

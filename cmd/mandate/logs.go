@@ -37,12 +37,21 @@ func (a *app) logHandler(cmd *cobra.Command, opts *slog.HandlerOptions) slog.Han
 func handlerFor(w io.Writer, name string, opts *slog.HandlerOptions) slog.Handler {
 	switch name {
 	case "json":
+		opts.ReplaceAttr = withUnit
 		return slog.NewJSONHandler(w, opts)
 	case "text":
 		return slog.NewTextHandler(w, opts)
 	default: // it was reported
 		return slog.DiscardHandler
 	}
+}
+
+// withUnit writes a duration as the text log does: slog's JSON leaves the unit out.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // outliveReaders has a command survive it when the reader of its log hangs, or goes.

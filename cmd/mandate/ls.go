@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
@@ -116,8 +117,11 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 				if err == nil {
 					r.Status, err = el.Status(ctx)
 				}
-				if r.Election, r.err = names[i], err; err != nil {
-					cancel(err) // the others would run into the same
+				if r.Election, r.err, r.rollErr = names[i], err, err; err != nil {
+					var answer redis.Error
+					if errors.Is(err, elector.ErrUnreachable) && !errors.As(err, &answer) {
+						cancel(err) // the others would run into the same
+					}
 					continue
 				}
 				r.readParts(parts, el, &denied)
@@ -129,7 +133,11 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	}
 	close(next)
 	wg.Wait()
-	return all, context.Cause(ctx)
+	err := context.Cause(ctx)
+	for i := range all { // a name that is none, or keys that another program wrote: of that election alone
+		err = cmp.Or(err, all[i].err)
+	}
+	return all, err
 }
 
 // readParts reads the roll and the last end.

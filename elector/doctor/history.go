@@ -20,15 +20,16 @@ func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecor
 }
 
 // unreadable reports a history that can't be read, or be written either: a key of
-// another type, or a right that is missing. That nodes are away other checks say.
+// another type, or a right that is missing. That nodes are away, or refuse this user,
+// other checks say.
 func (e *examination) unreadable(err error) {
 	var node *elector.NodeError
 	switch {
 	case !errors.As(err, &node):
 	case errors.Is(err, elector.ErrDenied):
 		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", e.keys.History, node.Err)
-	case quorum.Advice(node.Err) != "":
-		e.add("", "history", LevelWarn, "if nothing else uses it: redis-cli DEL '"+e.keys.History+"'",
+	case quorum.WrongType(node.Err):
+		e.add("", "history", LevelWarn, "look at it with redis-cli TYPE '"+e.keys.History+"'; if it is no stream and nothing else uses it: redis-cli DEL",
 			"%s can't be read, and no term is recorded: %v", e.keys.History, node.Err)
 	}
 }

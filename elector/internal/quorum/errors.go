@@ -127,6 +127,9 @@ func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrS
 // Denied reports whether a Redis refused a request for want of a right.
 func Denied(err error) bool { return Advice(err) == lacksRight }
 
+// WrongType reports whether a Redis found a key to be of another type than it must be.
+func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
 // needs names the right that a request lacked, in the words of an ACL: the server
 // names the command at most.
 func needs(err error, rights string) error {

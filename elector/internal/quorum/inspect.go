@@ -99,7 +99,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 	f.Refused, f.EvalErr = rightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
 	if Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
-		f.LooksOnly = errors.Is(read, redis.Nil) && Denied(write)
+		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && Denied(write)                    // TryWrite of another may have set it
 	}
 	f.checkReceiving(ctx, rdb, check)
 }

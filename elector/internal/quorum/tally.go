@@ -67,8 +67,14 @@ func (t Tally) Errors() []error {
 	return all
 }
 
-// errNotHeld is of a node that has lost a lock, or holds another one.
-var errNotHeld = errors.New("the node no longer holds the lock")
+// notHeldError is of a node that has lost a lock, or holds another one. It is an answer of the
+// node.
+type notHeldError struct{}
+
+func (notHeldError) Error() string { return "the node no longer holds the lock" }
+
+// RedisError makes it a redis.Error.
+func (notHeldError) RedisError() {}
 
 // NotConfirmed are the reasons why nodes did not confirm a renewal, each with its node: an
 // error, no answer in time, or that the lock is gone.
@@ -82,7 +88,7 @@ func (t Tally) NotConfirmed() []error {
 		case a.Status == Unknown:
 			all = append(all, t.nodes.nodeError(i, context.DeadlineExceeded))
 		default:
-			all = append(all, t.nodes.nodeError(i, errNotHeld))
+			all = append(all, t.nodes.nodeError(i, notHeldError{}))
 		}
 	}
 	return all
