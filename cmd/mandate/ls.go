@@ -36,6 +36,8 @@ name matches one. Without a leader an election is
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or they were not asked in time)
 
+SILENT marks a leader that does not answer: it may hang or be dead.
+
 It scans all keys (SCAN) for at most 1.5 s, calls the roll of all elections
 for at most 5 s, and writes nothing.
 
@@ -155,6 +157,7 @@ func (r *report) readParts(ctx context.Context, el *elector.Election, denied *at
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = ctx.Err()
 	}
+	r.listen(ctx, el)
 }
 
 func (a *app) printElections(all []report, f format) error {
@@ -219,6 +222,9 @@ func (r *report) condition() string {
 	var all []string
 	if r.Paused && r.Leader != nil {
 		all = append(all, "paused")
+	}
+	if r.silent {
+		all = append(all, "SILENT: mandate status "+r.Election)
 	}
 	if r.Conflict != "" {
 		all = append(all, "CONFLICT: mandate doctor "+r.Election)

@@ -24,6 +24,7 @@ type report struct {
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
+	silent  bool                      // the leader does not answer, see doctor.Silent
 	writes  []doctor.Finding          // of each node; empty: not tried
 	last    *elector.TermRecord       // the newest term that has ended
 }
@@ -46,7 +47,13 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
 	}
+	r.listen(ctx, el)
 	return r
+}
+
+// listen looks for the leader among those that answered. Without a roll nobody is accused.
+func (r *report) listen(ctx context.Context, el *elector.Election) {
+	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Silent(ctx, el, *r.Leader, r.roll)
 }
 
 func lastEnded(terms []elector.TermRecord) *elector.TermRecord {
@@ -192,6 +199,8 @@ func (r *report) problem() (why, next string) {
 		return fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found), show
 	case r.Leader == nil:
 		return r.vacant(name)
+	case r.silent:
+		return r.silence(), "mandate candidates " + name
 	case down > 0:
 		return fmt.Sprintf("%d of %d nodes are not available", down, len(r.Nodes)), show
 	case refuse > 0:
@@ -204,6 +213,15 @@ func (r *report) problem() (why, next string) {
 		return "no other candidate could take over" + r.firstUnable(), "mandate candidates " + name
 	}
 	return "", ""
+}
+
+// silence is what to expect of a leader that does not answer.
+func (r *report) silence() string {
+	end := "replaced in %s unless it renews"
+	if r.Paused || r.able() == 0 {
+		end = "its lease ends in %s unless it renews, and no candidate could replace it"
+	}
+	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; "+end, r.Leader.Candidate, output.Brief(r.Leader.LeaseLeft))
 }
 
 // vacant is why there is no leader.

@@ -105,7 +105,7 @@ func (r *report) fields() []output.Field {
 // problemFields leave out what conditionFields say.
 func (r *report) problemFields() (fields []output.Field) {
 	why, next := r.problem()
-	if why != "" && r.Blocked == "" && r.Conflict == "" && !r.Paused {
+	if why != "" && r.Blocked == "" && r.Conflict == "" && (!r.Paused || r.silent) {
 		fields = append(fields, output.Field{Name: "problem", Text: why, Color: output.Red})
 	}
 	if next != "" {

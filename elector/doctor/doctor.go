@@ -100,8 +100,7 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	var seen outside
 	var asked sync.WaitGroup
 	if cfg.Election != "" {
-		asked.Go(func() { seen.status, seen.statusErr = el.Status(ctx) })
-		asked.Go(func() { seen.roll = callRoll(ctx, el) })
+		asked.Go(func() { seen.callRoll(ctx, el) })
 		asked.Go(func() { seen.terms, seen.termsErr = recentTerms(ctx, el) })
 	}
 	facts := nodes.Inspect(ctx, keys, timeout)
@@ -119,8 +118,21 @@ type outside struct {
 	status    elector.Status
 	statusErr error
 	roll      rollCall
+	silent    bool // the leader
 	terms     []elector.TermRecord
 	termsErr  error
+}
+
+// callRoll asks the nodes who leads and at the same time the candidates what they are, and
+// compares.
+func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
+	var asked sync.WaitGroup
+	asked.Go(func() { o.status, o.statusErr = el.Status(ctx) })
+	o.roll = callRoll(ctx, el)
+	asked.Wait()
+	if l := o.status.Leader; l != nil && o.statusErr == nil && o.roll.err == nil {
+		o.silent = Silent(ctx, el, *l, o.roll.all)
+	}
 }
 
 // examination judges facts. It does no I/O.

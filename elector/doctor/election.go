@@ -15,7 +15,7 @@ func (e *examination) election(name string, seen outside) {
 		e.lock(&e.facts[i])
 	}
 	e.holders()
-	e.leader(name, seen.status, seen.statusErr)
+	e.leader(name, seen)
 	e.pause(name, seen.status)
 	e.candidates(seen.roll)
 	if seen.roll.err == nil {
@@ -80,11 +80,15 @@ func (e *examination) pause(name string, st elector.Status) {
 }
 
 // leader is whether the election has one, and if not why.
-func (e *examination) leader(name string, st elector.Status, err error) {
+func (e *examination) leader(name string, seen outside) {
+	st := seen.status
 	trace := slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" })
 	switch {
-	case err != nil:
+	case seen.statusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
+	case seen.silent:
+		e.add("", "leader", LevelWarn, "see who answers: mandate candidates "+name+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
+			"%s leads with token %d, and does not answer: it may hang or be dead; its lease ends in %v unless it renews", st.Leader.Candidate, st.Leader.Token, short(st.Leader.LeaseLeft))
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":

@@ -1,0 +1,46 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Only a leader that is missing, and neither renews nor is replaced, is accused.
+func TestSilentLeader(t *testing.T) {
+	was := elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 8 * time.Second}
+	later := func(change func(*elector.Leader)) *elector.Leader {
+		l := was
+		l.LeaseLeft -= time.Millisecond
+		change(&l)
+		return &l
+	}
+	for name, c := range map[string]struct {
+		now  *elector.Leader
+		want bool
+	}{
+		"as it was": {later(func(*elector.Leader) {}), true},
+		"renewed":   {later(func(l *elector.Leader) { l.LeaseLeft = 9 * time.Second }), false},
+		"next term": {later(func(l *elector.Leader) { l.Token++ }), false},
+		"replaced":  {later(func(l *elector.Leader) { l.Incarnation = "2" }), false},
+		"gone":      {nil, false},
+	} {
+		if got := stuck(was, c.now); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if answers(was, []elector.CandidateStatus{{ID: "a", Incarnation: "2"}}) || !answers(was, []elector.CandidateStatus{{ID: "a", Incarnation: "1"}}) {
+		t.Error("two lives of one id were taken for one")
+	}
+	if !answers(elector.Leader{Candidate: "a"}, nil) || !answers(was, []elector.CandidateStatus{{ID: "a"}}) {
+		t.Error("a version without incarnations was accused")
+	}
+	e := newExamination(quorum.KeysOf("mandate", "e"), nil, 1, 0)
+	e.leader("e", outside{status: elector.Status{Leader: &was}, silent: true})
+	if got := find(e.findings, "leader"); got.Level != LevelWarn || !strings.Contains(got.Found, "does not answer") || !strings.Contains(got.Advice, "mandate candidates e") {
+		t.Errorf("%+v", got)
+	}
+}
