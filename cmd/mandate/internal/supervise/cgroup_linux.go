@@ -233,11 +233,11 @@ func (c cgroup) members() (found []Living) {
 	return found
 }
 
-// remove removes the group with those that the command has made below it. The kernel
-// refuses it while one has a member.
-func (c cgroup) remove() {
+// remove removes the group with those that the command has made below it, and reports
+// whether one is busy: the kernel refuses it while one has a member.
+func (c cgroup) remove() (busy bool) {
 	if c == "" {
-		return
+		return false
 	}
 	var dirs []string
 	_ = filepath.WalkDir(string(c), func(dir string, d fs.DirEntry, err error) error {
@@ -247,6 +247,7 @@ func (c cgroup) remove() {
 		return nil
 	})
 	for _, dir := range slices.Backward(dirs) { // those below first
-		_ = syscall.Rmdir(dir)
+		busy = errors.Is(syscall.Rmdir(dir), syscall.EBUSY) || busy
 	}
+	return busy
 }

@@ -213,7 +213,10 @@ func TestReaperKillsTheCgroup(t *testing.T) {
 		t.Fatal("something is left")
 	}
 	await(t, "the end of the member", func() bool { return gone(pids[0]) })
-	removed(t, group)
+	await(t, "the end of the cgroup, which the reaper removes", func() bool {
+		_, err := os.Stat(string(group))
+		return os.IsNotExist(err)
+	})
 }
 
 // A cgroup that can't be entered is no reason not to run, and is not believed in.
@@ -246,7 +249,7 @@ func TestAbandonedCgroups(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "below"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(cgroup(dir).remove)
+		t.Cleanup(func() { cgroup(dir).remove() })
 	}
 	into(t, cgroup(filepath.Join(own, keep[3])), sibling(t).Process.Pid)
 	t.Cleanup(func() { cgroup(filepath.Join(own, keep[3])).kill() })

@@ -23,4 +23,4 @@ func (c cgroup) members() []Living { return nil }
 
 func (c cgroup) kill() {}
 
-func (c cgroup) remove() {}
+func (c cgroup) remove() bool { return false }

@@ -56,7 +56,11 @@ func ReaperMain() {
 		}
 	}()
 	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) })
-	a.Cgroup.remove() // mandate may be dead
+	// Mandate may be dead; and a member that is no child of ours may be about to end.
+	deadline := time.Now().Add(time.Second)
+	for p := (pauses{}); a.Cgroup.remove() && time.Now().Before(deadline); {
+		time.Sleep(p.next())
+	}
 	os.Exit(0)
 }
 
