@@ -118,7 +118,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 			return perr
 		}
 		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
-			if st, serr := el.Status(cmd.Context()); serr == nil && traceless(st) {
+			if st, serr := el.Status(cmd.Context()); serr == nil && unheardOf(cmd.Context(), el, st) {
 				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}

@@ -215,7 +215,7 @@ func (v *liveView) fields(p *output.Printer, now time.Time) []output.Field {
 		return leader("unknown: no majority of the Redis nodes answers", output.Red)
 	}
 	age := now.Sub(v.at)
-	fields := statusFields(v.st, false)
+	fields := statusFields(v.st, false, traceless(v.st) && len(v.roll) == 0)
 	if l := v.st.Leader; l != nil {
 		left := max(0, l.LeaseLeft-age)
 		fields = append(fields, output.Field{Name: "lease", Text: bar(left, v.lease, min(40, max(4, p.Width-22))) + " " + output.Brief(left)})

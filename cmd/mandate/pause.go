@@ -43,7 +43,7 @@ Exit codes
 		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: reason, By: by}
 		err := el.As(by).Pause(ctx, d, reason)
 		if st, serr := el.Status(ctx); serr == nil {
-			a.hintTrace(cmd, st)
+			a.hintTrace(cmd, el, st)
 			if st.Leader != nil {
 				done.leader = st.Leader.Candidate
 			}
@@ -90,8 +90,8 @@ func (p pauseJSON) String() string {
 
 // hintTrace prints that Redis knows nothing of this election. It is no failure: an operator
 // may want a pause before the first start.
-func (a *app) hintTrace(cmd *cobra.Command, st elector.Status) {
-	if traceless(st) {
+func (a *app) hintTrace(cmd *cobra.Command, el *elector.Election, st elector.Status) {
+	if unheardOf(cmd.Context(), el, st) {
 		fmt.Fprintf(a.stderr, "%s: %s: %s\n", cmd.CommandPath(), st.Election, noTrace)
 	}
 }

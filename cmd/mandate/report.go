@@ -224,6 +224,14 @@ func (r *report) silence() string {
 	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; "+end, r.Leader.Candidate, output.Brief(r.Leader.LeaseLeft))
 }
 
+// unheardOf tells that neither the nodes nor a candidate knows the election.
+func (r *report) unheardOf() bool { return traceless(r.Status) && len(r.roll) == 0 }
+
+// first tells that the election has never had a leader.
+func (r *report) first() bool {
+	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
+}
+
 // vacant is why there is no leader.
 func (r *report) vacant(name string) (why, next string) {
 	abstain := time.Duration(0)
@@ -231,21 +239,30 @@ func (r *report) vacant(name string) (why, next string) {
 		abstain = max(abstain, n.Abstains)
 	}
 	switch {
-	case traceless(r.Status):
+	case r.unheardOf():
 		return "no trace of an election of this name", "mandate ls"
 	case r.Paused:
 		return "the election is paused (" + r.Pause + ")", "mandate resume " + name
+	case r.rollErr != nil && abstain > 0 && r.first():
+		return firstElection(abstain), "mandate wait " + name
 	case r.rollErr != nil:
 		return "no leader", "mandate candidates " + name
 	case len(r.roll) == 0:
 		return "no candidate answers: none is running, or they use other nodes or another prefix", "mandate history " + name
 	case r.able() == 0:
 		return "no candidate can lead" + r.firstUnable(), "mandate candidates " + name
+	case abstain > 0 && r.first():
+		return firstElection(abstain), "mandate wait " + name
 	case abstain > 0:
 		return "a node is new or lost its data, and does not vote for another " + output.Rounded(abstain), "mandate wait " + name
 	default:
 		return "candidates are there: an election may be under way", "mandate wait " + name
 	}
+}
+
+// firstElection is no reason to worry, but a new node might remember no other leader.
+func firstElection(abstain time.Duration) string {
+	return "first election: nodes vote in " + output.Brief(abstain)
 }
 
 // firstUnable is what keeps one candidate from leading, as an example.

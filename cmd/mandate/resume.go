@@ -25,7 +25,7 @@ The exit codes are those of pause.`,
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name()}
 		if st, serr := el.Status(ctx); serr == nil {
-			a.hintTrace(cmd, st)
+			a.hintTrace(cmd, el, st)
 			done.idle = !st.Paused && allAnswered(st)
 		}
 		return a.printPause(el.Resume(ctx), done, asJSON)

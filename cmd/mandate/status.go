@@ -82,7 +82,7 @@ func (a *app) printStatus(r *report, f format) error {
 		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
 	fields := append(a.whereFields(), output.Field{Name: "election", Text: st.Election})
-	fields = append(fields, statusFields(st, f == formatWide)...)
+	fields = append(fields, statusFields(st, f == formatWide, r.unheardOf())...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
@@ -114,11 +114,12 @@ func (r *report) problemFields() (fields []output.Field) {
 	return fields
 }
 
-// statusFields are the leader and its term.
-func statusFields(st elector.Status, wide bool) []output.Field {
+// statusFields are the leader and its term; unknown: neither a node nor a candidate knows
+// the election.
+func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 	l := st.Leader
 	if l == nil {
-		return []output.Field{{Name: "leader", Text: noLeader(st), Color: output.Red}}
+		return []output.Field{{Name: "leader", Text: noLeader(st, unknown), Color: output.Red}}
 	}
 	fields := []output.Field{{Name: "leader", Text: l.Candidate, Color: output.Green}}
 	if l.Advertise != "" {
@@ -166,11 +167,11 @@ const dateTimeZone = time.DateTime + " MST"
 const noTrace = "no trace of it on these nodes: is the name right?"
 
 // noLeader says as much as is known about an election without a leader.
-func noLeader(st elector.Status) string {
+func noLeader(st elector.Status, unknown bool) string {
 	switch {
 	case !majorityAnswered(st):
 		return "unknown"
-	case traceless(st):
+	case unknown:
 		return "none; " + noTrace
 	default:
 		return "none"
@@ -188,9 +189,22 @@ func majorityAnswered(st elector.Status) bool {
 }
 
 // traceless tells that a majority answered, and none knows of any leader, now or
-// before: it is likely that the name is wrong.
+// before, nor of a candidate that has just come: if none answers, either, it is likely that
+// the name is wrong.
 func traceless(st elector.Status) bool {
-	return majorityAnswered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 || n.Holder != "" || n.Foreign != "" })
+	return majorityAnswered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool {
+		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
+	})
+}
+
+// unheardOf tells that an election is traceless, and no candidate answers: those that have
+// never been able to lead leave no trace.
+func unheardOf(ctx context.Context, el *elector.Election, st elector.Status) bool {
+	if !traceless(st) {
+		return false
+	}
+	roll, _ := el.Candidates(ctx) // without it the nodes alone decide
+	return len(roll) == 0
 }
 
 // nodeTable has a row for each node; a wide one shows the highest token that it knows, which

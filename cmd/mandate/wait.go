@@ -83,8 +83,9 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 		if errors.Is(err, elector.ErrDenied) {
 			return elector.Leader{}, err
 		}
+		unknown := err == nil && unheardOf(ctx, el, st)
 		if last == nil || ctx.Err() == nil { // else the end of the time has cut it off
-			last = func() error { return o.timedOut(st, err) }
+			last = func() error { return o.timedOut(st, err, unknown) }
 		}
 		next := time.Second
 		if l := st.Leader; err == nil && l != nil && (o.leader == "" || o.leader == l.Candidate) {
@@ -112,8 +113,8 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 	}
 }
 
-// timedOut is what an answer lacked.
-func (o waitFlags) timedOut(st elector.Status, err error) error {
+// timedOut is what an answer lacked; unknown: neither a node nor a candidate knows the election.
+func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	code, why := exitNoLeader, "no leader"
 	switch {
 	case err != nil:
@@ -126,7 +127,7 @@ func (o waitFlags) timedOut(st elector.Status, err error) error {
 		why = fmt.Sprintf("no leader: the election is paused (%s)", st.Pause)
 	case st.Blocked != "":
 		why = "no leader, and no candidate can lead: " + st.Blocked
-	case traceless(st):
+	case unknown:
 		why = "no leader; " + noTrace
 	}
 	return &exitError{code: code, err: fmt.Errorf("waited for %v: %s", o.timeout, why)}

@@ -82,7 +82,10 @@ func (e *examination) pause(name string, st elector.Status) {
 // leader is whether the election has one, and if not why.
 func (e *examination) leader(name string, seen outside) {
 	st := seen.status
-	trace := slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" })
+	// Candidates that have never been able to lead leave no trace on the nodes.
+	trace := len(seen.roll.all) > 0 || slices.ContainsFunc(e.facts, func(f quorum.Facts) bool {
+		return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" || f.View.Newcomer > 0
+	})
 	switch {
 	case seen.statusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")

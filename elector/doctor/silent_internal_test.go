@@ -44,3 +44,25 @@ func TestSilentLeader(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// An election whose candidates answer is known, even if none of them could ever lead.
+func TestTraceOfAnElection(t *testing.T) {
+	fresh, young := goodFacts("n"), goodFacts("n")
+	fresh.View = quorum.View{Node: "n"}
+	young.View = quorum.View{Node: "n", Newcomer: time.Second}
+	for name, c := range map[string]struct {
+		facts quorum.Facts
+		roll  []elector.CandidateStatus
+		says  string
+	}{
+		"nobody":      {fresh, nil, "no trace"},
+		"a candidate": {fresh, []elector.CandidateStatus{{ID: "a"}}, "no leader"},
+		"abstains":    {young, nil, "no leader"},
+	} {
+		e := newExamination(quorum.KeysOf("mandate", "e"), []quorum.Facts{c.facts}, 1, 0)
+		e.leader("e", outside{roll: rollCall{all: c.roll}})
+		if got := find(e.findings, "leader"); !strings.Contains(got.Found, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
