@@ -165,7 +165,7 @@ func (a *app) printElections(all []report, f format) error {
 	switch {
 	case f == formatJSON:
 		for i := range all {
-			all[i].context = a.where()
+			a.place(&all[i])
 		}
 		return output.JSON(a.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:

@@ -21,6 +21,7 @@ type report struct {
 	elector.Status
 
 	context string                    // where it is; empty: no context was chosen
+	flags   string                    // for the next command, see app.givenFlags
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
@@ -171,6 +172,14 @@ func endText(t *elector.TermRecord) string {
 // problem is what is wrong, the worst first, and the command to type next. Both are empty
 // when nothing is.
 func (r *report) problem() (why, next string) {
+	if why, next = r.worst(); next != "" {
+		next += r.flags
+	}
+	return why, next
+}
+
+// worst is the problem to mend first.
+func (r *report) worst() (why, next string) {
 	name := shellName(r.Election)
 	show := "mandate doctor " + name
 	_, refuse := r.nodes()

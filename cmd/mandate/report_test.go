@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +53,38 @@ func TestTopSortsSilentLeaders(t *testing.T) {
 	v.set(all, nil)
 	if got := v.all[0].Election + " " + v.all[1].Election; got != "d-vacant c-well" {
 		t.Errorf("first come %s", got)
+	}
+}
+
+// The next command acts on the same elections, and shows no password.
+func TestNextCommandHasTheFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"status e":                             "",
+		"status e --json --utc":                "",
+		"--context prod status e --prefix p":   " --context prod --prefix p",
+		"status e --redis redis://a:1?db=2":    " --redis 'redis://a:1?db=2'",
+		"status e --redis redis://a --redis b": " --redis redis://a --redis b",
+		"status e --prefix p --redis redis://a --redis redis://:secret@b":    " --prefix p",
+		"status e --prefix p --redis redis+sentinel://a/m?password=secret":   " --prefix p",
+		"status e --redis-file /f --redis-password-file /p --config c --utc": " --config c --redis-file /f --redis-password-file /p",
+	} {
+		a := &app{stdout: io.Discard, stderr: io.Discard}
+		root := a.command()
+		cmd, args, err := root.Find(strings.Fields(line))
+		if err == nil {
+			err = cmd.ParseFlags(args)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.givenFlags(cmd.Flags()); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+	t.Setenv("MANDATE_CONTEXT", "other")
+	r := report{Status: elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}}}
+	(&app{given: " --prefix p"}).place(&r)
+	if _, next := r.problem(); next != "mandate ls --prefix p" {
+		t.Errorf("next is %q", next)
 	}
 }

@@ -34,6 +34,7 @@ type app struct {
 	log      *slog.Logger
 	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
 	problems []string        // found while flags were read
+	given    string          // what another command needs to work on the same elections, see givenFlags
 	helpErr  error           // help was requested for what doesn't exist
 
 	// What the command line works on; reading it makes them.
@@ -107,25 +108,26 @@ election leads, and it keeps its lease only while its probes pass.`,
 func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var level slog.Level
-		given := map[string]string{} // where each came from
+		from := map[string]string{} // where each came from
 		for _, name := range []string{"log-level", "log-format", "utc"} {
-			given[name] = a.fromEnvironment(cmd.Flag(name))
+			from[name] = a.fromEnvironment(cmd.Flag(name))
 		}
 		if a.utc {
 			time.Local = time.UTC // of the log's times, too, and before anything else runs
 		}
 		if !slices.Contains(logLevels, a.logLevel) {
-			a.problem("%s is %q: use one of %s", given["log-level"], a.logLevel, strings.Join(logLevels, ", "))
+			a.problem("%s is %q: use one of %s", from["log-level"], a.logLevel, strings.Join(logLevels, ", "))
 		} else if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 			return err
 		}
 		opts := &slog.HandlerOptions{Level: level}
 		if a.log = slog.New(a.logHandler(cmd, opts)); !slices.Contains(logFormats, a.logFormat) {
-			a.problem("%s is %q: use one of %s", given["log-format"], a.logFormat, strings.Join(logFormats, ", "))
+			a.problem("%s is %q: use one of %s", from["log-format"], a.logFormat, strings.Join(logFormats, ", "))
 		}
 		// go-redis prints connection errors to stderr by a logger of its own; the
 		// elector logs the same once, with advice.
 		redis.SetLogger(redisLog{a.log})
+		a.given = a.givenFlags(cmd.Flags())
 		a.chooseContext()
 		a.choosePrefix()
 		return next(cmd, args)

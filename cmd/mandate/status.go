@@ -72,9 +72,9 @@ Exit codes
 
 func (a *app) printStatus(r *report, f format) error {
 	p, st := a.printer(f), r.Status
+	a.place(r)
 	switch {
 	case f == formatJSON:
-		r.context = a.where()
 		return output.JSON(a.stdout, r)
 	case f == formatName && st.Leader == nil:
 		return nil

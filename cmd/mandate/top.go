@@ -129,6 +129,9 @@ func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 			var serr error
 			all, serr = reports(ctx, a.quorum, names)
 			err = cmp.Or(serr, err)
+			for i := range all {
+				a.place(&all[i])
+			}
 		}
 		send(func() { v.set(all, err) })
 	}
