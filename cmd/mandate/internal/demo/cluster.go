@@ -22,8 +22,8 @@ import (
 const (
 	demoElection = "demo"
 	demoLease    = 1500 * time.Millisecond
-	beatBound    = 500 * time.Millisecond // of the heartbeat
-	stepTimeout  = 8 * time.Second        // of anything that should happen
+	beatBound    = time.Second     // of the heartbeat
+	stepTimeout  = 8 * time.Second // of anything that should happen
 )
 
 // cluster is the demo's Redis nodes and candidates, and what their work has seen so far.
