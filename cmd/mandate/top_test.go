@@ -84,4 +84,18 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	if _, quit := press("\x03"); !quit {
 		t.Error("Ctrl-C does not end it")
 	}
+	// Keys that come together, as over a slow connection.
+	if press("\x1b", "kkkkkk"); v.chosen != "d-vacant" {
+		t.Errorf("chosen: %q", v.chosen)
+	}
+	first := v.chosen
+	if press("\x1b[B\x1bOBj\x1b[A"); v.chosen == first {
+		t.Error("keys that come together are dropped")
+	}
+	if order, _ := press("/a-w\rry\r"); order == nil || v.ask != "" {
+		t.Errorf("a question and its answer at once: %q", v.ask)
+	}
+	if _, quit := press("\x03\x03\x03"); !quit {
+		t.Error("three Ctrl-C do not end it")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
@@ -70,15 +71,40 @@ func (v *topView) shown() (shown []report, selected int) {
 	return shown, selected
 }
 
-// keys takes what was typed, and returns what to do.
+// keys takes what was typed: one key, or several that came together. It returns what to
+// do; what was typed after an order was given is dropped.
 func (v *topView) keys(typed []byte) (order topOrder, quit bool) {
+	for len(typed) > 0 && order == nil && !quit {
+		n := firstKey(typed)
+		order, quit = v.key(string(typed[:n]))
+		typed = typed[n:]
+	}
+	return order, quit
+}
+
+// firstKey is how many bytes the first key is: a character, or the sequence that a
+// terminal sends for a key that is none.
+func firstKey(typed []byte) int {
+	if len(typed) > 2 && typed[0] == '\x1b' && (typed[1] == '[' || typed[1] == 'O') {
+		for i, b := range typed[2:] {
+			if b >= 0x40 && b <= 0x7e { // the sequence's last byte
+				return i + 3
+			}
+		}
+		return len(typed)
+	}
+	_, n := utf8.DecodeRune(typed)
+	return n
+}
+
+func (v *topView) key(key string) (order topOrder, quit bool) {
 	shown, at := v.shown()
 	move := func(to int) {
 		if len(shown) > 0 {
 			v.chosen = shown[min(max(0, to), len(shown)-1)].Election
 		}
 	}
-	switch key := string(typed); {
+	switch {
 	case key == "\x03": // Ctrl-C
 		return nil, true
 	case v.ask != "":
@@ -140,13 +166,17 @@ func (v *topView) askStepDown(r *report) {
 		v.message = err.Error()
 		return
 	}
-	name := r.Election
+	name, asked := r.Election, *r.Leader
 	v.ask, v.order = question, func(ctx context.Context, q *elector.Quorum, by string) string {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		el, err := q.Election(name)
 		if err != nil {
 			return elector.Problem(err)
+		}
+		// The question may have stood there for long.
+		if now, err := el.Leader(ctx); err == nil && (now.Token != asked.Token || now.Incarnation != asked.Incarnation) {
+			return name + ": the leader has changed meanwhile; nothing was done"
 		}
 		h, err := el.As(by).StepDown(ctx, "")
 		if err != nil {
