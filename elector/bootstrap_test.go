@@ -178,11 +178,7 @@ func TestLeaderDoesNotBootstrapAfterALostLock(t *testing.T) {
 // after the nodes had lost their data again, and could not know.
 func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(shortLease / 10)
-			return nil
-		})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 10))
 		one := a.Elected(3 * shortLease)
 		time.Sleep(shortLease + shortLease/20)
 		forget(c)

@@ -143,10 +143,14 @@ func (c *candidate) check() error {
 
 // setCondition logs a condition when it begins, while it lasts, and when it has ended.
 func (c *candidate) setCondition(now condition) {
-	at := time.Now()
 	c.mu.Lock()
 	old := c.condition
 	c.condition = now
+	if now.err == nil && old.err == nil { // as at nearly every renewal
+		c.mu.Unlock()
+		return
+	}
+	at := time.Now()
 	if now.err != nil && now.key != old.key {
 		c.reminder.begin(at)
 	}

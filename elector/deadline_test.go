@@ -92,11 +92,7 @@ func TestDeadlineWithoutAClockIsNow(t *testing.T) {
 // A term that was ended early is over, whatever its lease still covers.
 func TestDeadlineOfAnEndedTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(shortLease / 2)
-			return nil
-		})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 2))
 		term := a.Elected(3 * shortLease)
 		go a.Resign(context.Background())
 		<-term.Done()

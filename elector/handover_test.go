@@ -52,11 +52,7 @@ func TestResignByAnOperator(t *testing.T) {
 
 func TestResignWaitsForTheWork(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(shortLease / 2)
-			return nil
-		})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(shortLease / 2))
 		a.Elected(3 * shortLease)
 		b := c.Start("b")
 		time.Sleep(shortLease)

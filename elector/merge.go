@@ -75,7 +75,7 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 			events = append(events, s.term)
 		} else if moved && s.ending == open {
 			ev := s.term
-			ev.Kind, ev.Time = EventAddress, now
+			ev.Kind, ev.Time = EventAddress, now.Round(0)
 			events = append(events, ev)
 		}
 		return events, s, 0 // closed: what is left of its lock, for a lease

@@ -208,11 +208,7 @@ func TestExpiredTermHoldsUpNoCampaign(t *testing.T) {
 // A lock that has lapsed before the work returned can't be given back, and is no error.
 func TestLapsedLockIsNotOwed(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
-		a := makeCandidate(t, c.Quorum("a"), "a").Begin(func(ctx context.Context, _ *elector.Term) error {
-			<-ctx.Done()
-			time.Sleep(2 * shortLease)
-			return nil
-		})
+		a := makeCandidate(t, c.Quorum("a"), "a").Begin(stopsAfter(2 * shortLease))
 		term := a.Elected(3 * shortLease)
 		c.Each(cut, "a")
 		wantReason(t, term, shortLease, elector.ReasonExpired)
@@ -238,11 +234,7 @@ func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
 				sick := &ward{}
-				a := makeCandidate(t, c.Quorum("a"), "a", flaky(sick)...).Begin(func(ctx context.Context, _ *elector.Term) error {
-					<-ctx.Done()
-					time.Sleep(w.lingers)
-					return nil
-				})
+				a := makeCandidate(t, c.Quorum("a"), "a", flaky(sick)...).Begin(stopsAfter(w.lingers))
 				a.Elected(3 * shortLease)
 				time.Sleep(3*shortLease - time.Millisecond)
 				sick.set(errors.New("sick")) // it renews no more

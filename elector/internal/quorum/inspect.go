@@ -53,7 +53,8 @@ var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxme
 const pings = 5
 
 // Inspect asks every node for what an election depends on, each at most for the
-// limit. It writes two keys beside those of the election, and removes them.
+// limit. It writes two keys beside those of the election, and removes them; for a user who
+// may run no scripts, one that ends by itself.
 func (ns *Nodes) Inspect(ctx context.Context, k Keys, limit time.Duration) []Facts {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -3,8 +3,9 @@ package quorum
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // trialLasts is how long the key of TryWrite stays.
@@ -18,16 +19,7 @@ func checkKey(k Keys) string { return strings.TrimSuffix(k.Lock, "lock") + "chec
 // may be read, and refuse every write, for want of memory or of disk. The errors are in the
 // order of the nodes; one that Denied knows tells nothing of others than this user.
 func (ns *Nodes) TryWrite(ctx context.Context, k Keys, limit time.Duration) []error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	errs := make([]error, len(ns.list))
-	var wg sync.WaitGroup
-	for i, n := range ns.list {
-		wg.Go(func() {
-			err := n.rdb.Set(ctx, checkKey(k), "0", trialLasts).Err()
-			errs[i] = ns.nodeError(i, needs(err, "+set ~"+checkKey(k)))
-		})
-	}
-	wg.Wait()
-	return errs
+	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return needs(c.Set(ctx, checkKey(k), "0", trialLasts).Err(), "+set ~"+checkKey(k))
+	})
 }
