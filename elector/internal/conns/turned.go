@@ -2,6 +2,7 @@ package conns
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -21,13 +22,34 @@ type turnedAway struct {
 	why   error
 }
 
-// explained watches for a server that refuses the connection itself. With TLS there is no
-// such line to be read.
+// explained watches for a server that refuses the connection itself.
 func explained(c net.Conn) net.Conn {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		return &turnedAway{TCPConn: tcp}
+	switch c := c.(type) {
+	case *net.TCPConn:
+		return &turnedAway{TCPConn: c}
+	case *tls.Conn:
+		return &alerted{Conn: c}
 	}
 	return c
+}
+
+// alerted is a connection with TLS 1.3 to a server that may refuse the client's
+// certificate when the client has long finished its handshake: its alert may have come
+// with the end of the connection, before a request is written. The write fails with a
+// broken pipe; the alert, which says why, is still there to be read.
+type alerted struct{ *tls.Conn }
+
+func (c *alerted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(restOfRefusal))
+	_, why := c.Read(make([]byte, 1))
+	if alert := new(net.OpError); errors.As(why, &alert) && alert.Op == "remote error" {
+		return n, why
+	}
+	return n, err
 }
 
 // refusals begin the lines with which a server ends a connection unasked.
