@@ -106,7 +106,7 @@ func (m *machine) standBy() *standby.Waiter {
 
 // wakeMessageIn reads an event as those on standby need it.
 func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
-	ev, err := ParseEvent(payload)
+	ev, err := parseEvent(payload)
 	if err != nil || ev.Election != c.cfg.Election {
 		return m, false
 	}

@@ -94,7 +94,7 @@ func wantPanicRecorded(t *testing.T, m *miniredis.Miniredis) {
 		t.Fatalf("history: %v, %v: its reader takes the panic for a kill", entries, err)
 	}
 	last := entries[1].Values
-	if ev, err := elector.ParseEvent(last[len(last)-1]); err != nil || ev.Kind != elector.EventReleased || ev.Reason != elector.ReasonPanicked {
+	if ev, err := eventIn(last[len(last)-1]); err != nil || ev.Kind != elector.EventReleased || ev.Reason != elector.ReasonPanicked {
 		t.Errorf("the history ends with %+v, %v", ev, err)
 	}
 }

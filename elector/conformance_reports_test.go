@@ -229,7 +229,7 @@ func conformKeys(t *testing.T, w *world) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev, err := elector.ParseEvent(payloadOf(m))
+		ev, err := eventIn(payloadOf(m))
 		if err != nil || ev.Kind != kind || ev.Candidate != "pod/a" || ev.Token != term.Token() {
 			t.Fatalf("message %v: %+v, %v", m, ev, err)
 		}
@@ -247,7 +247,7 @@ func conformKeys(t *testing.T, w *world) {
 			}
 			for i, kind := range []elector.EventKind{elector.EventElected, elector.EventReleased} {
 				s, _ := entries[i].Values["event"].(string)
-				if ev, err := elector.ParseEvent(s); err != nil || ev.Kind != kind || ev.Token != term.Token() {
+				if ev, err := eventIn(s); err != nil || ev.Kind != kind || ev.Token != term.Token() {
 					t.Fatalf("entry %d: %v", i, entries[i])
 				}
 			}

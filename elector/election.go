@@ -127,7 +127,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	defer cancel()
 	var begun time.Time // best effort: the history may be trimmed, or not be permitted
 	el.nodes.Find(ctx, el.keys, 10, func(entry string) bool {
-		ev, err := ParseEvent(entry)
+		ev, err := parseEvent(entry)
 		if err != nil || ev.Kind != EventElected || ev.Token != token {
 			return false
 		}

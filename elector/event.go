@@ -54,9 +54,9 @@ type Event struct {
 
 const eventVersion = 1
 
-// ParseEvent reads an event from the channel or the history stream. Anyone who has
+// parseEvent reads an event from the channel or the history stream. Anyone who has
 // access to Redis can write there: an event is a hint, never a proof.
-func ParseEvent(s string) (Event, error) {
+func parseEvent(s string) (Event, error) {
 	var ev Event
 	if len(s) > quorum.MaxMessage {
 		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))

@@ -18,7 +18,7 @@ func sampleEvent() Event {
 
 func TestEventRoundTrip(t *testing.T) {
 	for _, ev := range []Event{sampleEvent(), {Version: 1, Kind: EventVacant, Election: "e", Time: time.Unix(0, 0).UTC()}} {
-		got, err := ParseEvent(string(ev.encode()))
+		got, err := parseEvent(string(ev.encode()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestEventDetailIsBounded(t *testing.T) {
 			if len(b) > quorum.MaxMessage {
 				t.Fatalf("%d bytes", len(b))
 			}
-			got, err := ParseEvent(string(b))
+			got, err := parseEvent(string(b))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,14 +69,14 @@ func TestParseEventRefuses(t *testing.T) {
 		"negative token": `{"v":1,"kind":"elected","election":"e","token":-1}`,
 		"too long":       `{"v":1,"kind":"elected","election":"e","detail":"` + strings.Repeat("x", quorum.MaxMessage) + `"}`,
 	} {
-		if ev, err := ParseEvent(s); err == nil {
+		if ev, err := parseEvent(s); err == nil {
 			t.Errorf("%s: accepted as %+v", name, ev)
 		} else if !strings.HasPrefix(err.Error(), "elector: ") || ev != (Event{}) {
 			t.Errorf("%s: %v, %+v", name, err, ev)
 		}
 	}
 	// A later version may know more.
-	if _, err := ParseEvent(`{"v":2,"kind":"polished","election":"e","shine":{"x":1}}`); err != nil {
+	if _, err := parseEvent(`{"v":2,"kind":"polished","election":"e","shine":{"x":1}}`); err != nil {
 		t.Errorf("a later version's event: %v", err)
 	}
 }
@@ -88,11 +88,11 @@ func FuzzParseEvent(f *testing.F) {
 	f.Add(`{"v":1,"kind":"skipped","election":"e","count":-1,"detail":"\ud800"}`)
 	f.Add("{")
 	f.Fuzz(func(t *testing.T, s string) {
-		ev, err := ParseEvent(s)
+		ev, err := parseEvent(s)
 		if err != nil {
 			return
 		}
-		again, err := ParseEvent(string(ev.encode()))
+		again, err := parseEvent(string(ev.encode()))
 		if len(ev.Detail) > 1000 {
 			return // cut on the way
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // Whoever has access to Redis can write to the channels and to the history.
-// These are all the places that read from there, beside ParseEvent.
+// These are all the places that read from there, beside parseEvent.
 
 // FuzzHistory reads entries, one a line, of two nodes.
 func FuzzHistory(f *testing.F) {

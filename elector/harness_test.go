@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -65,4 +66,10 @@ func realQuorum(t testing.TB, servers ...*servertest.Server) *elector.Quorum {
 	}
 	t.Cleanup(func() { q.Close() })
 	return q
+}
+
+// eventIn is the event that a message of the events channel, or an entry of the history, holds.
+func eventIn(s string) (ev elector.Event, err error) {
+	err = json.Unmarshal([]byte(s), &ev)
+	return ev, err
 }

@@ -131,7 +131,7 @@ func eventsOf(byNode [][]quorum.Entry, st Status, overlap map[termID][]uint64) [
 	var events []Event
 	for _, entries := range byNode {
 		for _, entry := range entries {
-			ev, err := ParseEvent(entry.Event)
+			ev, err := parseEvent(entry.Event)
 			if err != nil || ev.Election != st.Election || seen[word{ev.Kind, idOf(ev)}] ||
 				highest > 0 && ev.Token > highest && overlap[idOf(ev)] == nil {
 				continue

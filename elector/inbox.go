@@ -24,7 +24,7 @@ func newInbox(election string) *inbox {
 // receive runs on the subscription's goroutine.
 func (b *inbox) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
-		ev, err := ParseEvent(s.Payload)
+		ev, err := parseEvent(s.Payload)
 		if err != nil || ev.Election != b.election {
 			return
 		}

@@ -32,7 +32,7 @@ func TestTermsAreAnnouncedInOrder(t *testing.T) {
 			}
 			var kinds []string
 			for _, e := range entries {
-				ev, err := elector.ParseEvent(e.Values[1])
+				ev, err := eventIn(e.Values[1])
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -127,7 +127,7 @@ func receiptsOf(byNode [][]quorum.Entry, election string) (received []map[termID
 	for _, entries := range byNode {
 		node := map[termID]receipt{}
 		for _, entry := range entries {
-			ev, err := ParseEvent(entry.Event)
+			ev, err := parseEvent(entry.Event)
 			if err != nil || ev.Election != election {
 				continue
 			}

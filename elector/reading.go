@@ -75,7 +75,7 @@ func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	nodes, _ := el.nodes.Glance(ctx, el.keys, glance, limit) // best effort: who may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
-			if ev, err := ParseEvent(entry.Event); err == nil && ev.Election == el.name {
+			if ev, err := parseEvent(entry.Event); err == nil && ev.Election == el.name {
 				events = append(events, ev)
 			}
 		}

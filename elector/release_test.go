@@ -242,7 +242,7 @@ func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
 				var end elector.Event
 				entries, err := c.Nodes[0].Server().Stream("mandate:{orders}:history")
 				for _, e := range entries {
-					if ev, err := elector.ParseEvent(e.Values[1]); err == nil && ev.Kind == elector.EventReleased {
+					if ev, err := eventIn(e.Values[1]); err == nil && ev.Kind == elector.EventReleased {
 						end = ev
 					}
 				}
