@@ -262,6 +262,6 @@ func (e *Elector) Stats() Stats {
 	renewals, nodes := e.counters.read()
 	return Stats{
 		Renewals: renewals, Nodes: nodes, LeaderUnknown: e.election.unknown.Load(),
-		Probe: probeStats(e.probes.candidate), WorkProbe: probeStats(e.probes.work),
+		Probe: probeStatus(e.probes.candidate), WorkProbe: probeStatus(e.probes.work),
 	}
 }

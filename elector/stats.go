@@ -13,9 +13,9 @@ import (
 type Stats struct {
 	Renewals RenewalStats
 	Nodes    []NodeStats // in the order of the quorum
-	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe; nil where there
-	// is none.
-	Probe, WorkProbe *ProbeStats
+	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe, with what they
+	// counted since New; nil where there is none.
+	Probe, WorkProbe *health.Status
 	// LeaderUnknown is true when the lease of the last observed leader has expired
 	// and no majority has answered since. It is maintained only while Observe is
 	// running.
@@ -37,20 +37,12 @@ type NodeStats struct {
 	Took     time.Duration // of those that were answered, in all
 }
 
-// ProbeStats counts the runs of a probe.
-type ProbeStats struct {
-	Healthy  bool
-	Runs     uint64
-	Failures uint64
-	Took     time.Duration // in all
-}
-
-func probeStats(r *health.Runner) *ProbeStats {
+func probeStatus(r *health.Runner) *health.Status {
 	if r == nil {
 		return nil
 	}
 	st := r.Status()
-	return &ProbeStats{Healthy: st.Healthy, Runs: st.Runs, Failures: st.Failures, Took: st.Took}
+	return &st
 }
 
 // counters count what Stats reports. Safe for concurrent use.

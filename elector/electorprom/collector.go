@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // Collector is a prometheus.Collector of one Elector. Safe for concurrent use.
@@ -139,7 +140,7 @@ func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats) 
 		count(c.requests, float64(n.Failed), n.Node, "failed")
 		count(c.requestTime, n.Took.Seconds(), n.Node)
 	}
-	for name, p := range map[string]*elector.ProbeStats{"candidate": st.Probe, "work": st.WorkProbe} {
+	for name, p := range map[string]*health.Status{"candidate": st.Probe, "work": st.WorkProbe} {
 		if p == nil {
 			continue
 		}
