@@ -112,7 +112,7 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 //
 // Run returns nil after ctx has ended and the lock was released, on a majority of the
 // nodes; while they are away it repeats the release until the lock has
-// lapsed, a lease and two requests' time at most: that is a *NotReleasedError. It returns the work's
+// lapsed, a lease and two requests' time at most: that is an ErrNotReleased. It returns the work's
 // error, unchanged, when the work failed (unless Config.RetryFailed); an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
 // the Quorum was closed.
@@ -228,7 +228,7 @@ func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
 func (e *Elector) Term() *Term { return e.validTerm() }
 
 // Resign is Term.Resign of the term that this candidate serves, and waits until its work has
-// returned and the lock was released, or until ctx ends; a *NotReleasedError says that
+// returned and the lock was released, or until ctx ends; an ErrNotReleased says that
 // the lock was not released, and has lapsed. It returns nil at once when this candidate doesn't lead, and when it is called from inside the work
 // with the work's context (it would wait for itself). The candidate runs again
 // after Config.Cooldown.

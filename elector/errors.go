@@ -32,7 +32,9 @@ var (
 	ErrDenied = newError("the Redis user lacks a right")
 	// ErrRefused: a request to hand over can't be met; the text says why.
 	ErrRefused = newError("refused")
-	// ErrNotReleased is what errors.Is finds in a NotReleasedError.
+	// ErrNotReleased: the lock of a term could not be given back, because no majority of
+	// the Redis nodes answered until it lapsed. No other candidate could be elected before
+	// that, and any can since. errors.As finds a NodeError in it.
 	ErrNotReleased = newError("the lock was not released")
 )
 
@@ -72,26 +74,19 @@ func (r Reason) voluntary() bool {
 	return r == ReasonShutdown || r == ReasonResigned || r == ReasonHandover
 }
 
-// NotReleasedError says that the lock of a term could not be given back: until it lapsed
-// no majority of the Redis nodes had answered. Nobody else could be elected before
-// that, and anybody can since.
-type NotReleasedError struct {
-	Token uint64 // of the term
-	Err   error  // each NodeError of the last attempt, joined
+// notReleased is an ErrNotReleased with its particulars.
+type notReleased struct {
+	token uint64 // of the term
+	err   error  // each NodeError of the last attempt, joined
 }
 
-func (e *NotReleasedError) Error() string {
-	return "elector: " + e.problem()
+func (e *notReleased) Error() string { return "elector: " + e.problem() }
+
+func (e *notReleased) problem() string {
+	return fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", e.token, e.err)
 }
 
-func (e *NotReleasedError) problem() string {
-	return fmt.Sprintf("the lock of term %d was not released, it has lapsed: %v", e.Token, e.Err)
-}
-
-// Is tells that it is an ErrNotReleased.
-func (e *NotReleasedError) Is(target error) bool { return target == ErrNotReleased }
-
-func (e *NotReleasedError) Unwrap() error { return e.Err }
+func (e *notReleased) Unwrap() []error { return []error{ErrNotReleased, e.err} }
 
 // ConfigError is a configuration that can't work: of New, Open, NewQuorum,
 // Quorum.Election or Quorum.Elections. It lists every problem, and errors.Is and errors.As

@@ -61,8 +61,8 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 		case r.Definite():
 			return nil // what is left has lapsed
 		}
-		err := &NotReleasedError{Token: h.token, Err: joinNodes(nodeErrors(tally.Errors()))}
-		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", err.Err)
+		err := &notReleased{token: h.token, err: joinNodes(nodeErrors(tally.Errors()))}
+		m.log.Warn("lock not released, it has lapsed", "token", h.token, "error", err.err)
 		return err
 	}
 	return nil

@@ -41,7 +41,7 @@ type Term struct {
 	askOnce sync.Once
 	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
 	over    chan struct{}            // closed when the work has returned and the lock was given back
-	// unreleased is the *NotReleasedError, if any; written before over is closed.
+	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error
 	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
@@ -155,8 +155,8 @@ func (t *Term) Resign() {
 }
 
 // Close ends a term of Campaign or TryCampaign: it says that the work has stopped, and
-// returns when the lock is released or when ctx ends, which does not stop the release. A
-// *NotReleasedError says that the lock was not released, and has lapsed. Call it
+// returns when the lock is released or when ctx ends, which does not stop the release. An
+// ErrNotReleased says that the lock was not released, and has lapsed. Call it
 // after every such term, also after one that was lost; further calls only wait.
 //
 // Deferred itself (defer term.Close(ctx)), it runs when the work panics, too: it releases the lock, has the
