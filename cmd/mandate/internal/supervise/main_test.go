@@ -43,7 +43,12 @@ func felledWithoutReaper(script string) {
 	for text := []byte(nil); strings.Count(string(text), "\n") < n; time.Sleep(time.Millisecond) {
 		text, _ = os.ReadFile(os.Getenv("PIDS"))
 	}
-	p.Tell(Now().Add(300 * time.Millisecond))
+	// The guard must not act before the signal: it is stopped until the test has seen that.
+	syscall.Kill(p.GuardPID(), syscall.SIGSTOP)
+	p.Tell(Now())
+	if os.WriteFile(os.Getenv("GUARD"), []byte(strconv.Itoa(p.GuardPID())), 0o600) != nil {
+		panic("the guard's number can't be written")
+	}
 	syscall.Kill(p.tree.root, syscall.SIGKILL)
 	<-p.gone
 	sig, _ := strconv.Atoi(os.Getenv("SUPERVISE_SIGNAL"))
@@ -56,9 +61,10 @@ func felledWithoutReaper(script string) {
 func felled(t *testing.T, sig syscall.Signal, script string, n int, env ...string) (mandate *exec.Cmd, pids []int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pids")
+	guard := filepath.Join(t.TempDir(), "guard")
 	t.Cleanup(func() { sweep(t, file) })
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), append(env, "GORACE=atexit_sleep_ms=0", "SUPERVISE_FELLED="+script, "PIDS="+file, "SUPERVISE_SIGNAL="+strconv.Itoa(int(sig)), "SUPERVISE_PROCESSES="+strconv.Itoa(n))...)
+	cmd.Env = append(os.Environ(), append(env, "GORACE=atexit_sleep_ms=0", "SUPERVISE_FELLED="+script, "PIDS="+file, "GUARD="+guard, "SUPERVISE_SIGNAL="+strconv.Itoa(int(sig)), "SUPERVISE_PROCESSES="+strconv.Itoa(n))...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +75,9 @@ func felled(t *testing.T, sig syscall.Signal, script string, n int, env ...strin
 	await(t, "the signal", func() bool { return us.rootStopped() || closed(ended) })
 	if pids = numbers(t, file); len(pids) != n {
 		t.Fatalf("processes %v, want %d", pids, n)
+	}
+	for _, pid := range numbers(t, guard) {
+		syscall.Kill(pid, syscall.SIGCONT)
 	}
 	return cmd, pids
 }

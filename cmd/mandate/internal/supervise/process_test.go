@@ -73,7 +73,8 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 // Silence beyond the order's time, or the end of mandate, has the guard kill the tree;
 // and that is told from any other end.
 func TestKilledByGuard(t *testing.T) {
-	p, pids := start(t, 300*time.Millisecond, 1, "echo $$ >>$PIDS; sleep 60")
+	p, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
+	p.Tell(Now().Add(300 * time.Millisecond)) // not at the start: a busy machine needs longer to start the script
 	<-p.Exited()
 	if !p.KilledByGuard() {
 		t.Error("killed by the guard: not seen")
@@ -122,7 +123,10 @@ func TestGuardIsReplaced(t *testing.T) {
 
 // A guard that is told nothing new still has the order that the last one had.
 func TestReplacedGuardKnowsTheTime(t *testing.T) {
-	p, _ := start(t, time.Second, 1, "echo $$ >>$PIDS; sleep 60")
+	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
+	syscall.Kill(p.GuardPID(), syscall.SIGSTOP) // it must not act on its order before it is killed
+	syscall.Kill(p.tree.root, syscall.SIGSTOP)  // nor the reaper
+	p.Tell(Now().Add(100 * time.Millisecond))
 	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
 	<-p.GuardGone()
 	if err := p.ReplaceGuard(); err != nil {

@@ -221,14 +221,18 @@ func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard
 // KilledByGuard tells of the end of the command whether it was the guard's doing: then
 // the guard ends right after it, and we wait for that.
 func (p *Process) KilledByGuard() bool {
-	limit := time.NewTimer(guardEnds)
-	defer limit.Stop()
 	if !p.HasExited() || !killed(p.status) || p.killing {
 		return false
 	}
 	if p.late { // both have the same orders: this one was faster
 		return true
 	}
+	within := guardEnds
+	if Until(p.until) <= 0 {
+		within = lateGuardEnds
+	}
+	limit := time.NewTimer(within)
+	defer limit.Stop()
 	select {
 	case <-p.guard.gone:
 		return p.guard.hasKilled()
@@ -237,8 +241,13 @@ func (p *Process) KilledByGuard() bool {
 	}
 }
 
-// guardEnds is how long the guard may take to see that the tree is gone, and to end.
-const guardEnds = 500 * time.Millisecond
+// How long the guard may take to see that the tree is gone, and to end. Once the time of its
+// order has passed it ends whoever has killed the command: only a guard that was stopped
+// doesn't, and on a machine too busy to let it end its kill was reported as another's.
+const (
+	guardEnds     = 500 * time.Millisecond
+	lateGuardEnds = 10 * time.Second
+)
 
 func killed(ws syscall.WaitStatus) bool { return ws.Signaled() && ws.Signal() == syscall.SIGKILL }
 

@@ -50,8 +50,13 @@ func (p *pauses) next() time.Duration {
 	return p.last
 }
 
-// patienceWithRoot is how many looks an empty tree gets until its root is killed.
-const patienceWithRoot = 4
+// How many looks an empty tree gets until its root is killed: one that is stopped, and one
+// that may only be slow to run. Killing that would leave what it reaps to mandate, which then
+// waits for all of its own children.
+const (
+	patienceWithStopped = 4
+	patienceWithBusy    = 200 // 4 s
+)
 
 // beyondUs is the pause between two looks at processes that we may not signal.
 const beyondUs = time.Second
@@ -70,7 +75,7 @@ func (t tree) kill() {
 		}
 		// The reaper has some looks' time to reap, to report and to end by itself. Then it
 		// is one that somebody has stopped, or that waits for a command yet.
-		if empty > patienceWithRoot {
+		if empty > patienceWithBusy || empty > patienceWithStopped && t.rootStopped() {
 			t.killRoot()
 		}
 		if living > 0 && living == denied {
