@@ -145,7 +145,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	if able == len(all) {
 		return
 	}
-	level, advice := LevelWarn, "see all of them: mandate candidates "+name
+	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
 	switch {
 	case able+resting == len(all):
 		level, advice = LevelOK, ""

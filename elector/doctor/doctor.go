@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,6 +68,9 @@ type Config struct {
 	// Lease is what the nodes are measured against. Default: the one that the leader uses,
 	// or else 10 s.
 	Lease time.Duration
+	// Command spells a command of mandate that advice names, by its verb and arguments; mandate
+	// itself adds the flags that choose this Redis. Default: the words as they are.
+	Command func(verb string, args ...string) string
 }
 
 // timeout bounds what Examine asks of a node.
@@ -106,11 +111,26 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	facts := nodes.Inspect(ctx, keys, timeout)
 	asked.Wait()
 	e := newExamination(keys, facts, nodes.Majority(), cfg.Lease)
+	if cfg.Command != nil {
+		e.command = cfg.Command
+	}
 	e.nodes()
 	if cfg.Election != "" {
 		e.election(el.Name(), seen)
 	}
+	byNode(e.findings)
 	return e.findings, nil
+}
+
+// byNode puts what was found about one node together, and last what concerns all of them.
+func byNode(findings []Finding) {
+	place := map[string]int{"": len(findings)}
+	for i, f := range findings {
+		if _, ok := place[f.Node]; !ok {
+			place[f.Node] = i
+		}
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Node], place[b.Node]) })
 }
 
 // outside is what the public face of the election tells about it.
@@ -141,12 +161,17 @@ type examination struct {
 	facts    []quorum.Facts
 	majority int
 	timing   lease.Timing
+	command  func(verb string, args ...string) string // see Config.Command
 	findings []Finding
 }
 
 func newExamination(keys quorum.Keys, facts []quorum.Facts, majority int, length time.Duration) *examination {
 	timing := lease.Timing{Lease: cmp.Or(length, leaseOf(facts))}.WithDefaults()
-	return &examination{keys: keys, facts: facts, majority: majority, timing: timing}
+	return &examination{keys: keys, facts: facts, majority: majority, timing: timing, command: spelled}
+}
+
+func spelled(verb string, args ...string) string {
+	return strings.Join(append([]string{"mandate", verb}, args...), " ")
 }
 
 // leaseOf is the lease that the holder of the lock uses; 0 when nobody holds it.

@@ -73,7 +73,7 @@ func (e *examination) pause(name string, st elector.Status) {
 	switch {
 	case !st.Paused:
 	case st.PauseLeft == 0:
-		e.add("", "pause", LevelWarn, "mandate resume "+name+", or give it an end: mandate pause "+name+" --for 1h", "the election is paused without an end (%s)", st.Pause)
+		e.add("", "pause", LevelWarn, e.command("resume", name)+", or give it an end: "+e.command("pause", name, "--for", "1h"), "the election is paused without an end (%s)", st.Pause)
 	default:
 		e.add("", "pause", LevelOK, "", "the election is paused for another %v (%s)", short(st.PauseLeft), st.Pause)
 	}
@@ -90,17 +90,17 @@ func (e *examination) leader(name string, seen outside) {
 	case seen.statusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
 	case seen.silent:
-		e.add("", "leader", LevelWarn, "see who answers: mandate candidates "+name+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
+		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; its lease ends in %v unless it renews", st.Leader.Candidate, st.Leader.Token, short(st.Leader.LeaseLeft))
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":
 		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
 	case !trace:
-		e.add("", "leader", LevelWarn, "check the name and the prefix; mandate ls lists all of them", "no trace of an election %q", name)
+		e.add("", "leader", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
 	case st.Paused:
-		e.add("", "leader", LevelWarn, "mandate resume "+name, "no leader: the election is paused")
+		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused")
 	default:
-		e.add("", "leader", LevelWarn, "list the candidates and why they do not lead: mandate candidates "+name+"; if there are none, start one", "no leader")
+		e.add("", "leader", LevelWarn, "list the candidates and why they do not lead: "+e.command("candidates", name)+"; if there are none, start one", "no leader")
 	}
 }

@@ -88,7 +88,7 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 		}
 	}
 	if all >= flaps {
-		e.add("", "flapping", LevelWarn, unwanted[often]+": mandate history "+name,
+		e.add("", "flapping", LevelWarn, unwanted[often]+": "+e.command("history", name),
 			"%d terms of the last %d min ended unwanted, %d of them as %s", all, int(flapsIn.Minutes()), count[often], often)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -148,5 +149,40 @@ func TestFindingsOfAllTogether(t *testing.T) {
 	}
 	if !LevelFail.Worse(LevelWarn) || !LevelWarn.Worse(LevelUnknown) || !LevelUnknown.Worse(LevelOK) || LevelOK.Worse(LevelOK) {
 		t.Error("the levels are out of order")
+	}
+}
+
+// What concerns one node stands together, however late it was found, and what concerns all
+// of them comes last.
+func TestFindingsStandTogetherByNode(t *testing.T) {
+	findings := []Finding{{Node: "b", Check: "reach"}, {Node: "a", Check: "reach"}, {Check: "majority"}, {Node: "b", Check: "vote"}, {Node: "c", Check: "lock"}, {Check: "leader"}}
+	byNode(findings)
+	var got []string
+	for _, f := range findings {
+		got = append(got, f.Node+"/"+f.Check)
+	}
+	if want := "b/reach b/vote a/reach c/lock /majority /leader"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Advice names commands as its reader can type them.
+func TestAdviceSpellsCommands(t *testing.T) {
+	e := &examination{command: func(verb string, args ...string) string { return "<" + verb + " " + strings.Join(args, " ") + ">" }}
+	e.pause("e", elector.Status{Paused: true})
+	e.leader("e", outside{})
+	e.leader("e", outside{status: elector.Status{Paused: true}, roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
+	e.leader("e", outside{roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
+	e.leader("e", outside{silent: true, status: elector.Status{Leader: &elector.Leader{}}})
+	e.ready("e", make([]elector.CandidateStatus, 1))
+	now := time.Now()
+	e.flapping("e", []elector.TermRecord{{Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}}, now)
+	for i, want := range []string{"<resume e>", "<ls >", "<resume e>", "<candidates e>", "<candidates e>", "<candidates e>", "<history e>"} {
+		if got := e.findings[i].Advice; !strings.Contains(got, want) || strings.Contains(got, "mandate ") {
+			t.Errorf("%d, %s: %q does not name %s", i, e.findings[i].Check, got, want)
+		}
+	}
+	if len(e.findings) != 7 || !strings.Contains(e.findings[0].Advice, "<pause e --for 1h>") {
+		t.Errorf("%v", e.findings)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,9 +144,18 @@ func (ns *Nodes) Subscription(node int) *redis.PubSub {
 	return ns.list[node].rdb.Subscribe(context.Background())
 }
 
+// channelPattern is a channel as an ACL grants it: where answers arrive is random.
+func channelPattern(channel string) string {
+	election, kind, _ := strings.Cut(channel, "}:")
+	if kind, _, answers := strings.Cut(kind, ":"); answers {
+		return election + "}:" + kind + ":*"
+	}
+	return channel
+}
+
 // SubscriptionError is why a node does not send the messages of a channel.
 func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
-	return ns.nodeError(node, needs(err, "+subscribe &"+channel))
+	return ns.nodeError(node, needs(err, "+subscribe &"+channelPattern(channel)))
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
