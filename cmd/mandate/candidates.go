@@ -52,7 +52,7 @@ Exit codes
 			switch st, err := el.Status(ctx); {
 			case err != nil:
 			case st.Blocked != "":
-				why = fmt.Errorf("%w, and no candidate can lead: %s (mandate doctor %s)", why, st.Blocked, el.Name())
+				why = fmt.Errorf("%w, and no candidate can lead: %s (%s)", why, st.Blocked, a.given.command("doctor", el.Name()))
 			case traceless(st):
 				why = fmt.Errorf("%w; %s", why, noTrace)
 			case st.Leader != nil:
@@ -77,7 +77,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
 	}
 	lines := append(a.whereLine(p), p.Table(candidateTable(all, f == formatWide, true))...)
 	if !sameNodes(all) {
-		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list (mandate doctor).", 0)...)
+		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list ("+a.given.command("doctor", a.election.Name())+").", 0)...)
 	}
 	return p.Lines(lines)
 }
@@ -102,7 +102,7 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 		}
 		t.Row(color, cells...)
 		if hosts && !wide {
-			t.Note(color, strings.TrimSpace(c.Host+" "+c.Advertise))
+			t.Note(color, whereabouts(c))
 		}
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
 			t.Note(output.Red, "another candidate has the same id: give each its own id")
@@ -122,6 +122,18 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 		t.Note(color, c.Detail)
 	}
 	return t
+}
+
+// whereabouts are where a candidate runs, and where it can be reached.
+func whereabouts(c elector.CandidateStatus) string {
+	var all []string
+	if c.Host != "" {
+		all = append(all, "host "+c.Host)
+	}
+	if c.Advertise != "" {
+		all = append(all, "address "+c.Advertise)
+	}
+	return strings.Join(all, ", ")
 }
 
 // differences are settings that all candidates should share. A version, which has a column,

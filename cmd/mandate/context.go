@@ -179,26 +179,6 @@ func (a *app) where() string {
 	return a.contexts.name
 }
 
-// givenFlags are those of the command line that choose the elections, as they can be typed
-// after another command, which would act on another Redis without them. What comes from
-// the environment is there for that command, too. No URL is given when one holds a
-// password: a part of the list would be another quorum.
-func (a *app) givenFlags(flags *pflag.FlagSet) string {
-	text := ""
-	for _, name := range []string{"config", "context", "prefix", "redis-file", "redis-password-file", "redis-ca", "redis-cert", "redis-key"} {
-		if f := flags.Lookup(name); f != nil && f.Changed {
-			text += " --" + name + " " + shellName(f.Value.String())
-		}
-	}
-	if c := (redisContext{Redis: a.redis}); c.holdsPassword() {
-		return text
-	}
-	for _, url := range a.redis {
-		text += " --redis " + shellName(url)
-	}
-	return text
-}
-
 // place tells a report where it is from.
 func (a *app) place(r *report) { r.context, r.flags = a.where(), a.given }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,10 @@ election, with its leader's lease, its keys and its Cluster slot, its history
 and pause, and its candidates: whether two lead, whether all vote with the same
 nodes and have the same settings, and whether another one could take over.
 
-It prints what is wrong and what to do about it, and a line for each node; -v
-prints every check. "-" marks what Redis does not reveal (INFO, CONFIG); that
-is not a failure. It answers within 7 s. To test the rights it writes keys of
-its own and removes them.
+The first lines are the worst finding and what to do about it; then it prints
+all that is wrong, and a line for each node. -v prints every check; "-" marks
+what Redis does not reveal (INFO, CONFIG), which is not a failure. It answers
+within 7 s. To test the rights it writes keys of its own and removes them.
 
 Exit codes
   0  no warnings and no failures
@@ -47,7 +48,7 @@ Exit codes
 			return a.openElection(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: append(args, "")[0], Lease: lease})
+			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: append(args, "")[0], Lease: lease, Command: a.given.command})
 			if err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 		return output.JSON(a.stdout, findings)
 	}
 	p := output.New(a.stdout)
-	lines := p.Fields(a.whereFields())
+	lines := append(doctorHeadline(p, findings), p.Fields(a.whereFields())...)
 	node := "none yet"
 	count := map[doctor.Level]int{}
 	for _, f := range findings {
@@ -99,6 +100,60 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 	}
 	return p.Lines(append(lines, "", fmt.Sprintf("failures %d, warnings %d, fine %d, not known %d",
 		count[doctor.LevelFail], count[doctor.LevelWarn], count[doctor.LevelOK], count[doctor.LevelUnknown])))
+}
+
+// causes are the checks whose findings explain an incident, in this order, before all others;
+// lasting are how a Redis is configured, which is no news.
+var (
+	causes  = []string{"leaders", "locks", "nodes", "same-server", "lock", "reach", "rights", "majority", "leader", "pause", "flapping", "ids", "candidates", "able"}
+	lasting = []string{"persistence", "eviction", "failover", "version"}
+)
+
+// doctorHeadline is the first lines: the finding that explains most, and its advice.
+func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
+	place := func(f doctor.Finding) int {
+		if i := slices.Index(causes, f.Check); i >= 0 {
+			return i
+		}
+		if slices.Contains(lasting, f.Check) {
+			return len(causes) + 1
+		}
+		return len(causes)
+	}
+	var worst *doctor.Finding
+	for i := range findings {
+		f := &findings[i]
+		if f.Level != doctor.LevelWarn && f.Level != doctor.LevelFail {
+			continue
+		}
+		if worst == nil || f.Level.Worse(worst.Level) || f.Level == worst.Level && place(*f) < place(*worst) {
+			worst = f
+		}
+	}
+	if worst == nil {
+		return p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}})
+	}
+	found, color := worst.Found, output.Yellow
+	if worst.Node != "" && !strings.Contains(found, worst.Node) {
+		found = worst.Node + ": " + found
+	}
+	if worst.Level == doctor.LevelFail {
+		color = output.Red
+	}
+	fields := []output.Field{{Name: "problem", Text: found, Color: color}}
+	if worst.Advice != "" {
+		fields = append(fields, output.Field{Name: "next", Text: worst.Advice, Color: output.Yellow})
+	}
+	var lines []string
+	for _, f := range fields {
+		for i, text := range p.Wrap(f.Text, output.FieldIndent) {
+			if i == 0 {
+				text = fmt.Sprintf("%-*s%s", output.FieldIndent, f.Name, text)
+			}
+			lines = append(lines, p.Paint(f.Color, text))
+		}
+	}
+	return append(lines, "")
 }
 
 // summary counts what a short list leaves out.

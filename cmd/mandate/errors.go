@@ -139,6 +139,15 @@ type nodesError struct {
 
 func (e *nodesError) Error() string { return e.what + ": " + strings.Join(e.answers, "\n") }
 
+// within says what was done when an error came, and keeps the answers of the nodes apart.
+func within(what string, err error) error {
+	var nodes *nodesError
+	if errors.As(err, &nodes) {
+		return &nodesError{what: what + nodes.what, answers: nodes.answers}
+	}
+	return fmt.Errorf("%s%w", what, err)
+}
+
 // aboutNodes is an error of the library without the name of its package, and with
 // what the nodes answered kept apart.
 func aboutNodes(err error) error {
@@ -151,7 +160,11 @@ func aboutNodes(err error) error {
 	}
 	about := &nodesError{what: failed.Problem}
 	for _, n := range failed.Nodes {
-		about.answers = append(about.answers, n.Error())
+		answer := n.Error()
+		if before, _, cut := strings.Cut(answer, " (the Redis user lacks a right"); cut && errors.Is(err, elector.ErrDenied) {
+			answer = before + " (docs/redis.md lists what each user needs)" // the rest stands at the beginning
+		}
+		about.answers = append(about.answers, answer)
 	}
 	return about
 }

@@ -22,7 +22,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: `Remove everything that Redis keeps of the election NAME: its counter, its
 history, a pause. It is no longer listed then. First stop all its candidates: it
 is refused while one of them answers or is subscribed, or while a node holds a
-lock. All nodes must answer. A name that Redis knows nothing of is no error.
+lock. All nodes must answer.
 
 Do not forget an election while a resource still compares its fencing tokens: if
 the name is used again, the tokens begin at the wall clock of the first leader.
@@ -35,6 +35,7 @@ Exit codes
   1  the question was not answered with yes; or a node did not do it (stderr
      names it): try again
   2  invalid flags or arguments
+  3  Redis knows nothing of this name
   4  no majority of the Redis nodes answered
   7  refused; stderr has the reason`,
 		Example:           `  mandate forget poller-test`,
@@ -43,7 +44,13 @@ Exit codes
 		PreRunE:           a.openElection,
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
-		if !yes {
+		unknown, err := nothingKept(ctx, el)
+		switch {
+		case err != nil:
+			return err
+		case unknown:
+			return &exitError{code: exitNoLeader, err: fmt.Errorf("%s: %s", el.Name(), noTrace)}
+		case !yes:
 			question := fmt.Sprintf("Remove the counter and the history of %s under the prefix %s?", el.Name(), a.prefix)
 			if err := a.confirm(cmd, question); err != nil {
 				return err
@@ -62,4 +69,19 @@ Exit codes
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// nothingKept tells that Redis keeps nothing that forget would remove, and no candidate
+// answers: the name is likely to be wrong.
+func nothingKept(ctx context.Context, el *elector.Election) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	st, err := el.Status(ctx)
+	if err != nil || st.Paused || !traceless(st) || !allAnswered(st) { // one that is away may know more
+		return false, err
+	}
+	if terms, err := el.History(ctx, 1); err != nil || len(terms) > 0 {
+		return false, err
+	}
+	return unheardOf(ctx, el, st), nil
 }

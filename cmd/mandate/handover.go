@@ -119,7 +119,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 		}
 		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
 			if st, serr := el.Status(cmd.Context()); serr == nil && unheardOf(cmd.Context(), el, st) {
-				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; " + noTrace)}
+				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}
 		return err

@@ -33,7 +33,7 @@ func TestPlansOfHandovers(t *testing.T) {
 		"transfer to its twin":    {"a", []elector.CandidateStatus{own, {ID: "a", Incarnation: "other", Role: elector.RoleFollowing, Healthy: true}}, "Hand e over from a to a?", nil, ""},
 		"the library will refuse": {"u", []elector.CandidateStatus{own, ill}, "", nil, ""},
 	} {
-		plan := func() (string, error) { return planStepDown("e", leader, c.roll) }
+		plan := func() (string, error) { return planStepDown("e", leader, c.roll, ", or use --force") }
 		if c.to != "" {
 			plan = func() (string, error) { return planTransfer("e", c.to, leader, c.roll) }
 		}

@@ -68,7 +68,7 @@ func (a *app) printHistory(election string, terms []elector.TermRecord, f format
 	case len(terms) > 0:
 		return p.Lines(append(a.whereLine(p), p.Table(historyTable(terms, f == formatWide))...))
 	case complete:
-		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (mandate ls shows all names)", output.Printable(election))})
+		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(election), a.given.command("ls"))})
 	default:
 		return nil
 	}

@@ -30,6 +30,7 @@ const (
 type liveView struct {
 	election string
 	where    string // the context; may be empty
+	next     nextFlags
 
 	st    elector.Status
 	err   error
@@ -44,8 +45,8 @@ type liveView struct {
 }
 
 // watchLive draws until ctx ends.
-func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where string) error {
-	v := &liveView{election: el.Name(), where: where}
+func watchLive(ctx context.Context, screen *os.File, el *elector.Election, where string, next nextFlags) error {
+	v := &liveView{election: el.Name(), where: where, next: next}
 	before, done := context.WithTimeout(ctx, readEvery/2)
 	terms, _ := el.History(before, 20) // the view does without
 	done()
@@ -220,7 +221,7 @@ func (v *liveView) fields(p *output.Printer, now time.Time) []output.Field {
 		left := max(0, l.LeaseLeft-age)
 		fields = append(fields, output.Field{Name: "lease", Text: bar(left, v.lease, min(40, max(4, p.Width-22))) + " " + output.Brief(left)})
 	}
-	return append(fields, conditionFields(v.st, age)...)
+	return append(fields, conditionFields(v.st, age, v.next)...)
 }
 
 func (v *liveView) candidates(p *output.Printer) []string {
@@ -239,7 +240,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 	}
 	lines := append([]string{""}, p.Table(candidateTable(shown, false, false))...)
 	if len(shown) < len(v.roll) {
-		more := fmt.Sprintf("%d candidates in all: mandate candidates %s", len(v.roll), v.election)
+		more := fmt.Sprintf("%d candidates in all: %s", len(v.roll), v.next.command("candidates", v.election))
 		lines = append(lines, p.Paint(output.Dim, output.Cut(more, p.Width)))
 	}
 	return lines

@@ -66,7 +66,7 @@ Exit codes
 				return err
 			}
 			if names = matching(names, patterns); len(names) == 0 && len(patterns) > 0 {
-				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; mandate ls lists all of them")}))
+				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}
 			if f == formatName {
 				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
@@ -162,11 +162,11 @@ func (r *report) readParts(ctx context.Context, el *elector.Election, denied *at
 
 func (a *app) printElections(all []report, f format) error {
 	p := a.printer(f)
+	for i := range all {
+		a.place(&all[i])
+	}
 	switch {
 	case f == formatJSON:
-		for i := range all {
-			a.place(&all[i])
-		}
 		return output.JSON(a.stdout, append([]report{}, all...)) // never null
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
@@ -175,7 +175,13 @@ func (a *app) printElections(all []report, f format) error {
 }
 
 func electionTable(all []report, wide bool) *output.Table {
-	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true},
+	state := 0 // the longest state that stands in the place of a leader
+	for i := range all {
+		if all[i].Leader == nil {
+			state = max(state, len(all[i].state()))
+		}
+	}
+	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true, Min: state},
 		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
 		output.Column{Title: "CONDITION"}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
 	for i := range all {
@@ -224,13 +230,13 @@ func (r *report) condition() string {
 		all = append(all, "paused")
 	}
 	if r.silent {
-		all = append(all, "SILENT: mandate status "+r.Election)
+		all = append(all, "SILENT: "+r.flags.command("status", r.Election))
 	}
 	if r.Conflict != "" {
-		all = append(all, "CONFLICT: mandate doctor "+r.Election)
+		all = append(all, "CONFLICT: "+r.flags.command("doctor", r.Election))
 	}
 	if r.Blocked != "" {
-		all = append(all, "BLOCKED: mandate status "+r.Election)
+		all = append(all, "BLOCKED: "+r.flags.command("status", r.Election))
 	}
 	return strings.Join(all, " ")
 }

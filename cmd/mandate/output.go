@@ -61,7 +61,7 @@ func (f *jsonFlag) Set(s string) error {
 	return err
 }
 
-func (f *jsonFlag) String() string   { return "" }
+func (f *jsonFlag) String() string   { return strconv.FormatBool(format(*f) == formatJSON) }
 func (f *jsonFlag) Type() string     { return "bool" }
 func (f *jsonFlag) IsBoolFlag() bool { return true }
 

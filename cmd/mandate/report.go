@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
@@ -20,8 +18,8 @@ import (
 type report struct {
 	elector.Status
 
-	context string                    // where it is; empty: no context was chosen
-	flags   string                    // for the next command, see app.givenFlags
+	context string // where it is; empty: no context was chosen
+	flags   nextFlags
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
@@ -167,138 +165,6 @@ func endText(t *elector.TermRecord) string {
 		text += " (" + t.Detail + ")"
 	}
 	return text
-}
-
-// problem is what is wrong, the worst first, and the command to type next. Both are empty
-// when nothing is.
-func (r *report) problem() (why, next string) {
-	if why, next = r.worst(); next != "" {
-		next += r.flags
-	}
-	return why, next
-}
-
-// worst is the problem to mend first.
-func (r *report) worst() (why, next string) {
-	name := shellName(r.Election)
-	show := "mandate doctor " + name
-	_, refuse := r.nodes()
-	down := len(r.Nodes) - len(slices.DeleteFunc(slices.Clone(r.Nodes), func(n elector.NodeStatus) bool { return !n.Reachable }))
-	refusing := slices.IndexFunc(r.writes, func(f doctor.Finding) bool { return f.Level == doctor.LevelFail })
-	leading := 0
-	for _, c := range r.roll {
-		if c.Role == elector.RoleLeading {
-			leading++
-		}
-	}
-	switch {
-	case r.err != nil:
-		return "no majority of the Redis nodes could be read", show
-	case r.Conflict != "":
-		return r.Conflict, show
-	case leading > 1:
-		return fmt.Sprintf("%d candidates lead at the same time, or the leader has just changed", leading), show
-	case r.Blocked != "":
-		return r.Blocked, show
-	case 2*(refuse+down) >= len(r.Nodes) && refuse > 0:
-		what := "no leader can be elected"
-		if r.Leader != nil {
-			what = "no other leader can be elected"
-		}
-		return fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found), show
-	case r.Leader == nil:
-		return r.vacant(name)
-	case r.silent:
-		return r.silence(), "mandate candidates " + name
-	case down > 0:
-		return fmt.Sprintf("%d of %d nodes are not available", down, len(r.Nodes)), show
-	case refuse > 0:
-		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
-	case !sameNodes(r.roll):
-		return "the candidates vote with different nodes, so two of them can lead", show
-	case r.Paused:
-		return "the election is paused: when " + r.Leader.Candidate + " stops, no other leader will be elected", "mandate resume " + name
-	case r.rollErr == nil && r.able() < 2 && len(r.roll) > 1:
-		return "no other candidate could take over" + r.firstUnable(), "mandate candidates " + name
-	}
-	return "", ""
-}
-
-// silence is what to expect of a leader that does not answer.
-func (r *report) silence() string {
-	end := "replaced in %s unless it renews"
-	if r.Paused || r.able() == 0 {
-		end = "its lease ends in %s unless it renews, and no candidate could replace it"
-	}
-	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; "+end, r.Leader.Candidate, output.Brief(r.Leader.LeaseLeft))
-}
-
-// unheardOf tells that neither the nodes nor a candidate knows the election.
-func (r *report) unheardOf() bool { return traceless(r.Status) && len(r.roll) == 0 }
-
-// first tells that the election has never had a leader.
-func (r *report) first() bool {
-	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
-}
-
-// vacant is why there is no leader.
-func (r *report) vacant(name string) (why, next string) {
-	abstain := time.Duration(0)
-	for _, n := range r.Nodes {
-		abstain = max(abstain, n.Abstains)
-	}
-	switch {
-	case r.unheardOf():
-		return "no trace of an election of this name", "mandate ls"
-	case r.Paused:
-		return "the election is paused (" + r.Pause + ")", "mandate resume " + name
-	case r.rollErr != nil && abstain > 0 && r.first():
-		return firstElection(abstain), "mandate wait " + name
-	case r.rollErr != nil:
-		return "no leader", "mandate candidates " + name
-	case len(r.roll) == 0:
-		return "no candidate answers: none is running, or they use other nodes or another prefix", "mandate history " + name
-	case r.able() == 0:
-		return "no candidate can lead" + r.firstUnable(), "mandate candidates " + name
-	case abstain > 0 && r.first():
-		return firstElection(abstain), "mandate wait " + name
-	case abstain > 0:
-		return "a node is new or lost its data, and does not vote for another " + output.Rounded(abstain), "mandate wait " + name
-	default:
-		return "candidates are there: an election may be under way", "mandate wait " + name
-	}
-}
-
-// firstElection is no reason to worry, but a new node might remember no other leader.
-func firstElection(abstain time.Duration) string {
-	return "first election: nodes vote in " + output.Brief(abstain)
-}
-
-// firstUnable is what keeps one candidate from leading, as an example.
-func (r *report) firstUnable() string {
-	for _, c := range r.roll {
-		if c.Role == elector.RoleLeading {
-			continue
-		}
-		if c.RestFor > 0 {
-			return fmt.Sprintf(" (%s rests for another %s)", c.ID, output.Brief(c.RestFor))
-		}
-		if !c.Healthy && c.Detail != "" {
-			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
-		}
-		if c.Role != elector.RoleFollowing {
-			return fmt.Sprintf(" (%s is %s)", c.ID, c.Role)
-		}
-	}
-	return ""
-}
-
-// shellName is a name as it can be typed.
-func shellName(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@%+-") == "" && !strings.HasPrefix(name, "-") {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 // reportMore are the keys of a report beside those of the status.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -14,6 +15,8 @@ func TestProblemOfAReport(t *testing.T) {
 	known := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}
 	leads := &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 7900 * time.Millisecond}
 	follows := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
+	led := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading, Succession: "race"}
+	follows.Succession = "race"
 	fresh := []elector.NodeStatus{{Node: "n", Reachable: true}}
 	abstains := []elector.NodeStatus{{Node: "n", Reachable: true, Abstains: 8500 * time.Millisecond}}
 	lost := []elector.NodeStatus{known[0], abstains[0]}
@@ -37,6 +40,26 @@ func TestProblemOfAReport(t *testing.T) {
 		"first election, no roll":    {report{Status: elector.Status{Nodes: abstains}, rollErr: elector.ErrDenied}, "first election: nodes vote in 8.5s", "mandate wait e"},
 		"a node has lost its data":   {report{Status: elector.Status{Nodes: lost}, roll: []elector.CandidateStatus{follows}}, "a node is new or lost its data, and does not vote for another 8.5s", "mandate wait e"},
 		"first election, none is up": {report{Status: elector.Status{Nodes: abstains}}, "no candidate answers: none is running, or they use other nodes or another prefix", "mandate history e"},
+		"a twin": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "b", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing}}},
+			"several candidates have the same id (b): give each its own", "mandate candidates e",
+		},
+		"one of three could not lead": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Role: elector.RoleFollowing, Unable: true, Detail: "its lease is 3s"}}},
+			"1 of 3 candidates could not lead (c: its lease is 3s)", "mandate candidates e",
+		},
+		"one rests": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}},
+			"", "",
+		},
+		"another succession": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing, Succession: "priority"}}},
+			"the candidates have different settings", "mandate doctor e",
+		},
+		"a node is down": {
+			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], known[0], {Node: "n3:1", Error: "lookup n3: no such host"}}}, rollErr: elector.ErrDenied},
+			"1 of 3 nodes do not answer (n3:1: lookup n3: no such host)", "mandate doctor e",
+		},
 	} {
 		c.r.Election = "e"
 		if why, next := c.r.problem(); why != c.why || next != c.next {
@@ -77,7 +100,7 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := a.givenFlags(cmd.Flags()); got != want {
+		if got := string(a.givenFlags(cmd.Flags())); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -86,5 +109,61 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 	(&app{given: " --prefix p"}).place(&r)
 	if _, next := r.problem(); next != "mandate ls --prefix p" {
 		t.Errorf("next is %q", next)
+	}
+}
+
+// The first line says what happened, also when nothing is wrong any more.
+func TestHeadline(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	r := report{Status: elector.Status{
+		Election: "e", Leader: &elector.Leader{Candidate: "b", Since: now.Add(-time.Minute)},
+		Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}},
+	}, rollErr: elector.ErrDenied, flags: " --prefix p"}
+	line := func() string {
+		text := ""
+		for _, f := range r.headline(now) {
+			text += f.Name + " " + f.Text + "; "
+		}
+		return text
+	}
+	if got := line(); got != "ok b leads; " {
+		t.Errorf("a first leader: %q", got)
+	}
+	r.last = &elector.TermRecord{Candidate: "a", Reason: elector.ReasonVanished}
+	if got := line(); got != "ok b leads; before it a: vanished; next mandate history e --prefix p; " {
+		t.Errorf("after a crash: %q", got)
+	}
+	if r.last.Reason = elector.ReasonShutdown; line() != "ok b leads; " {
+		t.Errorf("after a deploy: %q", line())
+	}
+	r.last.Reason, r.Leader.Since = elector.ReasonUnhealthy, now.Add(-2*time.Hour)
+	if got := line(); got != "ok b leads; " {
+		t.Errorf("a long time ago: %q", got)
+	}
+	r.Paused, r.Pause = true, "by ann"
+	if got := line(); got != "problem the election is paused (by ann): when b stops, no other leader will be elected; next mandate resume e --prefix p; " {
+		t.Errorf("paused: %q", got)
+	}
+}
+
+// Whatever names a command names it with the flags that choose the Redis.
+func TestCommandsInTextsHaveTheFlags(t *testing.T) {
+	const flags = " --context prod"
+	st := elector.Status{Election: "an e", Blocked: "x", Conflict: "y"}
+	r := report{Status: st, flags: flags, silent: true}
+	v := liveView{election: "e", next: flags, roll: make([]elector.CandidateStatus, maxInRoll+1)}
+	var texts []string
+	for _, f := range conditionFields(st, 0, flags) {
+		texts = append(texts, f.Text)
+	}
+	texts = append(texts, strings.Split(r.condition(), "mandate")[1:]...)
+	texts = append(texts, v.candidates(&output.Printer{Width: 200})...)
+	for i, text := range texts {
+		if named := strings.Contains(text, "mandate ") || strings.Contains(text, "'an e'"); named && !strings.Contains(text, flags) {
+			t.Errorf("%d: %q lacks the flags", i, text)
+		}
+	}
+	if all := strings.Join(texts, "\n"); strings.Count(all, flags) != 6 || strings.Count(all, "'an e' --context") != 5 {
+		t.Errorf("flags are missing, or quotes:\n%s", all)
 	}
 }

@@ -33,7 +33,7 @@ the work would stop. --force does it nevertheless.` + handoverCodes,
 		},
 		RunE: a.handOver(&o, handover{
 			plan: func(leader elector.Leader, roll []elector.CandidateStatus) (string, error) {
-				return planStepDown(a.election.Name(), leader, roll)
+				return planStepDown(a.election.Name(), leader, roll, o.orForce())
 			},
 			do: func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
 				return el.StepDown(ctx, reason)
@@ -47,15 +47,16 @@ the work would stop. --force does it nevertheless.` + handoverCodes,
 	return cmd
 }
 
-// planStepDown refuses to take the last leader away.
-func planStepDown(election string, leader elector.Leader, roll []elector.CandidateStatus) (question string, err error) {
+// planStepDown refuses to take the last leader away. What could be done nevertheless is
+// orForce, where there is such a flag.
+func planStepDown(election string, leader elector.Leader, roll []elector.CandidateStatus, orForce string) (question string, err error) {
 	able, unable := others(leader, roll)
 	switch {
 	case len(able) > 0:
 		return fmt.Sprintf("Make %s step down from %s? Then one of these leads: %s.", leader.Candidate, election, output.List(able, 5)), nil
 	case len(unable) == 0:
-		return "", refused("there is no other candidate that could lead; start one, or use --force")
+		return "", refused("there is no other candidate that could lead; start one%s", orForce)
 	default:
-		return "", refused("no other candidate could lead now: %s; wait for one, or use --force", output.List(unable, 5))
+		return "", refused("no other candidate could lead now: %s; wait for one%s", output.List(unable, 5), orForce)
 	}
 }

@@ -34,7 +34,7 @@ type app struct {
 	log      *slog.Logger
 	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
 	problems []string        // found while flags were read
-	given    string          // what another command needs to work on the same elections, see givenFlags
+	given    nextFlags       // what another command needs to work on the same elections
 	helpErr  error           // help was requested for what doesn't exist
 
 	// What the command line works on; reading it makes them.

@@ -26,7 +26,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show the leader of an election, and what is wrong with it",
 		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
 Redis nodes, how the last term ended; and, if something is wrong, what it is and
-which command to type next. It answers within 2 s whatever Redis does.
+which command to type next. The first line says what happened: "problem", or
+"ok", with the last end that nobody wanted if it is less than an hour ago. It
+answers within 2 s whatever Redis does.
 
 A node is ok if it accepts writes, too: one that is out of memory or disk
 answers queries, and lets no leader be elected. To find out it sets a key of its
@@ -81,14 +83,15 @@ func (a *app) printStatus(r *report, f format) error {
 	case f == formatName:
 		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	fields := append(a.whereFields(), output.Field{Name: "election", Text: st.Election})
+	fields := append(r.headline(time.Now()), a.whereFields()...)
+	fields = append(fields, output.Field{Name: "election", Text: st.Election})
 	fields = append(fields, statusFields(st, f == formatWide, r.unheardOf())...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
 	fields = append(fields, r.fields()...)
-	fields = append(fields, conditionFields(st, 0)...)
-	lines := append(p.Fields(append(fields, r.problemFields()...)), "")
+	fields = append(fields, conditionFields(st, 0, r.flags)...)
+	lines := append(p.Fields(fields), "")
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, f == formatWide))...))
 }
 
@@ -98,18 +101,6 @@ func (r *report) fields() []output.Field {
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
 	if r.last != nil {
 		fields = append(fields, output.Field{Name: "last end", Text: endText(r.last)})
-	}
-	return fields
-}
-
-// problemFields leave out what conditionFields say.
-func (r *report) problemFields() (fields []output.Field) {
-	why, next := r.problem()
-	if why != "" && r.Blocked == "" && r.Conflict == "" && (!r.Paused || r.silent) {
-		fields = append(fields, output.Field{Name: "problem", Text: why, Color: output.Red})
-	}
-	if next != "" {
-		fields = append(fields, output.Field{Name: "next", Text: next, Color: output.Yellow})
 	}
 	return fields
 }
@@ -141,7 +132,7 @@ func statusFields(st elector.Status, wide, unknown bool) []output.Field {
 
 // conditionFields are what keeps a leader from being elected, now or later.
 // The status is as old as age.
-func conditionFields(st elector.Status, age time.Duration) (fields []output.Field) {
+func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fields []output.Field) {
 	add := func(name, format string, args ...any) {
 		fields = append(fields, output.Field{Name: name, Text: fmt.Sprintf(format, args...), Color: output.Red})
 	}
@@ -153,10 +144,10 @@ func conditionFields(st elector.Status, age time.Duration) (fields []output.Fiel
 		add("paused", "%s: no new leader will be elected (%s)", until, st.Pause)
 	}
 	if st.Blocked != "" {
-		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: mandate doctor %s", st.Blocked, st.Election)
+		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: %s", st.Blocked, next.command("doctor", st.Election))
 	}
 	if st.Conflict != "" {
-		add("CONFLICT", "%s (mandate doctor %s)", st.Conflict, st.Election)
+		add("CONFLICT", "%s (%s)", st.Conflict, next.command("doctor", st.Election))
 	}
 	return fields
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -53,7 +54,7 @@ Exit codes: 0 ended by a key or a signal, 1 no terminal, 2 invalid flags.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			screen := a.screen()
 			if screen == nil || output.Terminal(os.Stdin) == nil {
-				return errors.New("this is no terminal: use mandate ls")
+				return errors.New("this is no terminal: use " + a.given.command("ls"))
 			}
 			// A second signal must not end us before the terminal is as it was.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -111,7 +112,7 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 			if order != nil {
 				go func() {
 					done := order(ctx, a.quorum, by)
-					send(func() { v.message = done })
+					send(func() { v.say(done) })
 				}()
 			}
 		case <-ctx.Done():
@@ -155,16 +156,24 @@ func readKeys(ctx context.Context, keys chan<- []byte) {
 	}
 }
 
+// roomy is the height from which on top has lines that are empty for now: on a smaller
+// screen the list needs them.
+const roomy = 16
+
 // render makes the lines of a screen of that height.
 func (v *topView) render(p *output.Printer, now time.Time, height int) []string {
 	shown, at := v.shown()
 	clock := now.Local().Format("15:04:05 MST")
 	title := output.Cut(fmt.Sprintf("%s  %d elections", v.title, len(v.all)), max(0, p.Width-len(clock)-2))
 	gap := strings.Repeat(" ", max(1, p.Width-output.Cells(title)-len(clock)))
-	lines := []string{p.Paint(output.Bold, output.Cut(title+gap+clock, p.Width)), ""}
-	below := v.below(p, shown, at)
-	room := max(1, height-len(lines)-len(below)-1) // and the titles of the table
+	lines := []string{p.Paint(output.Bold, output.Cut(title+gap+clock, p.Width))}
+	if height >= roomy {
+		lines = append(lines, "")
+	}
+	below := v.below(p, shown, at, now, height)
+	room := height - len(lines) - len(below) - 1 // and the titles of the table
 	switch {
+	case room < 1:
 	case !v.read:
 		lines = append(lines, "reading from Redis")
 	case len(shown) == 0:
@@ -186,15 +195,15 @@ func (v *topView) render(p *output.Printer, now time.Time, height int) []string 
 	return append(lines[:max(0, height-len(below))], below...)
 }
 
-// below is what stands under the list.
-func (v *topView) below(p *output.Printer, shown []report, at int) []string {
+// below is what stands under the list. On a small screen the list keeps two lines at least.
+func (v *topView) below(p *output.Printer, shown []report, at int, now time.Time, height int) []string {
 	why, next := "", ""
 	if len(shown) > 0 {
 		why, next = shown[at].problem()
 	}
-	lines := []string{"", p.Paint(output.Red, output.Cut(why, p.Width)), p.Paint(output.Yellow, output.Cut(next, p.Width)), output.Cut(v.message, p.Width)}
+	failed := ""
 	if v.err != nil {
-		lines[3] = p.Paint(output.Red, output.Cut(elector.Problem(v.err), p.Width))
+		failed = elector.Problem(v.err)
 	}
 	foot, color := "up down choose   / filter   r resign   p pause or resume   q quit", output.Dim
 	switch {
@@ -203,5 +212,15 @@ func (v *topView) below(p *output.Printer, shown []report, at int) []string {
 	case v.typing || v.filter != "":
 		foot = "/" + v.filter + "   Enter keeps it, Esc shows all"
 	}
-	return append(lines, p.Paint(color, output.Cut(foot, p.Width)))
+	lines := []string{p.Paint(color, output.Cut(foot, p.Width))} // from the most important one, which is the lowest
+	for _, line := range []struct {
+		text  string
+		color output.Color
+	}{{v.messageAt(now), output.Plain}, {failed, output.Red}, {next, output.Yellow}, {why, output.Red}, {"", output.Plain}} {
+		if height >= roomy || line.text != "" && len(lines) < height-3 {
+			lines = append(lines, p.Paint(line.color, output.Cut(line.text, p.Width)))
+		}
+	}
+	slices.Reverse(lines)
+	return lines
 }

@@ -99,3 +99,70 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 		t.Error("three Ctrl-C do not end it")
 	}
 }
+
+// The list keeps its place on a small screen: what is empty takes none.
+func TestTopOnSmallScreens(t *testing.T) {
+	for height := 1; height <= 24; height++ {
+		v := &topView{title: "mandate"}
+		v.set(topReports(), nil)
+		v.say("something was done")
+		lines := v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), height)
+		all := strings.Join(lines, "\n")
+		if len(lines) != height || !strings.HasPrefix(lines[height-1], "up down") {
+			t.Errorf("%d lines:\n%s", height, all)
+		}
+		if height >= 4 && !strings.Contains(all, "> d-vacant  ") {
+			t.Errorf("%d lines, and the selected election is not shown:\n%s", height, all)
+		}
+		if height >= 12 && (!strings.Contains(all, "b-abandoned  ab") || !strings.Contains(all, "something was done")) {
+			t.Errorf("%d lines, and not everything is shown:\n%s", height, all)
+		}
+	}
+	v := &topView{}
+	v.set(topReports()[:1], nil)
+	if got := len(v.below(&output.Printer{Width: 80, Clip: true}, v.all, 0, time.Now(), 10)); got != 1 {
+		t.Errorf("%d lines are reserved although nothing is to be said", got)
+	}
+}
+
+// What was true a while ago is not shown as if it were so now.
+func TestTopForgetsOldMessages(t *testing.T) {
+	v := &topView{}
+	v.set(topReports(), nil)
+	v.keys([]byte("r"))
+	if now := time.Now(); v.messageAt(now) != "d-vacant has no leader" || v.messageAt(now.Add(time.Minute)) != "" {
+		t.Errorf("%q, a minute later %q", v.messageAt(now), v.messageAt(now.Add(time.Minute)))
+	}
+	if v.keys([]byte("j")); v.message != "" {
+		t.Errorf("after another key: %q", v.message)
+	}
+	v.keys([]byte("/a-w\rry"))
+	if v.keys([]byte("j")); v.messageAt(time.Now().Add(time.Minute)) != working {
+		t.Errorf("while the order is carried out: %q", v.message)
+	}
+	// A key of a view is no flag.
+	only := topReports()[0]
+	only.roll = only.roll[:1]
+	v = &topView{}
+	v.set([]report{only}, nil)
+	if v.keys([]byte("r")); !strings.Contains(v.message, "no other candidate that could lead; start one") || strings.Contains(v.message, "--") {
+		t.Errorf("%q", v.message)
+	}
+	only.Paused = true
+	v.set([]report{only}, nil)
+	if v.keys([]byte("r")); v.ask != "" || !strings.Contains(v.message, "paused") {
+		t.Errorf("paused: %q, %q", v.ask, v.message)
+	}
+}
+
+// The states of elections without a leader stay whole.
+func TestStatesAreNotCut(t *testing.T) {
+	all := topReports()
+	all[0].Election = strings.Repeat("long", 20)
+	all[1].Election = strings.Repeat("name", 20)
+	for _, width := range []int{40, 60, 80} {
+		if lines := strings.Join((&output.Printer{Width: width}).Table(electionTable(all, false)), "\n"); !strings.Contains(lines, "abandoned") || !strings.Contains(lines, "vacant") {
+			t.Errorf("%d columns:\n%s", width, lines)
+		}
+	}
+}

@@ -28,7 +28,24 @@ type topView struct {
 	ask     string   // a question that waits for its answer
 	order   topOrder // what it is about
 	message string
+	said    time.Time // when the message came
 }
+
+// say shows a message, for a while: what was true a minute ago may not be so now.
+func (v *topView) say(message string) { v.message, v.said = message, time.Now() }
+
+// messageAt is the message, unless it is old.
+func (v *topView) messageAt(now time.Time) string {
+	if now.Sub(v.said) > messageFor && v.message != working {
+		return ""
+	}
+	return v.message
+}
+
+const (
+	messageFor = 15 * time.Second
+	working    = "working"
+)
 
 // set takes what was read, problems first.
 func (v *topView) set(all []report, err error) {
@@ -104,6 +121,9 @@ func (v *topView) key(key string) (order topOrder, quit bool) {
 			v.chosen = shown[min(max(0, to), len(shown)-1)].Election
 		}
 	}
+	if v.message != working { // the next key ends an old message
+		v.message = ""
+	}
 	switch {
 	case key == "\x03": // Ctrl-C
 		return nil, true
@@ -111,10 +131,10 @@ func (v *topView) key(key string) (order topOrder, quit bool) {
 		order = v.order
 		v.ask, v.order = "", nil
 		if key != "y" && key != "Y" {
-			v.message = "nothing was done"
+			v.say("nothing was done")
 			return nil, false
 		}
-		v.message = "working"
+		v.say(working)
 		return order, false
 	case key == "\x1b":
 		v.filter, v.typing = "", false
@@ -123,7 +143,7 @@ func (v *topView) key(key string) (order topOrder, quit bool) {
 	case key == "q":
 		return nil, true
 	case key == "/":
-		v.typing, v.message = true, ""
+		v.typing = true
 	case key == "\x1b[A", key == "k":
 		move(at - 1)
 	case key == "\x1b[B", key == "j":
@@ -154,16 +174,20 @@ func (v *topView) typeFilter(key string) {
 
 func (v *topView) askStepDown(r *report) {
 	if r.Leader == nil {
-		v.message = r.Election + " has no leader"
+		v.say(r.Election + " has no leader")
 		return
 	}
 	if r.rollErr != nil {
-		v.message = "the candidates are not known: whether another one could lead can't be checked"
+		v.say("the candidates are not known: whether another one could lead can't be checked")
 		return
 	}
-	question, err := planStepDown(r.Election, *r.Leader, r.roll)
+	if r.Paused {
+		v.say("the election is paused, so no other candidate could lead: resume it first")
+		return
+	}
+	question, err := planStepDown(r.Election, *r.Leader, r.roll, "")
 	if err != nil {
-		v.message = err.Error()
+		v.say(err.Error())
 		return
 	}
 	name, asked := r.Election, *r.Leader

@@ -115,10 +115,10 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 
 // timedOut is what an answer lacked; unknown: neither a node nor a candidate knows the election.
 func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
-	code, why := exitNoLeader, "no leader"
+	why := "no leader"
 	switch {
 	case err != nil:
-		code, why = exitUnreachable, elector.Problem(err)
+		return &exitError{code: exitUnreachable, err: within(fmt.Sprintf("waited for %v: ", o.timeout), aboutNodes(err))}
 	case st.Leader != nil && o.leader != "" && st.Leader.Candidate != o.leader:
 		why = fmt.Sprintf("%s leads, not %s", st.Leader.Candidate, o.leader)
 	case st.Leader != nil:
@@ -130,5 +130,5 @@ func (o waitFlags) timedOut(st elector.Status, err error, unknown bool) error {
 	case unknown:
 		why = "no leader; " + noTrace
 	}
-	return &exitError{code: code, err: fmt.Errorf("waited for %v: %s", o.timeout, why)}
+	return &exitError{code: exitNoLeader, err: fmt.Errorf("waited for %v: %s", o.timeout, why)}
 }

@@ -53,7 +53,7 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends us at once
 			if screen != nil {
-				return watchLive(ctx, screen, a.election, a.where())
+				return watchLive(ctx, screen, a.election, a.where(), a.given)
 			}
 			return a.watchLines(ctx, asJSON)
 		},
@@ -137,7 +137,7 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 		case is == "unreachable":
 			a.log.Warn("cannot observe changes, no majority of the redis nodes answers", "error", err)
 		case is == "blocked":
-			a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", "mandate doctor "+el.Name())
+			a.log.Warn("no candidate can lead, the lock key holds a foreign value", "found", st.Blocked, "advice", a.given.command("doctor", el.Name()))
 		case was == "blocked":
 			a.log.Info("lock key is free again")
 		default:

@@ -16,6 +16,7 @@ type Table struct {
 type Column struct {
 	Title string
 	Name  bool // its cells are names, which may be shortened
+	Min   int  // of a Name: to no fewer cells than these
 	Right bool // its cells are numbers
 	Rest  bool // the last one: texts that names need not make room for, on a screen that clips
 }
@@ -117,7 +118,7 @@ func (t *Table) widths(room int) []int {
 	for total -= columnGap; total > max(room, minWidth); total-- {
 		widest := -1
 		for i, c := range t.columns {
-			if c.Name && widths[i] > max(minName, Cells(c.Title)) && (widest < 0 || widths[i] > widths[widest]) {
+			if c.Name && widths[i] > max(minName, c.Min, Cells(c.Title)) && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -175,7 +176,8 @@ type Field struct {
 	Color      Color
 }
 
-const fieldIndent = 12
+// FieldIndent is where the text of a Field begins.
+const FieldIndent = 12
 
 // Fields lays facts out, one below the other. On a terminal a long one is wrapped; elsewhere
 // each stands on its line, for scripts that look for one.
@@ -184,11 +186,11 @@ func (p *Printer) Fields(fields []Field) []string {
 	for _, f := range fields {
 		texts := []string{strings.TrimSpace(Printable(f.Text))}
 		if p.Width > 0 {
-			texts = p.Wrap(f.Text, fieldIndent)
+			texts = p.Wrap(f.Text, FieldIndent)
 		}
 		for i, text := range texts {
 			if i == 0 {
-				text = f.Name + strings.Repeat(" ", max(1, fieldIndent-Cells(f.Name))) + text
+				text = f.Name + strings.Repeat(" ", max(1, FieldIndent-Cells(f.Name))) + text
 			}
 			lines = append(lines, p.Paint(f.Color, p.clip(text)))
 		}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+)
+
+// problem is what is wrong, the worst first, and the command to type next. Both are empty
+// when nothing is.
+func (r *report) problem() (why, next string) {
+	name := r.Election
+	show := r.flags.command("doctor", name)
+	_, refuse := r.nodes()
+	down := r.down()
+	refusing := slices.IndexFunc(r.writes, func(f doctor.Finding) bool { return f.Level == doctor.LevelFail })
+	leading := 0
+	for _, c := range r.roll {
+		if c.Role == elector.RoleLeading {
+			leading++
+		}
+	}
+	switch {
+	case r.err != nil:
+		return "the leader is unknown: " + r.downText(), show
+	case r.Conflict != "":
+		return r.Conflict, show
+	case leading > 1:
+		return fmt.Sprintf("%d candidates lead at the same time, or the leader has just changed", leading), show
+	case r.Blocked != "":
+		return r.Blocked, show
+	case 2*(refuse+down) >= len(r.Nodes) && refuse > 0:
+		what := "no leader can be elected"
+		if r.Leader != nil {
+			what = "no other leader can be elected"
+		}
+		return fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found), show
+	case r.Leader == nil:
+		return r.vacant(name)
+	case r.silent:
+		return r.silence(), r.flags.command("candidates", name)
+	case down > 0:
+		return r.downText(), show
+	case refuse > 0:
+		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
+	case !sameNodes(r.roll):
+		return "the candidates vote with different nodes, so two of them can lead", show
+	case r.Paused:
+		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
+	}
+	return r.candidateProblem()
+}
+
+// candidateProblem is what is wrong with the candidates beside a leader that works.
+func (r *report) candidateProblem() (why, next string) {
+	name := r.Election
+	differ := differencesOf(r.roll)
+	unable, twins := 0, []string{}
+	for i, c := range r.roll {
+		if !c.Healthy {
+			unable++
+		}
+		if slices.ContainsFunc(r.roll[:i], func(o elector.CandidateStatus) bool { return o.ID == c.ID }) {
+			twins = append(twins, c.ID)
+		}
+	}
+	switch {
+	case r.rollErr != nil:
+		return "", ""
+	case len(twins) > 0:
+		return "several candidates have the same id (" + output.List(slices.Compact(twins), 3) + "): give each its own", r.flags.command("candidates", name)
+	case r.able() < 2 && len(r.roll) > 1:
+		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
+	case unable > 0:
+		return fmt.Sprintf("%d of %d candidates could not lead%s", unable, len(r.roll), r.firstUnable()), r.flags.command("candidates", name)
+	case differ.lease || differ.succession:
+		return "the candidates have different settings", r.flags.command("doctor", name)
+	}
+	return "", ""
+}
+
+// down is how many nodes could not be read.
+func (r *report) down() (n int) {
+	for _, node := range r.Nodes {
+		if !node.Reachable {
+			n++
+		}
+	}
+	return n
+}
+
+// downText is which nodes could not be read, with the error of the first one.
+func (r *report) downText() string {
+	i := slices.IndexFunc(r.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
+	if i < 0 {
+		return "the Redis nodes could not be read"
+	}
+	what := "do not answer"
+	if n := r.Nodes[i]; n.Answered || n.Denied {
+		what = "refuse"
+	}
+	return fmt.Sprintf("%d of %d nodes %s (%s: %s)", r.down(), len(r.Nodes), what, r.Nodes[i].Node, strings.TrimPrefix(r.Nodes[i].Error, r.Nodes[i].Node+": "))
+}
+
+// recently is how long an end that nobody wanted stays in the first line.
+const recently = time.Hour
+
+// headline is the first lines of a report: what happened, and what to type next.
+func (r *report) headline(now time.Time) []output.Field {
+	why, next := r.problem()
+	if why != "" {
+		return []output.Field{{Name: "problem", Text: why, Color: output.Red}, {Name: "next", Text: next, Color: output.Yellow}}
+	}
+	text := r.Leader.Candidate + " leads"
+	if l := r.last; l != nil && !slices.Contains(planned, l.Reason) && (l.Until.IsZero() || now.Sub(l.Until) < recently) && !r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently {
+		text += "; before it " + endText(l)
+		return []output.Field{{Name: "ok", Text: text, Color: output.Green}, {Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow}}
+	}
+	return []output.Field{{Name: "ok", Text: text, Color: output.Green}}
+}
+
+// silence is what to expect of a leader that does not answer.
+func (r *report) silence() string {
+	end := "replaced in %s unless it renews"
+	if r.Paused || r.able() == 0 {
+		end = "its lease ends in %s unless it renews, and no candidate could replace it"
+	}
+	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; "+end, r.Leader.Candidate, output.Brief(r.Leader.LeaseLeft))
+}
+
+// unheardOf tells that neither the nodes nor a candidate knows the election.
+func (r *report) unheardOf() bool { return traceless(r.Status) && len(r.roll) == 0 }
+
+// first tells that the election has never had a leader.
+func (r *report) first() bool {
+	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
+}
+
+// vacant is why there is no leader.
+func (r *report) vacant(name string) (why, next string) {
+	abstain := time.Duration(0)
+	for _, n := range r.Nodes {
+		abstain = max(abstain, n.Abstains)
+	}
+	switch {
+	case r.unheardOf():
+		return "no trace of an election of this name", r.flags.command("ls")
+	case r.Paused:
+		return "the election is paused (" + r.Pause + ")", r.flags.command("resume", name)
+	case r.rollErr != nil && abstain > 0 && r.first():
+		return firstElection(abstain), r.flags.command("wait", name)
+	case r.rollErr != nil:
+		return "no leader", r.flags.command("candidates", name)
+	case len(r.roll) == 0:
+		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
+	case r.able() == 0:
+		return "no candidate can lead" + r.firstUnable(), r.flags.command("candidates", name)
+	case abstain > 0 && r.first():
+		return firstElection(abstain), r.flags.command("wait", name)
+	case abstain > 0:
+		return "a node is new or lost its data, and does not vote for another " + output.Rounded(abstain), r.flags.command("wait", name)
+	default:
+		return "candidates are there: an election may be under way", r.flags.command("wait", name)
+	}
+}
+
+// firstElection is no reason to worry, but a new node might remember no other leader.
+func firstElection(abstain time.Duration) string {
+	return "first election: nodes vote in " + output.Brief(abstain)
+}
+
+// firstUnable is what keeps one candidate from leading, as an example.
+func (r *report) firstUnable() string {
+	rest := ""
+	for _, c := range r.roll {
+		switch {
+		case c.Role == elector.RoleLeading:
+		case !c.Healthy && c.Detail != "":
+			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
+		case rest != "":
+		case c.RestFor > 0:
+			rest = fmt.Sprintf(" (%s rests for another %s)", c.ID, output.Brief(c.RestFor))
+		case c.Role != elector.RoleFollowing:
+			rest = fmt.Sprintf(" (%s is %s)", c.ID, c.Role)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// One rule for a name that Redis knows nothing of: docs/runbook.md, "Exit codes".
+func TestUnknownNamesHaveOneExitCode(t *testing.T) {
+	m := miniredis.RunT(t)
+	for line, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"status NAME":            {exitNoLeader, "no trace of"},
+		"candidates NAME":        {exitNoLeader, noTrace},
+		"history NAME":           {exitNoLeader, "is the name right?"},
+		"wait NAME --timeout 2s": {exitNoLeader, noTrace},
+		"resign NAME":            {exitNoLeader, noTrace},
+		"transfer NAME --to a":   {exitNoLeader, noTrace},
+		"forget NAME":            {exitNoLeader, noTrace},
+		"ls NAME":                {exitNoLeader, "no election has such a name"},
+		"pause NAME --for 1s":    {0, noTrace},
+		"resume NAME":            {0, noTrace},
+		"doctor NAME":            {exitWarnings, "no trace of"},
+	} {
+		name := strings.Fields(line)[0]
+		var out, logs strings.Builder
+		args := strings.Fields(strings.ReplaceAll(line, "NAME", "e-"+name))
+		code := execute(context.Background(), append([]string{"--redis", "redis://" + m.Addr()}, args...), &out, &logs)
+		if all := out.String() + logs.String(); code != want.code || !strings.Contains(all, want.text) {
+			t.Errorf("%s: exit code %d, want %d with %q:\n%s", line, code, want.code, want.text, all)
+		}
+	}
+}
+
+// The rule is about all commands: one that is new has to be added to the table above, or here.
+func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
+	about := "status candidates history wait resign transfer forget ls pause resume doctor " + // TestUnknownNamesHaveOneExitCode
+		"watch run serve " + // wait, or campaign
+		"top console exporter demo version help completion" // name no election
+	for _, cmd := range (&app{}).command().Commands() {
+		if !strings.Contains(" "+about+" ", " "+cmd.Name()+" ") {
+			t.Errorf("what does mandate %s do with a name that Redis knows nothing of?", cmd.Name())
+		}
+	}
+}
