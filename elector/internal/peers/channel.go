@@ -54,11 +54,13 @@ func (c Channel) channelOf(kind string) string {
 
 // RollCall asks all candidates what they are, and waits until all that listen have
 // answered, or for a bounded time. It returns the errors of the nodes, by node, when no
-// majority of them could be asked.
+// majority of them could be asked, or none lets us receive the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
-	if expected == 0 {
-		return nil, nil
+	if expected == 0 { // nobody is there; or a Redis lets nobody subscribe, us neither
+		answers := c.Bus.Collect(quorum.Reply(c.Keys.Roll, rand.Text()), quorum.MaxMessage)
+		defer answers.Close()
+		return nil, answers.Ready(ctx, JoinTimeout)
 	}
 	known := map[string]bool{}
 	failed = c.ask(ctx, request{Kind: rollCall}, linger, func(a Answer) bool {

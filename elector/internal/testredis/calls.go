@@ -27,6 +27,7 @@ func (c Call) From(id string) bool {
 func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 	n.mu.Lock()
 	answer, hook, nested := n.answer, n.hook, n.own == p
+	denial := n.denial(p, cmd, args)
 	var c Call
 	switch cmd {
 	case "HELLO": // first on a connection; a script has none
@@ -53,6 +54,9 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 	}
 	n.mu.Unlock()
 	switch {
+	case denial != "":
+		p.WriteError(denial)
+		return true
 	case nested:
 		return false
 	case answer != "":
@@ -89,6 +93,30 @@ func (n *Node) RefuseWith(err string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.answer = err
+}
+
+// Deny makes the node refuse commands, such as "xadd" or "pubsub|numsub", to all users and
+// to scripts, as the ACL of a Redis 7.0 does. None: it denies nothing any more.
+func (n *Node) Deny(commands ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.denied = commands
+}
+
+// denial is the server's message for a command that may not be run.
+func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
+	name := strings.ToLower(cmd)
+	if !slices.Contains(n.denied, name) && len(args) > 0 {
+		name += "|" + strings.ToLower(args[0])
+	}
+	switch {
+	case !slices.Contains(n.denied, name):
+		return ""
+	case !n.clients[p]: // a script
+		return "ERR The user executing the script can't run this command or subcommand"
+	default:
+		return "NOPERM this user has no permissions to run the '" + name + "' command"
+	}
 }
 
 // Took returns the calls since the last take.

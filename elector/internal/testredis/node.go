@@ -49,8 +49,9 @@ type Node struct {
 	changed chan struct{}
 	pipes   map[*pipe]bool
 	calls   []Call
-	asked   int    // requests of any kind, without what scripts do
-	answer  string // an error that stands for every answer
+	asked   int      // requests of any kind, without what scripts do
+	answer  string   // an error that stands for every answer
+	denied  []string // commands that no user may run
 	hook    func(Call, *server.Peer) (handled bool)
 	own     peer          // of a call that runs behind a hook's back
 	clients map[peer]bool // connections, which scripts are not

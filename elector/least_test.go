@@ -1,0 +1,344 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+)
+
+// restricted is a Redis that refuses commands to every user, and what is missing then.
+type restricted struct {
+	denied    []string
+	noMessage bool // publish and subscribe: nobody is notified, no request reaches a candidate
+	noCount   bool // NUMSUB: nobody knows how many answers will come
+	noHistory bool // XADD
+}
+
+// atOnce is what a pair of candidates takes that loses no time: a round trip takes 0.2 ms,
+// claims are spaced by 1 ms, a report of an end is waited for 40 ms.
+const atOnce = 100 * time.Millisecond
+
+// release is when the next one leads at the latest, after the lock was released.
+func (r restricted) release() time.Duration {
+	if r.noMessage {
+		return shortLease + atOnce // by the time that the last refused claim reported
+	}
+	return atOnce
+}
+
+// rollCall is how long the candidates' answers are waited for.
+func (r restricted) rollCall() time.Duration {
+	if r.noCount {
+		return time.Second + atOnce
+	}
+	return atOnce
+}
+
+// The table "with less than all commands" of docs/redis.md: each row, with each command
+// denied. TestRealLeastRedis shows that a real server refuses in this way.
+func TestLeastRedis(t *testing.T) {
+	messages := []string{"publish", "subscribe", "unsubscribe", "ping"}
+	refusals := map[string]restricted{
+		"INFO and CONFIG":       {denied: []string{"info", "config|get"}},
+		"publish and subscribe": {denied: messages, noMessage: true},
+		"NUMSUB":                {denied: []string{"pubsub|numsub"}, noCount: true},
+		"XADD":                  {denied: []string{"xadd"}, noHistory: true},
+		"all of them": {
+			denied:    append([]string{"info", "config|get", "pubsub|numsub", "xadd"}, messages...),
+			noMessage: true, noCount: true, noHistory: true,
+		},
+	}
+	for scenario, of := range map[string]struct {
+		nodes int
+		play  func(*testing.T, *cluster, restricted)
+	}{
+		"first election":      {3, leastFirst},
+		"shutdown":            {3, leastShutdown},
+		"killed":              {3, leastKilled},
+		"probe fails":         {3, leastProbe},
+		"stalled work":        {1, leastStalled},
+		"own resignation":     {1, leastOwnResign},
+		"operator's resign":   {3, leastResign},
+		"transfer":            {3, leastTransfer},
+		"pause and resume":    {3, leastPause},
+		"one node of three":   {3, leastNodeDown},
+		"the node, for short": {1, leastShortRestart},
+		"the node, for long":  {1, leastLongRestart},
+		"one loses its data":  {1, leastLoss},
+		"all lose their data": {3, leastLoss},
+		"observer":            {3, leastObserver},
+		"reports":             {3, leastReports},
+		"reports of one node": {1, leastReports},
+	} {
+		for what, r := range refusals {
+			t.Run(scenario+"/"+what, func(t *testing.T) {
+				bubble(t, of.nodes, func(t *testing.T, c *cluster) {
+					for _, nd := range c.Nodes {
+						nd.Deny(r.denied...)
+					}
+					of.play(t, c, r)
+				})
+			})
+		}
+	}
+}
+
+// pair starts a, which leads, and b, which has followed for longer than a lease.
+func pair(t *testing.T, c *cluster, change ...func(*elector.Config)) (a, b *candidate, term *elector.Term) {
+	t.Helper()
+	a = c.Start("a", change...)
+	term = a.Elected(atOnce)
+	b = c.Start("b", change...)
+	b.Quiet(shortLease + shortLease/3)
+	return a, b, term
+}
+
+func leastFirst(t *testing.T, c *cluster, _ restricted) {
+	a, b, term := pair(t, c)
+	b.Quiet(5 * shortLease)
+	if !term.Valid() || a.Check() != nil {
+		t.Errorf("%v, %v", term.Err(), a.Check())
+	}
+}
+
+func leastShutdown(t *testing.T, c *cluster, r restricted) {
+	a, b, _ := pair(t, c)
+	a.Shutdown()
+	b.Elected(r.release())
+	time.Sleep(atOnce)
+	for _, x := range []*candidate{a, b} {
+		if said := x.Log.Lines("cannot record history"); (len(said) == 1) != r.noHistory || r.noHistory && !strings.Contains(said[0], "needs +xadd") {
+			t.Errorf("%s logged %q", x.ID(), said)
+		}
+		if said := x.Log.Lines("needs +subscribe"); (len(said) == 1) != r.noMessage || len(said) > 1 {
+			t.Errorf("%s logged %q", x.ID(), said)
+		}
+	}
+}
+
+func leastKilled(t *testing.T, c *cluster, _ restricted) {
+	a, b, _ := pair(t, c)
+	crash(c, a)
+	b.Elected(shortLease + atOnce)
+}
+
+func leastProbe(t *testing.T, c *cluster, r restricted) {
+	w := &ward{}
+	_, b, term := pair(t, c, func(cfg *elector.Config) {
+		if cfg.ID == "a" {
+			cfg.Probe = w
+		}
+	})
+	w.set(errors.New("the queue is not reachable"))
+	wantReason(t, term, 3*time.Second+tick, elector.ReasonUnhealthy) // 3 failures, one a second
+	b.Elected(r.release())
+}
+
+func leastStalled(t *testing.T, c *cluster, r restricted) {
+	var aliveA, aliveB atomic.Bool
+	aliveA.Store(true)
+	aliveB.Store(true)
+	const bound = 2 * time.Second
+	term := beating(c, t, "a", &aliveA, bound).Elected(atOnce)
+	b := beating(c, t, "b", &aliveB, bound)
+	b.Quiet(2 * shortLease)
+	aliveA.Store(false)
+	wantReason(t, term, bound+10*time.Millisecond, elector.ReasonUnhealthy)
+	b.Elected(r.release())
+}
+
+func leastOwnResign(t *testing.T, c *cluster, r restricted) {
+	a, b, term := pair(t, c)
+	if err := a.Resign(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	wantReason(t, term, 0, elector.ReasonResigned)
+	b.Elected(r.release())
+}
+
+// unsent wants an operator's request to be refused at once, because nobody could receive
+// it or its answer, and to change nothing.
+func unsent(t *testing.T, b *candidate, term *elector.Term, err error, took time.Duration) {
+	t.Helper()
+	if !errors.Is(err, elector.ErrDenied) || took > atOnce {
+		t.Errorf("after %v: %v", took, err)
+	}
+	b.Quiet(2 * shortLease)
+	if !term.Valid() {
+		t.Errorf("the term ended: %v", term.Err())
+	}
+}
+
+func leastResign(t *testing.T, c *cluster, r restricted) {
+	_, b, term := pair(t, c)
+	began := time.Now()
+	h, err := electionOf(c.Quorum("operator"), "orders").StepDown(within(t, time.Minute), "maintenance")
+	if r.noMessage {
+		unsent(t, b, term, err, time.Since(began))
+		return
+	}
+	if err != nil || h.To.Candidate != "b" || (h.Gap == 0) != r.noHistory || time.Since(began) > 2*atOnce {
+		t.Errorf("after %v: %+v, %v", time.Since(began), h, err)
+	}
+	wantReason(t, term, 0, elector.ReasonResigned)
+}
+
+func leastTransfer(t *testing.T, c *cluster, r restricted) {
+	_, b, term := pair(t, c)
+	began := time.Now()
+	h, err := electionOf(c.Quorum("operator"), "orders").Transfer(within(t, time.Minute), "b")
+	if r.noMessage {
+		unsent(t, b, term, err, time.Since(began))
+		return
+	}
+	if err != nil || h.To.Candidate != "b" || time.Since(began) > r.rollCall()+2*atOnce {
+		t.Errorf("after %v: %+v, %v", time.Since(began), h, err)
+	}
+	wantReason(t, term, 0, elector.ReasonHandover)
+}
+
+func leastPause(t *testing.T, c *cluster, r restricted) {
+	a, b, term := pair(t, c)
+	el := electionOf(c.Quorum("operator"), "orders")
+	if err := el.Pause(t.Context(), 0, "migration"); err != nil {
+		t.Fatal(err)
+	}
+	b.Quiet(2 * shortLease)
+	if st, err := el.Status(t.Context()); err != nil || !st.Paused || !term.Valid() {
+		t.Errorf("%+v, %v, %v", st, err, term.Err())
+	}
+	a.Shutdown()
+	b.Quiet(3 * shortLease)
+	if err := el.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Elected(r.release())
+}
+
+// A node that comes back is taken at the next renewal, or at the one after that when the
+// follower's claim came first and raised its counter.
+func leastNodeDown(t *testing.T, c *cluster, _ restricted) {
+	_, b, term := pair(t, c)
+	c.Nodes[0].Set(down)
+	b.Quiet(3 * shortLease)
+	c.Heal()
+	b.Quiet(shortLease/2 + atOnce)
+	if lock, _ := c.Nodes[0].Server().Get(lockKey); !term.Valid() || !strings.HasPrefix(lock, "a/") {
+		t.Errorf("the lock of the node that was down: %q; %v", lock, term.Err())
+	}
+}
+
+func leastShortRestart(t *testing.T, c *cluster, _ restricted) {
+	_, b, term := pair(t, c)
+	c.Each(down)
+	time.Sleep(shortLease * 4 / 10)
+	c.Heal()
+	b.Quiet(3 * shortLease)
+	if !term.Valid() {
+		t.Errorf("the term ended: %v", term.Err())
+	}
+}
+
+func leastLongRestart(t *testing.T, c *cluster, _ restricted) {
+	a, b, term := pair(t, c)
+	c.Each(down)
+	wantReason(t, term, shortLease, elector.ReasonExpired)
+	time.Sleep(2 * shortLease)
+	c.Heal()
+	if _, next := first(t, shortLease/4+atOnce, a, b); next.Token() <= term.Token() {
+		t.Errorf("token %d after %d", next.Token(), term.Token())
+	}
+}
+
+// The leader's next renewal notices it (or the repetition of that, a sixteenth of a lease
+// later, when it went into a broken connection), and from then on at the latest the nodes
+// abstain for a lease.
+func leastLoss(t *testing.T, c *cluster, _ restricted) {
+	a, b, term := pair(t, c)
+	defer never2(t, a, b)()
+	for _, nd := range c.Nodes {
+		nd.RestartEmpty()
+	}
+	const notices = shortLease/4 + shortLease/16 + atOnce
+	wantReason(t, term, notices, elector.ReasonLost)
+	if _, next := first(t, shortLease+atOnce, a, b); next.Token() <= term.Token() {
+		t.Errorf("token %d after %d", next.Token(), term.Token())
+	}
+}
+
+func leastObserver(t *testing.T, c *cluster, r restricted) {
+	a, b, one := pair(t, c)
+	el := electionOf(c.Quorum("reader"), "orders")
+	ctx, stop := context.WithCancel(t.Context())
+	events := observe(ctx, el)
+	defer func() {
+		stop()
+		for range events { // closed when the observer has ended
+		}
+	}()
+	want(t, events, atOnce, elector.EventElected, "a", one.Token())
+	time.Sleep(shortLease)
+	a.Shutdown()
+	two := b.Elected(r.release())
+	if l, err := el.Leader(t.Context()); err != nil || l.Candidate != "b" || l.Token != two.Token() {
+		t.Errorf("leader: %+v, %v", l, err)
+	}
+	late := atOnce
+	if r.noMessage {
+		late = shortLease + atOnce // it queries Redis once a lease
+	}
+	reason := elector.Reason("")
+	for limit := time.Now().Add(late); ; {
+		ev := next(t, events, time.Until(limit))
+		if ev.Kind == elector.EventReleased {
+			reason = ev.Reason
+		}
+		if ev.Kind == elector.EventElected {
+			if ev.Candidate != "b" || ev.Token != two.Token() {
+				t.Errorf("%+v", ev)
+			}
+			break
+		}
+	}
+	if known := !r.noMessage || !r.noHistory; known != (reason == elector.ReasonShutdown) {
+		t.Errorf("reported with reason %q", reason)
+	}
+}
+
+func leastReports(t *testing.T, c *cluster, r restricted) {
+	a, b, one := pair(t, c)
+	a.Shutdown()
+	two := b.Elected(r.release())
+	c.Start("c").Quiet(shortLease / 2)
+	q := c.Quorum("reader")
+	el := electionOf(q, "orders")
+	st, err := el.Status(t.Context())
+	if err != nil || st.Leader == nil || st.Leader.Token != two.Token() || st.Leader.Since.IsZero() != r.noHistory {
+		t.Errorf("status: %+v, %v", st, err)
+	}
+	terms, err := el.History(t.Context(), 5)
+	switch {
+	case err != nil || r.noHistory && len(terms) > 0 || !r.noHistory && len(terms) != 2:
+		t.Errorf("history: %+v, %v", terms, err)
+	case !r.noHistory && (terms[0].Token != two.Token() || terms[1].Token != one.Token() || terms[1].Reason != elector.ReasonShutdown):
+		t.Errorf("history: %+v", terms)
+	}
+	began := time.Now()
+	all, err := el.Candidates(t.Context())
+	if d := time.Since(began); r.noMessage && (len(all) > 0 || !errors.Is(err, elector.ErrDenied)) ||
+		!r.noMessage && (len(all) != 2 || err != nil) || d > r.rollCall() {
+		t.Errorf("roll call, after %v: %+v, %v", d, all, err)
+	}
+	found, err := doctor.Examine(t.Context(), q, doctor.Config{Election: "orders"})
+	for _, f := range found {
+		if err != nil || f.Level == doctor.LevelFail {
+			t.Errorf("doctor: %+v, %v", f, err)
+		}
+	}
+}
