@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// All passes when each of the probes passes. It asks them at the same time and joins
+// All passes when each of the probes passes. It runs them at the same time and joins
 // the errors in the order of the probes, on one line: "db: refused; disk: full". Give
 // each a name with [Named]. No probes at all: it passes.
 //
 // Check returns at most 10 ms after ctx has ended, naming those that have not answered.
-// One that goes on hanging is not asked again before it has returned, and fails meanwhile:
+// One that keeps hanging is not run again before it has returned, and fails meanwhile:
 // it costs one goroutine and doesn't hide the answers of the others. A panic is a failure
 // of that probe. Arm and Disarm are passed on to all that have them.
 func All(probes ...Probe) Probe {
@@ -32,18 +32,18 @@ type member struct {
 }
 
 func (a *all) Check(ctx context.Context) error {
-	patience := 10 * time.Millisecond
+	grace := 10 * time.Millisecond
 	if deadline, ok := ctx.Deadline(); ok {
-		// Less than the runner's own patience, so that the words below, which name the
+		// Less than the runner's own grace, so that the text below, which names the
 		// slow one, reach it in time.
-		patience = min(patience, max(0, time.Until(deadline)/40))
+		grace = min(grace, max(0, time.Until(deadline)/40))
 	}
 	errs := make([]error, len(a.members))
 	var wg sync.WaitGroup
 	for i := range a.members {
 		m := &a.members[i]
 		wg.Go(func() {
-			errs[i] = m.flight.ask(ctx, m.probe, patience)
+			errs[i] = m.flight.check(ctx, m.probe, grace)
 		})
 	}
 	wg.Wait()
@@ -71,7 +71,7 @@ func (a *all) stallsAt() (first time.Time, heart Probe) {
 	return first, heart
 }
 
-// joined is errors.Join on one line: the words end up in logs and in a status column.
+// joined is errors.Join on one line: the text ends up in logs and in a status column.
 type joined struct{ errs []error }
 
 func join(errs []error) error {
@@ -91,11 +91,11 @@ func join(errs []error) error {
 }
 
 func (j *joined) Error() string {
-	words := make([]string, len(j.errs))
+	texts := make([]string, len(j.errs))
 	for i, err := range j.errs {
-		words[i] = err.Error()
+		texts[i] = err.Error()
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(texts, "; ")
 }
 
 func (j *joined) Unwrap() []error { return j.errs }

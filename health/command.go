@@ -31,20 +31,20 @@ func runCommand(ctx context.Context, name string, args []string) error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil // it exited with 0; what it left in the background is not its answer
 	}
-	var said string
+	var printed string
 	if line := lastLine(output.bytes); line != "" {
-		said = ": " + line
+		printed = ": " + line
 	}
 	var exit *exec.ExitError
 	switch {
 	case cmd.ProcessState == nil:
 		return fmt.Errorf("command %s: %w", name, err) // did not start
 	case ctx.Err() != nil:
-		return fmt.Errorf("command %s: killed after %s: %w%s", name, short(time.Since(began)), ctx.Err(), said)
+		return fmt.Errorf("command %s: killed after %s: %w%s", name, short(time.Since(began)), ctx.Err(), printed)
 	case errors.As(err, &exit) && exit.Exited():
-		return fmt.Errorf("command %s: exit code %d%s", name, exit.ExitCode(), said)
+		return fmt.Errorf("command %s: exit code %d%s", name, exit.ExitCode(), printed)
 	}
-	return fmt.Errorf("command %s: %w%s", name, err, said) // "signal: killed"
+	return fmt.Errorf("command %s: %w%s", name, err, printed) // "signal: killed"
 }
 
 // tail keeps the end of what is written to it: a chatty program must not fill the memory.

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// killWholeGroup gives the command a process group of its own and makes the end of its
+// killWholeGroup gives the command its own process group and makes the end of its
 // context kill all of it: `sh -c "sleep 60; true"` would otherwise leave the sleep behind.
 func killWholeGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
-		// Once the program is reaped its number may belong to somebody else.
+		// Once the program is reaped its number may belong to another process.
 		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 			return os.ErrProcessDone
 		}

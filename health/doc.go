@@ -1,14 +1,14 @@
 // Package health answers one question, cheaply and without ever blocking on it:
 // is this process fit to lead?
 //
-// A [Probe] looks at one thing. A [Runner] asks a probe again and again in the
+// A [Probe] checks one thing. A [Runner] runs a probe again and again in the
 // background and keeps a [Status] which is safe to read on any path, also on the
 // one that renews a lease: reading it does no I/O and never waits for a probe.
 //
 // # Two roles
 //
 // A candidate probe looks at what a process needs before it may lead: its database,
-// its disk, its network. It is asked always. Run it with [Runner.Run], which counts
+// its disk, its network. It is checked at all times. Run it with [Runner.Run], which counts
 // as unhealthy until the first success.
 //
 // A work probe looks at work that only a leader does: a [Heartbeat], a port that
@@ -21,7 +21,7 @@
 //   - One probe run at a time. A probe that ignores its context and hangs for ever
 //     costs one goroutine, however long it hangs.
 //   - A run that takes longer than [Settings.Timeout] is a failure, and each interval
-//     that it goes on hanging is one more. A panic is a failure.
+//     that it keeps hanging is one more. A panic is a failure.
 //   - Freshness: without a success within [Settings.MaxAge] the status is unhealthy,
 //     whatever the probe, the loop or the scheduler do.
 //   - Thresholds: [Settings.Failures] in a row to fall, [Settings.Successes] in a row to
@@ -29,5 +29,5 @@
 //
 // Time is Go's monotonic time, except for [FileAge], which has to compare with the
 // file system's clock. The monotonic clock of most systems stands still while the
-// machine sleeps: sleeping is not counted as silence.
+// machine sleeps: sleeping does not count as time without a success.
 package health

@@ -13,7 +13,7 @@ import (
 // goroutine behind.
 //
 // Callers that meet a call which is still in time wait for the same answer. Once a call
-// has outlived the deadline of a caller it is overdue: others are told so at once, and
+// has outlived the deadline of a caller it is overdue: other callers are refused at once, and
 // no second one starts until it has returned.
 type flight struct {
 	mu      sync.Mutex
@@ -25,15 +25,15 @@ type call struct {
 	done    chan struct{} // closed when the call has returned
 	err     error         // valid after done
 	overdue bool          // guarded by flight.mu, as is left
-	left    bool          // who asked has gone: what it says was asked before whoever asks next began
+	left    bool          // its caller has gone: its answer began before the next caller's request
 }
 
-// ask runs p, or joins the run in flight. It returns at the latest patience after ctx has
-// ended; patience gives a probe that respects ctx the time to say why it was slow.
-func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error {
+// check runs p, or joins the run in flight. It returns at the latest grace after ctx has
+// ended; grace gives a probe that respects ctx the time to report why it was slow.
+func (f *flight) check(ctx context.Context, p Probe, grace time.Duration) error {
 	if n, ok := p.(*named); ok {
-		// A hang or a panic is noticed out here, where Named can't add the name by itself.
-		return n.say(f.ask(ctx, n.probe, patience))
+		// A hang or a panic is noticed out here, where Named does not add the name.
+		return n.prefix(f.check(ctx, n.probe, grace))
 	}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -44,12 +44,12 @@ func (f *flight) ask(ctx context.Context, p Probe, patience time.Duration) error
 			return fmt.Errorf("no answer for %s: the call from %s still hangs, not repeated",
 				short(time.Since(c.began)), c.began.UTC().Format("15:04:05Z"))
 		}
-		err := f.wait(ctx, c, patience)
+		err := f.wait(ctx, c, grace)
 		if left && ctx.Err() == nil {
 			continue // an old answer is no news of now
 		}
 		// The call that was joined may have ended with its own caller's context, which
-		// says nothing about the probe.
+		// shows nothing about the probe.
 		if !mine && ctx.Err() == nil && isContextError(err) {
 			continue
 		}
@@ -78,7 +78,7 @@ func (f *flight) run(ctx context.Context, c *call, p Probe) {
 			err = fmt.Errorf("panic: %v", v)
 		}
 		f.mu.Lock()
-		f.current = nil // first: who reads the answer may ask again at once
+		f.current = nil // first: who reads the answer may run it again at once
 		f.mu.Unlock()
 		c.err = err
 		close(c.done)
@@ -90,22 +90,22 @@ func (f *flight) run(ctx context.Context, c *call, p Probe) {
 	err = p.Check(ctx)
 }
 
-func (f *flight) wait(ctx context.Context, c *call, patience time.Duration) error {
+func (f *flight) wait(ctx context.Context, c *call, grace time.Duration) error {
 	select {
 	case <-c.done:
-		return c.answer(ctx, patience)
+		return c.answer(ctx, grace)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-c.done:
-		return c.answer(ctx, patience)
+		return c.answer(ctx, grace)
 	case <-timer.C:
 	}
 	select { // both, after a pause of the process: then the answer counts
 	case <-c.done:
-		return c.answer(ctx, patience)
+		return c.answer(ctx, grace)
 	default:
 	}
 	f.mu.Lock()
@@ -115,20 +115,20 @@ func (f *flight) wait(ctx context.Context, c *call, patience time.Duration) erro
 		c.left = true
 	}
 	f.mu.Unlock()
-	return c.noAnswer(ctx, patience)
+	return c.noAnswer(ctx, grace)
 }
 
-// answer is the probe's own, but a bare "context deadline exceeded" tells nobody anything.
-func (c *call) answer(ctx context.Context, patience time.Duration) error {
-	if c.err != nil && c.err == ctx.Err() { //nolint:errorlint // a wrapped one has words of its own
-		return c.noAnswer(ctx, patience)
+// answer is the probe's own, but a bare "context deadline exceeded" explains nothing.
+func (c *call) answer(ctx context.Context, grace time.Duration) error {
+	if c.err != nil && c.err == ctx.Err() { //nolint:errorlint // a wrapped one has its own text
+		return c.noAnswer(ctx, grace)
 	}
 	return c.err
 }
 
-func (c *call) noAnswer(ctx context.Context, patience time.Duration) error {
+func (c *call) noAnswer(ctx context.Context, grace time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %s: %w", short(deadline.Sub(c.began)+patience), ctx.Err())
+		return fmt.Errorf("no answer within %s: %w", short(deadline.Sub(c.began)+grace), ctx.Err())
 	}
 	return fmt.Errorf("given up after %s: %w", short(time.Since(c.began)), ctx.Err())
 }
@@ -151,12 +151,12 @@ func isContextError(err error) bool {
 // FromCheck makes a check without a context a [Probe], such as any Check of
 // github.com/heptiolabs/healthcheck.
 //
-// As the check can't be ended, it runs in a goroutine of its own. Check returns as soon as
-// ctx has ended; while the check hangs beyond that, further calls fail at once and say
+// As the check can't be ended, it runs in its own goroutine. Check returns as soon as
+// ctx has ended; while the check hangs beyond that, further calls fail at once, reporting
 // since when, and no second goroutine starts. Callers at the same time share one answer.
 //
-// Give it the check itself, not one wrapped by healthcheck.Async: that one goes on
-// returning its last OK while the check inside hangs, which nobody outside can see. The
+// Give it the check itself, not one wrapped by healthcheck.Async: that one keeps
+// returning its last OK while the check inside hangs, which no caller can see. The
 // [Runner] does what Async is for.
 func FromCheck(check func() error) Probe {
 	if check == nil {
@@ -170,4 +170,4 @@ type fromCheck struct {
 	flight flight
 }
 
-func (c *fromCheck) Check(ctx context.Context) error { return c.flight.ask(ctx, c.probe, 0) }
+func (c *fromCheck) Check(ctx context.Context) error { return c.flight.check(ctx, c.probe, 0) }

@@ -13,13 +13,13 @@ import (
 // that is alive, renews its lease for ever, and does nothing.
 //
 // Put Beat where a unit of work is done: after the batch is written, after the empty poll
-// came back. Not into a timer or a goroutine of its own, nor at the head of a retry
+// came back. Not into a timer or a separate goroutine, nor at the head of a retry
 // loop: that beats also when nothing moves. The bound must be longer than the longest unit of
 // honest work.
 //
 // A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
 // elector it belongs into Config.WorkProbe; as a candidate probe it would shut out every
-// candidate for ever, so an unarmed Check says so. Its failures are [Definite]: the bound is
+// candidate permanently, so an unarmed Check fails with that reason. Its failures are [Definite]: the bound is
 // the threshold. A Runner looks at the moment the bound runs out, not only at its
 // interval.
 //
@@ -33,13 +33,13 @@ type Heartbeat struct {
 	armed atomic.Int32 // by how many runners
 }
 
-// NewHeartbeat returns a heartbeat that may be silent for less than bound. With a bound of
-// zero or less it never passes, and Check says why.
+// NewHeartbeat returns a heartbeat whose beats must be less than bound apart. With a bound of
+// zero or less it never passes, and Check returns the reason.
 func NewHeartbeat(bound time.Duration) *Heartbeat {
 	return &Heartbeat{bound: bound, base: time.Now()}
 }
 
-// Beat says that the work made progress. It takes tens of nanoseconds, allocates
+// Beat records that the work made progress. It takes tens of nanoseconds, allocates
 // nothing, takes no lock, and may be called from any goroutine, armed or not.
 func (h *Heartbeat) Beat() { h.last.Store(int64(time.Since(h.base))) }
 
@@ -71,8 +71,8 @@ func (h *Heartbeat) Check(context.Context) error {
 	if h.armed.Load() == 0 {
 		return errUnarmed
 	}
-	if silent := time.Since(h.base) - time.Duration(h.last.Load()); silent >= h.bound {
-		return Definite(fmt.Errorf("no progress for %s (bound %s)", short(silent), h.bound))
+	if since := time.Since(h.base) - time.Duration(h.last.Load()); since >= h.bound {
+		return Definite(fmt.Errorf("no progress for %s (bound %s)", short(since), h.bound))
 	}
 	return nil
 }

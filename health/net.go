@@ -34,8 +34,8 @@ func (e *TargetError) Unwrap() error { return e.err }
 // HTTP returns a probe that sends GET to an http or https URL and passes on a 2xx answer.
 //
 // Redirects are not followed (a login page is not health), no proxy is used, and each
-// Check makes a connection of its own and closes it, so that it also sees a listener that
-// accepts nobody new. Only ctx bounds the time. The error holds the status and the first
+// Check opens a new connection and closes it, so that it also notices a listener that
+// accepts no new ones. Only ctx bounds the time. The error holds the status and the first
 // line of the body; the query, which may hold a secret, is left out of it.
 //
 // It returns a [*TargetError] when the URL has no host or another scheme.
@@ -63,7 +63,7 @@ func HTTP(rawURL string) (Probe, error) {
 	}
 	return &httpProbe{
 		url:  u.String(),
-		says: "GET " + (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(),
+		name: "GET " + (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(),
 		client: &http.Client{
 			Transport: &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -74,14 +74,14 @@ func HTTP(rawURL string) (Probe, error) {
 }
 
 type httpProbe struct {
-	url, says string
+	url, name string
 	client    *http.Client
 }
 
 func (p *httpProbe) Check(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.says, err)
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	req.Header.Set("User-Agent", "mandate-health")
 	resp, err := p.client.Do(req)
@@ -90,23 +90,23 @@ func (p *httpProbe) Check(ctx context.Context) error {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return fmt.Errorf("%s: %w", p.says, err)
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	defer resp.Body.Close()
 	// Some servers log a client that closes early; a body without end must not hold us up.
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if resp.StatusCode/100 != 2 {
-		words := p.says + ": " + resp.Status
+		problem := p.name + ": " + resp.Status
 		if resp.StatusCode/100 == 3 {
-			words += " (redirects are not followed)"
+			problem += " (redirects are not followed)"
 		}
 		if line := firstLine(body); line != "" {
-			words += ": " + line
+			problem += ": " + line
 		}
-		return errors.New(words)
+		return errors.New(problem)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s, but reading the body: %w", p.says, resp.Status, err)
+		return fmt.Errorf("%s: %s, but reading the body: %w", p.name, resp.Status, err)
 	}
 	return nil
 }

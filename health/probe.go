@@ -9,7 +9,7 @@ import (
 
 // Probe looks at one thing that health depends on.
 //
-// Check returns nil when it is healthy, else an error whose words tell the person on
+// Check returns nil when it is healthy, else an error whose text tells the person on
 // call what is wrong. It should return soon after ctx has ended; a [Runner] copes with
 // one that doesn't. Check must be safe for concurrent use when the probe is given to
 // more than one runner.
@@ -32,11 +32,11 @@ type Armer interface {
 }
 
 // Definite marks an error as enough on its own: a [Runner] falls at the first one,
-// whatever [Settings.Failures] says. It is for probes that have a patience of their own,
-// where a second look can't tell more than the first; asking three times whether a
-// two-second silence is a silence would only make it longer.
+// whatever [Settings.Failures] says. It is for probes that have a threshold of their own,
+// where a second run can't find more than the first: to check a heartbeat again that is
+// overdue would only delay the step-down.
 //
-// The words stay those of err, and errors.Is and errors.As see through. Definite(nil)
+// The text stays that of err, and errors.Is and errors.As see through. Definite(nil)
 // is nil. A runner knows such errors by their method `Definite() bool`, so a package
 // can mark its own error types without importing this one.
 func Definite(err error) error {
@@ -57,7 +57,7 @@ func isDefinite(err error) bool {
 	return errors.As(err, &d) && d.Definite()
 }
 
-// Named puts "name: " before the errors of p, so that the reason of a step-down says
+// Named puts "name: " before the errors of p, so that the reason of a step-down names
 // which of several probes it was. It passes Arm and Disarm on.
 func Named(name string, p Probe) Probe { return &named{name, p} }
 
@@ -68,12 +68,12 @@ type named struct {
 
 func (n *named) Check(ctx context.Context) error {
 	if n.probe == nil {
-		return n.say(errNilProbe)
+		return n.prefix(errNilProbe)
 	}
-	return n.say(n.probe.Check(ctx))
+	return n.prefix(n.probe.Check(ctx))
 }
 
-func (n *named) say(err error) error {
+func (n *named) prefix(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -105,10 +105,10 @@ func disarm(p Probe) {
 	}
 }
 
-// stallsAt tells when a heartbeat inside p will have been silent for too long if no beat
-// comes, and which part of p to ask then. A runner looks at that moment too: with the
+// stallsAt is when a heartbeat inside p will be overdue if no beat
+// comes, and which part of p to check then. A runner looks at that moment too: with the
 // interval alone a stall would be seen up to one interval late. The part is nil when
-// there is none; asking it never blocks.
+// there is none; checking it never blocks.
 func stallsAt(p Probe) (time.Time, Probe) {
 	if s, ok := p.(interface{ stallsAt() (time.Time, Probe) }); ok {
 		return s.stallsAt()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Runner asks one probe in the background and keeps a [Status] of it. It can be run again
+// Runner runs one probe in the background and keeps a [Status] of it. It can be run again
 // after a run has returned, one term after another; each run starts anew.
 //
 // All methods are safe for concurrent use.
@@ -17,9 +17,9 @@ type Runner struct {
 	settings Settings
 	flight   flight
 
-	mu      sync.Mutex // held for moments, never while a probe is asked
+	mu      sync.Mutex // held for moments, never while a probe runs
 	running bool       // a Run has not returned yet
-	asking  bool       // its loop has not ended yet
+	looping bool       // its loop has not ended yet
 	started time.Time
 
 	passing    bool // the verdict of the thresholds
@@ -30,7 +30,7 @@ type Runner struct {
 	graceUntil time.Time
 	freshFrom  time.Time // what the age is counted from
 	freshUntil time.Time
-	expire     *time.Timer // calls settle at freshUntil
+	expire     *time.Timer // calls update at freshUntil
 
 	lastErr      error
 	failure      error // the last one that was counted
@@ -39,7 +39,7 @@ type Runner struct {
 	runs, failed uint64 // in all
 	took         time.Duration
 
-	healthy bool // as published; written by settle only
+	healthy bool // as published; written by update only
 	since   time.Time
 	changed chan struct{}
 }
@@ -61,7 +61,7 @@ func NewRunner(p Probe, s Settings) (*Runner, error) {
 	}, nil
 }
 
-// Run asks the probe at once and then every Interval until ctx ends, in the role of a
+// Run runs the probe at once and then every Interval until ctx ends, in the role of a
 // candidate probe: unhealthy until the first success.
 //
 // It blocks until ctx ends, and then at most Timeout longer for a probe run that is under
@@ -106,26 +106,26 @@ func (r *Runner) run(ctx context.Context, armed bool) error {
 	return r.leave()
 }
 
-// loop is the one goroutine that asks; it returns when ctx ends.
+// loop is the one goroutine that runs the probe; it returns when ctx ends.
 func (r *Runner) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := time.Now()
-		err := r.ask(ctx)
+		err := r.probeOnce(ctx)
 		if ctx.Err() != nil {
-			return // the answer to a cancelled question says nothing about health
+			return // the answer to a cancelled run shows nothing about health
 		}
 		r.record(start, time.Now(), err)
 		r.rest(ctx, start)
 	}
 }
 
-// ask is one probe run. It returns within Timeout, whatever the probe does.
-func (r *Runner) ask(ctx context.Context) error {
+// probeOnce is one probe run. It returns within Timeout, whatever the probe does.
+func (r *Runner) probeOnce(ctx context.Context) error {
 	timeout := r.settings.Timeout
-	patience := min(timeout/20, 20*time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, timeout-patience)
+	grace := min(timeout/20, 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, timeout-grace)
 	defer cancel()
-	return r.flight.ask(ctx, r.probe, patience)
+	return r.flight.check(ctx, r.probe, grace)
 }
 
 // rest sleeps until the next run is due, on the grid of intervals that began at start.

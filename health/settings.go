@@ -13,7 +13,7 @@ const (
 	MaxCount = 1000
 )
 
-// Settings say how often a [Runner] asks and when it believes the answer. Zero means the
+// Settings are how often a [Runner] runs its probe and when it counts the result. Zero means the
 // default; the zero value is useful. No time is above MaxTime, and no count above MaxCount.
 type Settings struct {
 	// Interval between the starts of two probe runs. Default 1 s, at least 1 ms. A run
@@ -22,7 +22,7 @@ type Settings struct {
 
 	// Timeout of one run, after which it counts as failed. Default 1 s, at least 1 ms.
 	// The context of the run ends a twentieth (at most 20 ms) earlier, so that the
-	// probe's own words can still arrive in time.
+	// probe's own error can still arrive in time.
 	Timeout time.Duration
 
 	// MaxAge is how long the last success is believed. Default Failures x (Interval +
@@ -69,7 +69,7 @@ func (s Settings) WithDefaults() Settings {
 func (s Settings) Validate() error {
 	d := s.WithDefaults()
 	var problems []error
-	say := func(format string, args ...any) {
+	add := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("health: "+format, args...))
 	}
 	for _, f := range []struct {
@@ -78,11 +78,11 @@ func (s Settings) Validate() error {
 	}{{"Interval", s.Interval}, {"Timeout", s.Timeout}, {"MaxAge", s.MaxAge}, {"StartGrace", s.StartGrace}} {
 		switch {
 		case f.value < 0:
-			say("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
+			add("%s is %s: give a time above zero, or 0 for the default", f.name, f.value)
 		case f.value > 0 && f.value < time.Millisecond:
-			say("%s is %s: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", f.name, f.value)
+			add("%s is %s: give at least 1ms (was the unit forgotten, as in 5 instead of 5*time.Second?)", f.name, f.value)
 		case f.value > MaxTime:
-			say("%s is %s: give at most %s", f.name, f.value, MaxTime)
+			add("%s is %s: give at most %s", f.name, f.value, MaxTime)
 		}
 	}
 	for _, f := range []struct {
@@ -90,7 +90,7 @@ func (s Settings) Validate() error {
 		value, byDefault int
 	}{{"Failures", d.Failures, 3}, {"Successes", d.Successes, 1}} {
 		if f.value < 0 || f.value > MaxCount {
-			say("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, MaxCount, f.byDefault)
+			add("%s is %d: give 1 to %d, or 0 for the default of %d", f.name, f.value, MaxCount, f.byDefault)
 		}
 	}
 	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > MaxTime || d.Failures > MaxCount {
@@ -98,9 +98,9 @@ func (s Settings) Validate() error {
 	}
 	switch least := d.leastMaxAge(); {
 	case least > MaxTime:
-		say("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, MaxTime)
+		add("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, MaxTime)
 	case d.MaxAge < least:
-		say("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
+		add("MaxAge is %s, below Failures x (Interval + Timeout) = %d x (%s + %s) = %s: it would trip before the failures are counted; "+
 			"raise MaxAge to %s or lower one of the others", d.MaxAge, d.Failures, d.Interval, d.Timeout, least, least)
 	}
 	return errors.Join(problems...)

@@ -11,10 +11,10 @@ type Status struct {
 	// Healthy is the verdict. False unless a Run or RunArmed is under way.
 	Healthy bool
 
-	// Err says why not: the probe's own words where it gave some. Nil exactly when Healthy.
+	// Err is why not: the probe's own error where it returned one. Nil exactly when Healthy.
 	Err error
 
-	// LastErr is what the last finished run said, nil when it passed or there was none:
+	// LastErr is what the last finished run returned, nil when it passed or there was none:
 	// a failure shows here before it counts for enough to fall.
 	LastErr error
 
@@ -49,7 +49,7 @@ func (r *Runner) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	r.settle(now)
+	r.update(now)
 	return Status{
 		Healthy:             r.healthy,
 		Err:                 r.reason(now),
@@ -73,15 +73,15 @@ func (r *Runner) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// settle brings the verdict up to date with the clock and publishes a change. It is the only
+// update brings the verdict up to date with the clock and publishes a change. It is the only
 // writer of healthy. r.mu is held.
-func (r *Runner) settle(now time.Time) {
-	if r.asking && r.passing && !now.Before(r.freshUntil) {
+func (r *Runner) update(now time.Time) {
+	if r.looping && r.passing && !now.Before(r.freshUntil) {
 		r.fall()
 		r.stale = true
 		r.failure = r.tooOld(now)
 	}
-	healthy := r.asking && r.passing
+	healthy := r.looping && r.passing
 	if healthy == r.healthy {
 		return
 	}
@@ -98,7 +98,7 @@ func (r *Runner) reason(now time.Time) error {
 		return nil
 	case r.started.IsZero():
 		return errNotStarted
-	case !r.asking:
+	case !r.looping:
 		return errStopped
 	case r.stale:
 		return r.tooOld(now)
@@ -110,7 +110,7 @@ func (r *Runner) reason(now time.Time) error {
 	return fmt.Errorf("no answer yet, first checked %s ago", short(now.Sub(r.started)))
 }
 
-// tooOld says that the last success is too old to be believed. r.mu is held.
+// tooOld reports that the last success is too old to be believed. r.mu is held.
 func (r *Runner) tooOld(now time.Time) error {
 	age := short(now.Sub(r.freshFrom))
 	if r.lastErr != nil {

@@ -4,7 +4,7 @@ import "time"
 
 // reset begins a run: nothing of an earlier one counts. r.mu is held.
 func (r *Runner) reset() {
-	r.running, r.asking, r.started = true, true, time.Now()
+	r.running, r.looping, r.started = true, true, time.Now()
 	r.passing, r.fell, r.stale = false, false, false
 	r.failures, r.successes = 0, 0
 	r.graceUntil, r.freshFrom, r.freshUntil = time.Time{}, time.Time{}, time.Time{}
@@ -19,14 +19,14 @@ func (r *Runner) armed(now time.Time) {
 	r.graceUntil = now.Add(r.settings.StartGrace)
 	r.passing = true
 	r.refresh(now)
-	r.settle(now)
+	r.update(now)
 }
 
 // record counts the outcome of one probe run.
 func (r *Runner) record(start, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settle(now) // the bound may have passed before this answer came
+	r.update(now) // the bound may have passed before this answer came
 	r.lastErr, r.lastDuration = err, now.Sub(start)
 	r.runs++
 	r.took += r.lastDuration
@@ -50,13 +50,13 @@ func (r *Runner) record(start, now time.Time, err error) {
 		r.failure = err
 		if isDefinite(err) || r.failures >= r.settings.Failures {
 			r.fall()
-			r.stale = false // the probe has words of its own for it
+			r.stale = false // the probe's own error explains it
 		}
 	}
-	r.settle(now)
+	r.update(now)
 }
 
-// fall makes the thresholds say no. A candidate that never passed has nothing to fall from:
+// fall makes the verdict unhealthy. A candidate that never passed has nothing to fall from:
 // its first success is enough. r.mu is held.
 func (r *Runner) fall() {
 	if r.passing {
@@ -79,23 +79,23 @@ func (r *Runner) refresh(now time.Time) {
 	r.expire.Reset(r.freshUntil.Sub(now))
 }
 
-// expired publishes a fall by age when nobody reads the status. When a success came in
-// the meantime settle finds nothing to do.
+// expired publishes a fall by age when no caller reads the status. When a success came in
+// the meantime update finds nothing to do.
 func (r *Runner) expired() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settle(time.Now())
+	r.update(time.Now())
 }
 
-// stop publishes that nobody asks any more.
+// stop publishes that the probe is no longer run.
 func (r *Runner) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asking = false
+	r.looping = false
 	if r.expire != nil {
 		r.expire.Stop()
 	}
-	r.settle(time.Now())
+	r.update(time.Now())
 }
 
 // finish lets the next run begin.

@@ -1,8 +1,8 @@
 // Package healthhttp serves /live and /ready with the handler of
 // github.com/heptiolabs/healthcheck, fed by probes of package health.
 //
-// It exists because that package alone asks a check once per request, or in the background
-// with a goroutine that goes on reporting the last OK while the check hangs. Here each
+// It exists because that package alone runs a check once per request, or in the background
+// with a goroutine that keeps reporting the last OK while the check hangs. Here each
 // probe has a [health.Runner]: a request reads a status and never waits for a probe, one
 // hung probe costs one goroutine, and an old OK expires.
 package healthhttp
@@ -20,10 +20,10 @@ import (
 )
 
 // Handler serves GET and HEAD of /live and /ready: 200 when all checks pass, else 503. With
-// ?full=1 the body says for each check "OK" or its error, as JSON. /ready includes the
+// ?full=1 the body has for each check "OK" or its error, as JSON. /ready includes the
 // liveness checks.
 //
-// Liveness is "restart this process"; what a restart can't mend (a database, Redis)
+// Liveness is "restart this process"; what a restart can't fix (a database, Redis)
 // belongs to readiness. All methods are safe for concurrent use.
 type Handler struct {
 	checks healthcheck.Handler
@@ -39,7 +39,7 @@ func New() *Handler {
 	return &Handler{checks: healthcheck.NewHandler(), names: make(map[string]bool)}
 }
 
-// AddLiveProbe adds a liveness check which [Handler.Run] asks in the background, with
+// AddLiveProbe adds a liveness check which [Handler.Run] runs in the background, with
 // thresholds, time-out and freshness of s (zero: the defaults). It fails until the first
 // success. It returns an error when the name is empty or taken (also by a readiness check:
 // the two share one list in the answer), when s is refused, or while Run is under way.
@@ -52,7 +52,7 @@ func (h *Handler) AddReadyProbe(name string, p health.Probe, s health.Settings) 
 	return h.addProbe(h.checks.AddReadinessCheck, name, p, s)
 }
 
-// AddLiveCheck adds a liveness check that every request asks directly, for what is cheap
+// AddLiveCheck adds a liveness check that every request runs directly, for what is cheap
 // and never blocks, such as the Check method of an elector. A panic in it is a failure. It
 // returns an error when check is nil, or when the name is empty or taken.
 func (h *Handler) AddLiveCheck(name string, check func() error) error {
@@ -72,7 +72,7 @@ func (h *Handler) addProbe(add func(string, healthcheck.Check), name string, p h
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.running {
-		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not ask this one", name)
+		return fmt.Errorf("healthhttp: check %q: add probes before Run, which would not run this one", name)
 	}
 	if err := h.take(name); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (h *Handler) take(name string) error {
 	return nil
 }
 
-// Run asks all probes in the background. It blocks until ctx ends, then at most the longest
+// Run runs all probes in the background. It blocks until ctx ends, then at most the longest
 // Timeout of the probes. It returns nil, or an error when it is running already, or the
 // errors of probes that had to be left behind because they ignored the end of ctx. Before
 // and after Run the probes count as failed.
@@ -150,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet:
 		h.checks.ServeHTTP(w, r)
-	case http.MethodHead: // healthcheck itself refuses it, some load balancers ask nothing else
+	case http.MethodHead: // healthcheck itself refuses it, some load balancers send nothing else
 		get := r.Clone(r.Context())
 		get.Method = http.MethodGet
 		h.checks.ServeHTTP(bodiless{w}, get)

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// short rounds a measured time for reading; nobody needs "3.200184113s" in a reason.
+// short rounds a measured time for reading; no reader needs "3.200184113s" in a reason.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -26,7 +26,7 @@ func short(d time.Duration) time.Duration {
 const maxExcerpt = 200
 
 // excerpt makes one printable line of what another program wrote. Control characters would
-// let it forge log lines or paint the terminal of whoever reads the status.
+// let it forge log lines or control the terminal of anyone who reads the status.
 func excerpt(b []byte) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
