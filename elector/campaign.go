@@ -80,7 +80,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := m.check(); err != nil { // unreachable nodes, say, or another list of nodes
+	if err := m.check(); err != nil { // unreachable nodes, for example, or another list of nodes
 		return nil, err
 	}
 	switch {

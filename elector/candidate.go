@@ -81,7 +81,7 @@ func (c *candidate) validTerm() *Term {
 	return nil
 }
 
-// address is where this candidate can be reached, as it says now.
+// address is where this candidate can be reached, as it advertises now.
 func (c *candidate) address() string { return *c.advertise.Load() }
 
 // lastLeader is who led when the nodes answered last.
@@ -92,7 +92,7 @@ func (c *candidate) lastLeader() (Leader, bool) {
 		}, true
 	}
 	l := c.leader.Load()
-	if l == nil || l.Incarnation == c.incarnation { // its own term is over
+	if l == nil || l.Incarnation == c.incarnation { // its own term has ended
 		return Leader{}, false
 	}
 	known := *l
@@ -133,7 +133,7 @@ func (c *candidate) check() error {
 	if err := c.probes.failing(); err != nil {
 		return failed(nil, "unhealthy: %w", err)
 	}
-	// A term is over a moment before the role says so: an elector that rests after its
+	// A term ends a moment before the role changes: an elector that rests after its
 	// Resign has returned is not one whose work still runs.
 	if t := c.term.Load(); now == RoleStopping && t != nil && !t.grant.Valid() && !t.isOver() {
 		return failed(nil, "the work of an ended term has not returned")

@@ -34,8 +34,8 @@ type Config struct {
 	// no braces, at most 200 bytes.
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
-	// part. Two living candidates must not share one: nobody could tell them apart.
-	// When a second one starts both log it, and Candidates and package doctor show both.
+	// part. Two living candidates must not share one: nothing would distinguish them.
+	// When a second one starts, both log it, and Candidates and package doctor show both.
 	ID string
 	// Advertise is where this candidate can be reached when it leads, in any form (an
 	// address, a URL) without spaces, at most 256 bytes. Followers and operators see it.
@@ -46,7 +46,7 @@ type Config struct {
 	Version string
 
 	// Lease is how long a leadership holds without renewal: a leader that dies
-	// without a word is replaced after it. Default 10 s. All candidates must
+	// without releasing is replaced after it. At least 50 ms. Default 10 s. All candidates must
 	// use the same.
 	Lease time.Duration
 	// RenewEvery is the time between renewals. Default a quarter of the lease, at
@@ -74,13 +74,13 @@ type Config struct {
 	// so that another one can lead meanwhile. Default: the error ends Run.
 	RetryFailed bool
 
-	// Succession says who leads after whom. Default SuccessionRace: who comes first.
+	// Succession is who leads after whom. Default SuccessionRace: who comes first.
 	Succession Succession
 	// Priority counts with SuccessionPriority: the higher one leads.
 	Priority int
 	// MaxTerm ends a term after this time, in favour of whom the Succession
-	// names. A candidate that is alone leads again after its Cooldown, and nobody
-	// does so meanwhile. Default 0: no limit.
+	// names. A candidate that is alone leads again after its Cooldown; until
+	// then there is no leader. Default 0: no limit.
 	MaxTerm time.Duration
 
 	// Probe is checked at all times, including before campaigning: an unhealthy
@@ -94,7 +94,7 @@ type Config struct {
 	WorkProbe         health.Probe
 	WorkProbeSettings health.Settings
 
-	// OnOverrun is called, on a goroutine of its own, when work is still running although
+	// OnOverrun is called, on its own goroutine, when work is still running although
 	// its lease has ended: another leader may be running. Ending the process is
 	// a good answer. Default: the overrun is logged and reported only.
 	OnOverrun func(*Term)
@@ -190,7 +190,7 @@ func checkAdvertise(address string) error {
 	return quorum.CheckWord("Advertise", address, quorum.MaxAdvertise, "")
 }
 
-// Succession says who leads after whom. The lock alone decides who leads; a
+// Succession is who leads after whom. The lock alone decides who leads; a
 // Succession only decides for whom the others wait, and who yields. All
 // candidates of an election should use the same. A preferred candidate that is dead or
 // cut off delays an election by a quarter of a lease at most. Except for SuccessionRace it is

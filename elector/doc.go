@@ -40,8 +40,8 @@
 //	                        └─────────► internal/peers ───────┘
 //	                                    who goes first, requests to hand over
 //
-// Config.Probe and Config.WorkProbe are asked by the state machine, which is the only one
-// to know them. What another candidate or an operator publishes makes a candidate ask
+// Config.Probe and Config.WorkProbe are read by the state machine, which is the only one
+// to know them. What another candidate or an operator publishes makes a candidate query
 // Redis, or makes a leader end its own term; it has no other effect.
 //
 // # Goroutines
@@ -124,6 +124,14 @@
 // that time. A sitting leader is never evicted: it receives a request, stops its
 // work, and releases. Election.Pause prevents the election of new leaders.
 //
+// # Cost
+//
+// A leader sends one request to each node per RenewEvery, and each candidate that follows one
+// to one and a third per lease; an observer one per lease. A Quorum keeps one subscription
+// per node, and connections for what is under way, however many elections use it. IsLeader
+// and Term.Valid cost a read of the clock. What Redis keeps of an election is bounded
+// (docs/redis.md).
+//
 // # Guarantees
 //
 // Never two valid terms at one time, as long as clocks run at the same rate
@@ -151,7 +159,7 @@
 // first election waits for a lease if no candidate could claim within its first one.)
 //
 // All candidates must list the same nodes, in any order. Two lists of one length can
-// each have a majority of its own; they are told apart by an identity that each node
+// each have its own majority; they are distinguished by an identity that each node
 // keeps. A candidate that meets, on any of its nodes, a holder that votes with others
 // does not lead, and reports it in its log and in Check. Two can lead only while no node
 // that both list answers both of them, or while it still holds the lock of an earlier

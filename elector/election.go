@@ -75,7 +75,7 @@ func (el *Election) signed(reason string) string {
 // Name is the election's name.
 func (el *Election) Name() string { return el.name }
 
-// Status asks every node about the election, and waits for each at most 1.5 s
+// Status queries every node about the election, and waits for each at most 1.5 s
 // (or until ctx ends). Once a majority agrees, it waits for the others only for
 // four times as long as that took, at least 250 ms: a node that hangs is then
 // reported as unreachable. When the term began is looked up after that, for at
@@ -85,14 +85,14 @@ func (el *Election) Name() string { return el.name }
 func (el *Election) Status(ctx context.Context) (Status, error) {
 	st, err := el.look(ctx)
 	if err == nil && st.Leader != nil {
-		asked := time.Now()
+		sent := time.Now()
 		st.Leader.Since = el.since(ctx, st.Leader.Token)
-		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(asked))
+		st.Leader.LeaseLeft = max(0, st.Leader.LeaseLeft-time.Since(sent))
 	}
 	return st, err
 }
 
-// Leader asks Redis who leads, and then since when. It blocks for two round trips,
+// Leader queries Redis: who leads, and then since when. It blocks for two round trips,
 // at most 2 s. The error is ErrNoLeader, or those of Status.
 func (el *Election) Leader(ctx context.Context) (Leader, error) {
 	st, err := el.Status(ctx)
@@ -139,7 +139,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 
 // Pause keeps everybody from being elected anew, for d, or until Resume when d is
 // 0. A leader that is there remains leader, and makes room for another one only
-// when it is asked to. A pause outlives restarts of all candidates. It blocks for
+// on request. A pause outlives restarts of all candidates. It blocks for
 // two round trips, at most 2.5 s. The error holds the NodeError of each node that
 // did not take it, and matches ErrUnreachable when no majority did: without that,
 // the election is paused. reason is for operators to see, at most 500 bytes.

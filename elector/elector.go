@@ -72,7 +72,7 @@ func (e *Elector) ID() string { return e.cfg.ID }
 func (e *Elector) Election() *Election { return e.election }
 
 // Advertise is where this candidate can be reached when it leads: Config.Advertise, or
-// what SetAdvertise said last. No I/O.
+// what SetAdvertise set last. No I/O.
 func (e *Elector) Advertise() string {
 	if e.election == nil {
 		return ""
@@ -170,7 +170,7 @@ func (e *Elector) TryCampaign(ctx context.Context) (*Term, error) {
 	return e.win(ctx, (*machine).tryCampaign)
 }
 
-// win serves the term in a goroutine of its own once campaign has won it.
+// win serves the term in its own goroutine once campaign has won it.
 func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Context) (*Term, error)) (*Term, error) {
 	if e.election == nil {
 		return nil, errNotMade
@@ -217,10 +217,10 @@ func (e *Elector) IsLeader() bool {
 	return t != nil && t.Valid()
 }
 
-// LastLeader is who led when this candidate last asked Redis: this candidate itself while
+// LastLeader is who led when this candidate last queried Redis: this candidate itself while
 // it leads (then with LeaseLeft and Since), or else the one that refused its newest claim,
 // which is at most a lease old while Run is running and Redis answers. It is false when
-// nobody led, and before the first answer. No I/O. Election.Leader asks Redis, and
+// no candidate led, and before the first answer. No I/O. Election.Leader queries Redis, and
 // Election.Observe follows every change.
 func (e *Elector) LastLeader() (Leader, bool) { return e.lastLeader() }
 
@@ -233,7 +233,7 @@ func (e *Elector) Term() *Term { return e.validTerm() }
 // with the work's context (it would wait for itself). The candidate runs again
 // after Config.Cooldown.
 //
-// Of a term of Campaign only Term.Close says that the work has stopped: this
+// For a term of Campaign only Term.Close reports that the work has stopped: this
 // ends the term's context, and waits for that call.
 func (e *Elector) Resign(ctx context.Context) error {
 	t := e.term.Load()

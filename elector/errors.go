@@ -8,16 +8,16 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 )
 
-// Errors that a caller may want to tell apart. They come wrapped: compare with errors.Is.
+// Errors that a caller may want to distinguish. They come wrapped: compare with errors.Is.
 // Which nodes failed, and how, is in the QuorumError.
 var (
-	// ErrRunning: Run or Campaign was called while the Elector already takes
-	// part, or while a term of an earlier Campaign has not been closed.
+	// ErrRunning: Run or Campaign was called while one of them is already
+	// running, or while a term of an earlier Campaign has not been closed.
 	ErrRunning = newError("already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
-	// missing right, the same server listed twice. The text says what to do.
+	// missing right, the same server listed twice. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
-	// ErrNoLeader: nobody leads at the moment.
+	// ErrNoLeader: no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")
 	// ErrClosed: the Quorum was closed.
 	ErrClosed = newError("the quorum is closed")
@@ -30,7 +30,7 @@ var (
 	// No majority gave an answer that counts, so it is ErrUnreachable too, but for an
 	// ExpiredError: its nodes did answer.
 	ErrDenied = newError("the Redis user lacks a right")
-	// ErrRefused: a request to hand over can't be met; the text says why.
+	// ErrRefused: the request can't be met; the text gives the reason.
 	ErrRefused = newError("refused")
 	// ErrNotReleased: the lock of a term could not be given back, because no majority of
 	// the Redis nodes answered until it lapsed. No other candidate could be elected before
@@ -52,15 +52,15 @@ type Reason string
 // The reasons for the end of a term.
 const (
 	ReasonShutdown  Reason = "shutdown"  // the context of Run ended, or the Quorum was closed
-	ReasonResigned  Reason = "resigned"  // somebody asked for it: Resign, an operator
+	ReasonResigned  Reason = "resigned"  // on request: Resign, an operator
 	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
-	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: an ExpiredError tells why
+	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is an ExpiredError
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
-	// ReasonVanished is the history's: nobody reported the end of the term. Its process
+	// ReasonVanished is the history's: the end of the term was never reported. Its process
 	// was killed, or cut off from Redis.
 	ReasonVanished Reason = "vanished"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// EventKind is what an Event tells.
+// EventKind is what happened, of an Event.
 type EventKind string
 
 // The kinds of events. EventElected and EventReleased go to the channel and the history
@@ -19,7 +19,7 @@ const (
 	EventElected   EventKind = "elected"   // a leader: its term has begun
 	EventReleased  EventKind = "released"  // a term ended and its work has stopped
 	EventAddress   EventKind = "address"   // the leader has another address (Elector.SetAdvertise), in the same term
-	EventVacant    EventKind = "vacant"    // nobody leads (a leader disappeared without a word)
+	EventVacant    EventKind = "vacant"    // no candidate leads (a leader disappeared without a report)
 	EventUnhealthy EventKind = "unhealthy" // this candidate's probe fails: it does not campaign
 	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
 	EventStopping  EventKind = "stopping"  // this leader's work was cancelled
@@ -27,7 +27,8 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// Event is one change of an election.
+// Event is one change of an election. Anyone who has access to Redis can write events: one
+// from the history or the channel is a hint, never a proof.
 type Event struct {
 	Version   int       `json:"v"` // of the format: 1
 	Kind      EventKind `json:"kind"`
@@ -54,8 +55,7 @@ type Event struct {
 
 const eventVersion = 1
 
-// parseEvent reads an event from the channel or the history stream. Anyone who has
-// access to Redis can write there: an event is a hint, never a proof.
+// parseEvent reads an event from the channel or the history stream.
 func parseEvent(s string) (Event, error) {
 	var ev Event
 	if len(s) > quorum.MaxMessage {

@@ -17,7 +17,7 @@ type ExpiredError struct {
 	// machine slept, or had no time for it. Zero: it ran.
 	Suspended time.Duration
 	// Unconfirmed is the time since the last renewal that a majority confirmed was sent;
-	// zero when the clocks can't tell.
+	// zero when the clocks do not show it.
 	Unconfirmed time.Duration
 	// Nodes are those that did not confirm the renewals since, each with what it answered
 	// or why it did not; none when there was no time for a renewal. Total is how many
@@ -39,13 +39,13 @@ func (e *ExpiredError) problem() string {
 	case len(e.Nodes) == 0:
 		return fmt.Sprintf("no renewal was answered for %v", tenths(e.Unconfirmed))
 	}
-	// The same answer of several nodes is told once: as with a right that is missing on all.
-	var silent []string
+	// The same answer of several nodes is given once: as with a right that is missing on all.
+	var unanswered []string
 	var answers []string
 	from := map[string][]string{}
 	for _, n := range e.Nodes {
 		if !quorum.Answered(n.Err) {
-			silent = append(silent, n.Node+": "+quorum.Cause(n.Err))
+			unanswered = append(unanswered, n.Node+": "+quorum.Cause(n.Err))
 			continue
 		}
 		answer := n.Problem
@@ -55,8 +55,8 @@ func (e *ExpiredError) problem() string {
 		from[answer] = append(from[answer], n.Node)
 	}
 	var parts []string
-	if len(silent) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(silent), e.Total, tenths(e.Unconfirmed), strings.Join(silent, ", ")))
+	if len(unanswered) > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d nodes did not answer for %v (%s)", len(unanswered), e.Total, tenths(e.Unconfirmed), strings.Join(unanswered, ", ")))
 	}
 	for _, answer := range answers {
 		nodes := from[answer]
@@ -74,7 +74,7 @@ func (e *ExpiredError) Unwrap() []error {
 	return all
 }
 
-// tenths is a duration as a person says it.
+// tenths is a duration rounded as a person would round it.
 func tenths(d time.Duration) time.Duration {
 	if d < 100*time.Millisecond {
 		return d.Round(time.Millisecond)
@@ -82,7 +82,7 @@ func tenths(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// expiry is what a term notes to tell, if it expires, why. Its guard looks at the clock every
+// expiry is what a term records to explain, if it expires, why. Its guard looks at the clock every
 // now and then: what is missing between its looks is when the process stood still.
 type expiry struct {
 	every  time.Duration // how often the guard looks
@@ -91,7 +91,7 @@ type expiry struct {
 	unconfirmed atomic.Pointer[unconfirmedRenewal]
 }
 
-// unconfirmedRenewal tells also when the first of its row was noticed, counted from the begin
+// unconfirmedRenewal also holds when the first of its row was noticed, counted from the begin
 // of the term.
 type unconfirmedRenewal struct {
 	first time.Duration
@@ -106,7 +106,7 @@ func (x *expiry) failed(elapsed time.Duration, tally quorum.Tally) {
 	x.unconfirmed.Store(&unconfirmedRenewal{first: elapsed, tally: tally})
 }
 
-// why tells a process that stood still from nodes that did not renew. elapsed is the time
+// why distinguishes a process that stood still from nodes that did not renew. elapsed is the time
 // since the begin of the term, and age that since the newest renewal that succeeded.
 func (x *expiry) why(elapsed, age time.Duration) *ExpiredError {
 	e := &ExpiredError{Unconfirmed: age}
@@ -121,20 +121,20 @@ func (x *expiry) why(elapsed, age time.Duration) *ExpiredError {
 	e.Total = len(last.tally.Answers)
 	errs := last.tally.NotConfirmed()
 	e.Nodes = nodeErrors(errs)
-	denied, silent := 0, 0
+	denied, unanswered := 0, 0
 	for _, err := range errs {
 		if quorum.Denied(err) {
 			denied++
 		}
 		if !quorum.Answered(err) {
-			silent++
+			unanswered++
 		}
 	}
 	majority := e.Total/2 + 1
 	switch {
 	case e.Total-denied < majority:
 		e.kinds = []error{ErrDenied}
-	case e.Total-silent < majority:
+	case e.Total-unanswered < majority:
 		e.kinds = []error{ErrUnreachable}
 	}
 	return e

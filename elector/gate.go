@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-var errGateBusy = failed(nil, "this gate serves another term already: use a gate of its own for each Elector")
+var errGateBusy = failed(nil, "this gate serves another term already: use one gate for each Elector")
 
 // Gate lets code that is called from elsewhere (a scheduler's job, an HTTP handler,
 // a rebalance callback) work under a term: Do runs a function only while this
@@ -56,7 +56,7 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 //
 // A panic of f is the caller's, who may recover from it, as HTTP servers and most
 // schedulers do: the term continues. If nothing recovers it the process ends as if it had
-// been killed: the lease lapses, and the history says vanished. Where that matters, f
+// been killed: the lease lapses, and the history records "vanished". Where that matters, f
 // recovers and returns an error.
 func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	g.mu.Lock()

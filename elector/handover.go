@@ -17,7 +17,7 @@ const (
 	handoverReports = 100 * time.Millisecond
 )
 
-// Handover is a change of the leader that somebody asked for.
+// Handover is a change of the leader that was requested.
 type Handover struct {
 	From, To Leader
 	// Gap is the time without a leader, from the end of the old one's work to the
@@ -28,21 +28,27 @@ type Handover struct {
 	Gap time.Duration
 }
 
-// StepDown asks the leader to step down, and waits until another one leads or ctx
-// ends. The leader stops its work first and releases the lock then; it campaigns
-// again after its Config.Cooldown. note is for the history.
+// StepDown requests that the leader steps down, and waits until another one leads. The leader
+// stops its work first and releases the lock then; it campaigns again after its
+// Config.Cooldown, and leads again when there is no other candidate. note, of at most 500
+// bytes, is for the history.
 //
-// The error is ErrNoLeader when nobody leads, or nobody does so yet when ctx ends,
+// The wait is as long as the work takes to stop (at most the leader's Config.DrainTimeout) and
+// some round trips; while no candidate can lead it lasts until ctx ends, so give ctx a
+// deadline. A ctx that ends does not take the request back.
+//
+// The error is ErrNoLeader when no candidate leads, or none does so yet when ctx ends,
 // or will while the election is paused (then with Handover.From); ErrRefused when
-// the leader does not answer or its term was over.
+// the leader does not answer or its term has ended.
 func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
 	return el.handOver(ctx, "", note)
 }
 
 // Transfer is StepDown in favour of the candidate with that id: for a quarter of
-// the lease the nodes elect nobody else. The error is ErrRefused also when that
-// candidate takes no part, is not healthy, or leads already; when the election is
-// paused; and when, in the end, another one was elected.
+// the lease the nodes elect no other candidate. The error is ErrRefused also when that
+// candidate does not campaign, is not healthy, or leads already; when the election is
+// paused; and when, in the end, another one was elected. It blocks as StepDown does, and
+// before that for a roll call (Candidates).
 func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	st, err := el.look(ctx)
 	if err != nil {
@@ -120,7 +126,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	return el.follow(ctx, h, events)
 }
 
-// hasEnded reports whether a term is over as the nodes see it. A leader that was asked to
+// hasEnded reports whether a term has ended as the nodes see it. A leader that was requested to
 // step down may have, and its answer be lost: it needs a right that the step-down does not.
 func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
 	st, err := el.look(ctx)
@@ -128,9 +134,9 @@ func (el *Election) hasEnded(ctx context.Context, l Leader) bool {
 }
 
 // follow waits for the next leader, and a little for what both report about the
-// change. Who it is, and with which token, is what the locks say; a token may also be
+// change. Who it is, and with which token, is what the locks show; a token may also be
 // lower than the last one's, where nodes lost their data. When it was is what the history
-// says: a message only makes it look again.
+// shows: a message only makes it look again.
 func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Collector) (Handover, error) {
 	look := time.NewTicker(handoverLook)
 	defer look.Stop()

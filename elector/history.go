@@ -26,7 +26,7 @@ type TermRecord struct {
 	// lists of nodes are the likely cause. Each node's clock tells when it received the
 	// reports of both terms, and the leader of the earlier one for how long that was
 	// valid: a leader that was paused, or whose work outran its lease, and reported its
-	// end later overlaps with nobody. A term overlaps with the sitting leader's also when it
+	// end later overlaps with none. A term overlaps with the sitting leader's also when it
 	// began more than 1 s after that one, which has held a majority of the locks since.
 	// What can't be seen: terms of which no node received both reports, those whose earlier
 	// leader vanished, and those of versions that did not report for how long they led.
@@ -46,7 +46,7 @@ type TermRecord struct {
 const maxRecords = 500
 
 // History returns the last n terms of the election (1 to 500; more or fewer are
-// taken for these), newest first, merged from all nodes. It asks twice, and waits
+// taken for these), newest first, merged from all nodes. It queries each node twice, and waits
 // for each node at most 1.5 s each time (or until ctx ends). The error is
 // ErrUnreachable, with each node's NodeError, when no majority returned its history,
 // or who leads; what the others returned comes with it. While it is not known who
@@ -58,7 +58,7 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 	}
 	n = min(max(n, 1), maxRecords)
 	st, lookErr := el.look(ctx)
-	// One term more than asked for, and the end of a still older one: the first
+	// One term more than requested, and the end of a still older one: the first
 	// entries that are cut off must not make a term look like one that vanished.
 	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(2*n+2), statusTimeout)
 	found := el.overlaps(ctx, st, byNode)

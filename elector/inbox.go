@@ -8,7 +8,7 @@ import (
 )
 
 // inbox holds the reports of an election that were published, until an observer has
-// compared them with what Redis says. Safe for concurrent use.
+// compared them with what Redis shows. Safe for concurrent use.
 type inbox struct {
 	election string
 	arrived  chan struct{} // signaled: the election may have changed

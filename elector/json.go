@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Durations are milliseconds in JSON, under keys that end in _ms: nobody can read bare
+// Durations are milliseconds in JSON, under keys that end in _ms: no reader knows the unit of bare
 // nanoseconds, and what is measured, as a round trip, needs the fraction. The types below
 // are those of this package with the durations beside their other fields.
 

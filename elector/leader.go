@@ -152,7 +152,7 @@ func (l *leadership) drain() {
 		case <-stopKeeping.C:
 			l.lease.wanted.Store(false)
 		case <-next:
-			l.lease.renew() // asks for health first, as ever
+			l.lease.renew() // checks health first
 		case r := <-l.lease.ended:
 			l.lease.count(r)
 		case <-lapse.C:
@@ -266,7 +266,7 @@ func (l *leadership) returned(out outcome) {
 		l.term.end(ReasonFailed, out.err)
 	case l.term.stopped != nil && l.term.panicked != nil: // Term.Close saw the panic
 		l.term.end(ReasonPanicked, fmt.Errorf("panic: %v", l.term.panicked))
-	case l.term.stopped != nil: // Term.Close said that the work has stopped
+	case l.term.stopped != nil: // Term.Close reported that the work has stopped
 		l.term.end(l.term.request())
 	default:
 		l.term.end(ReasonFinished, nil)

@@ -10,14 +10,14 @@ import (
 // lookout reads the state of the election now and then while this candidate does
 // not claim: what it knows must not be older than the lease of a leader, or it
 // would take a loss of data for a first start. A look is a read of each node; it
-// claims nothing and waits for nobody. Of the campaigning goroutine only.
+// claims nothing and waits for no answer. Of the campaigning goroutine only.
 type lookout struct {
 	m     *machine
 	due   *time.Timer
 	views chan []quorum.View // of the look that is under way
 }
 
-// lookout starts with a look, unless the nodes were asked less than a lease ago.
+// lookout starts with a look, unless the nodes were queried less than a lease ago.
 func (m *machine) lookout() *lookout {
 	l := &lookout{m: m, due: time.NewTimer(0)}
 	if !m.memory.asked.IsZero() {
@@ -33,7 +33,7 @@ func (l *lookout) close() { l.due.Stop() }
 // start sends a look. Nodes that hang must not hold back what this candidate does
 // meanwhile.
 func (l *lookout) start() {
-	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and nobody
+	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and no reader
 	l.views = views
 	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), m.keys, m.timing.CallTimeout()) })
 }

@@ -20,7 +20,7 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began
 	memory *memory     // of the election: the machine before has left it
 
-	advertised string // what the lock of the newest term says
+	advertised string // what the lock of the newest term holds
 
 	peers *peers.Peers
 	going context.Context // ends when Run does, or Campaign's term

@@ -9,14 +9,14 @@ import (
 
 // Times that an observer gives to reports that are under way.
 const (
-	// settle is how long an observer waits after a message for those that belong to
+	// reportDelay is how long an observer waits after a message for those that belong to
 	// it: the winner's "elected" may overtake the "released" that made room for it.
-	settlingTime = 5 * time.Millisecond
-	// waitForEnd is how long it waits for the report of a term's end when nobody leads,
+	reportDelay = 5 * time.Millisecond
+	// waitForEnd is how long it waits for the report of a term's end when no candidate leads,
 	// and waitForOldEnd when the next one leads already (both from when it first missed
-	// the report, however often it asks meanwhile); on a busy machine it takes that long.
-	waitForEnd    = 4 * settlingTime
-	waitForOldEnd = 8 * settlingTime
+	// the report, however often it queries meanwhile); on a busy machine it takes that long.
+	waitForEnd    = 4 * reportDelay
+	waitForOldEnd = 8 * reportDelay
 	// waitForLateEnd bounds observer.early: a lease, and its part, may be hours.
 	waitForLateEnd = time.Second
 )
@@ -35,24 +35,24 @@ type ending int
 
 const (
 	open   ending = iota
-	vacant        // Redis said that nobody leads, and no report said why
+	vacant        // no candidate leads in Redis, and no report gave a reason
 	closed        // a report of its end
 )
 
 // reading is what Redis answered.
 type reading struct {
-	leader  *Leader       // whose lock a majority of the nodes holds; nil: nobody
+	leader  *Leader       // whose lock a majority of the nodes holds; nil: none
 	highest uint64        // counter of all nodes: no token is above it
 	history []Event       // what leaders wrote there, from all nodes, in any order
 	stays   bool          // that lock is there for longer than a term leaves one behind
 	early   time.Duration // how long to wait for the end of the term reported last, because its lease was not over; 0: it was
 }
 
-// merge compares what Redis says now with what was reported. It returns the events
-// that follow, in order, and what is reported then. A wait above zero asks to read
+// merge compares what Redis shows now with what was reported. It returns the events
+// that follow, in order, and what is reported then. A wait above zero means to read
 // again after it, with the same messages: a report is probably still under way.
 //
-// What Redis says now wins, also when its token is lower than the one before (a
+// What Redis shows now wins, also when its token is lower than the one before (a
 // node whose clock was ahead lost its data). Leaders, their tokens and addresses
 // come from the lock, and for terms that came and went since the last reading from
 // the history; a message adds a time and a reason to one of those, and nothing else.
@@ -100,7 +100,7 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 }
 
 // close reports the end of the newest term as soon as a report of it is there. Until then
-// it tells how much longer to wait for that before what followed is reported.
+// it returns how much longer to wait for that before what followed is reported.
 func (s *reported) close(events []Event, r reading, messages []Event, now time.Time, followed bool) ([]Event, time.Duration) {
 	if s.ending != open || s.term.Token == 0 {
 		return events, 0
@@ -151,7 +151,7 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 }
 
 // agreed is the leader with the token of its term: until its first renewal, nodes
-// that granted different ones name different ones, and the history tells.
+// that granted different ones name different ones, and the history decides.
 func (s reported) agreed(r reading) *Leader {
 	if r.leader == nil || r.leader.agreed {
 		return r.leader

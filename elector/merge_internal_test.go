@@ -129,7 +129,7 @@ func TestMerge(t *testing.T) {
 		},
 		"replaced without a word": {was: missed(waitForOldEnd, since(reported{}, 7, "a", open)), leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9},
 		"missed already when nobody led: wait for the rest": {
-			was: missed(settlingTime, since(reported{}, 7, "a", open)), leader: leads(9, "b"), wait: waitForOldEnd - settlingTime, newest: 7,
+			was: missed(reportDelay, since(reported{}, 7, "a", open)), leader: leads(9, "b"), wait: waitForOldEnd - reportDelay, newest: 7,
 		},
 		"the next one was elected since the lock was read: wait for the end": {
 			was: since(reported{}, 7, "a", open), history: []Event{elected(9, "b"), elected(7, "a")}, wait: waitForOldEnd, newest: 7,

@@ -117,7 +117,7 @@ func (e *refusedError) problem() string { return e.why }
 // failure is any other error of ours, of a kind that errors.Is finds, or of none.
 type failure struct{ kind, err error }
 
-// failed makes an error out of what it says, without the name of the package.
+// failed makes an error out of its text, without the name of the package.
 func failed(kind error, format string, args ...any) error {
 	return &failure{kind, fmt.Errorf(format, args...)}
 }

@@ -22,8 +22,8 @@ import (
 //
 // Nothing waits for a loop whose body is slow. What comes meanwhile is kept within
 // bounds (64 events of this candidate, and the last 32 terms); when these don't suffice
-// an EventSkipped says how many events were left out, and the newest ones follow. So
-// the last event always shows how things stand. A leader that vanished without a word
+// an EventSkipped counts the events that were left out, and the newest ones follow. So
+// the last event always shows how things stand. A leader that vanished without a report
 // is noticed within a lease; a steady one costs a request to each node per lease. An
 // address that the leader changes (EventAddress) is reported when a renewal has brought
 // it to a majority of the nodes.
@@ -34,12 +34,12 @@ import (
 //
 // Leaders, tokens and addresses are those that Redis has: the lock's, or the
 // history's for terms that came and went in between. What is
-// published on the channels makes an observer ask earlier, and adds the time and
+// published on the channels makes an observer query earlier, and adds the time and
 // the reason to a change that Redis confirmed; a client that can only publish can't have
 // a leader reported, nor an end.
 //
-// Each change follows from what Redis says then. So one EventElected may follow another
-// when the old leader's end was reported by nobody; a leader that Redis could not
+// Each change follows from what Redis shows then. So one EventElected may follow another
+// when the old leader's end was never reported; a leader that Redis could not
 // show for a moment (EventVacant, or EventReleased when its end was forged just then) is
 // reported again, within about two leases; and after a loss of data a new leader is
 // reported although its token is lower than the one before.
@@ -69,7 +69,7 @@ type observer struct {
 	reported reported
 	changes  int       // of this process's candidate, that were reported
 	emitted  bool      // something, since the last query
-	until    time.Time // when the lease ends that was seen last; zero: nobody led
+	until    time.Time // when the lease ends that was seen last; zero: there was no leader
 	left     time.Time // when the lock of a term was first seen after its end had been reported; zero: it was not
 }
 
@@ -86,7 +86,7 @@ func (o *observer) run(ctx context.Context) {
 	var answer <-chan answered // of the open query
 	var due time.Time          // when to query; a message can't put it off
 	woken := false             // by a message, since the last query
-	calm := settlingTime       // longer while messages bring nothing new
+	calm := reportDelay        // longer while messages bring nothing new
 	defer func() {
 		o.end() // also of a loop that was left
 		if answer != nil {
@@ -110,7 +110,7 @@ func (o *observer) run(ctx context.Context) {
 		case <-query.C:
 			answer, o.emitted = o.el.query(ctx, o.reported, o.changes, o.inbox.take()), false
 			if !woken {
-				calm = settlingTime
+				calm = reportDelay
 			}
 			woken = false
 		case a := <-answer:
@@ -120,7 +120,7 @@ func (o *observer) run(ctx context.Context) {
 				return
 			}
 			if calm = min(2*calm, o.timing().RetryEvery()); o.emitted {
-				calm = settlingTime
+				calm = reportDelay
 			}
 			if woken {
 				next = min(next, calm)
@@ -167,10 +167,10 @@ func (o *observer) compare(ctx context.Context, a answered) time.Duration {
 	case wait > 0:
 		o.inbox.putBack(a.messages)
 		return wait
-	case leader != nil && (!leader.agreed || !leader.placed): // the next renewal will tell
+	case leader != nil && (!leader.agreed || !leader.placed): // the next renewal will show it
 		return o.timing().RenewEvery
 	case leader != nil:
-		return min(o.lease, leader.LeaseLeft+settlingTime)
+		return min(o.lease, leader.LeaseLeft+reportDelay)
 	default:
 		return o.lease
 	}
@@ -213,7 +213,7 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 		return false
 	}
 	for _, ev := range events {
-		switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+		switch ev.Kind { //nolint:exhaustive // the others do not change who leads
 		case EventElected:
 			o.changes++
 			if !o.ownElection(ctx, ev) {

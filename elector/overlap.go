@@ -30,7 +30,7 @@ func (id termID) leads(l *Leader) bool {
 }
 
 // receipt is when one node received the reports of a term, by that node's clock.
-// Zero: it did not. late is what its report of the end says of its own age: another node
+// Zero: it did not. late is the age that its report of the end gives: another node
 // may have received that report sooner.
 type receipt struct {
 	elected, released time.Time
@@ -47,13 +47,13 @@ type span struct{ begin, end time.Time }
 // read, if known.
 //
 // Only times of one node's clock are compared with each other, and durations of a
-// leader's own clock are added to them: nobody's clock is compared with another's. Of
+// leader's own clock are added to them: no clock is compared with another's. Of
 // several nodes that received both, the one with the smallest overlap counts, so a clock
 // that was set, or a node that was suspended and read its requests late, raises no
 // alarm. A term of which no end was reported may have ended at once.
 func overlaps(released map[termID]Event, received []map[termID]receipt, holder *termID) map[termID][]uint64 {
 	type pair struct{ a, b termID }
-	everywhere := map[pair]bool{} // whether all nodes that can tell say that the two overlap
+	everywhere := map[pair]bool{} // whether all nodes that can tell agree that the two overlap
 	for _, node := range received {
 		ids := make([]termID, 0, len(node))
 		spans := make(map[termID]span, len(node))

@@ -18,7 +18,7 @@ type probes struct {
 	armed     atomic.Bool
 }
 
-// failing asks the runners, in memory; nil means healthy.
+// failing reads the runners' status, in memory; nil means healthy.
 func (p *probes) failing() error {
 	if p.candidate != nil {
 		if st := p.candidate.Status(); !st.Healthy {
@@ -36,7 +36,7 @@ func (p *probes) failing() error {
 // fit reports whether the candidate's own probe lets it campaign.
 func (p *probes) fit() bool { return p.candidate == nil || p.candidate.Status().Healthy }
 
-// await blocks until the candidate's probe has answered; the error says that it fails.
+// await blocks until the candidate's probe has answered; the error is that it fails.
 func (p *probes) await(ctx context.Context) error {
 	if p.candidate == nil {
 		return nil

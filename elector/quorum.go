@@ -35,7 +35,7 @@ var _ = inside.Provide(func(q any) *quorum.Nodes {
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
 // or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives
-// connections of its own from their options (hooks are not taken over), does no
+// its own connections from their options (hooks are not taken over), does no
 // I/O, and leaves the clients to the caller.
 func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	nodes, err := quorum.Open(clients)
@@ -75,7 +75,7 @@ func untilClosed(ctx context.Context, nodes *quorum.Nodes) (context.Context, fun
 // Size is the number of nodes.
 func (q *Quorum) Size() int { return q.nodes.Len() }
 
-// Namespace is the same Quorum with elections of its own: the first part of
+// Namespace is the same Quorum with its own elections: the first part of
 // their keys is prefix, where it is "mandate" by default. It shares the nodes and
 // the connections, and closing either closes both. A prefix with spaces or
 // braces, or longer than 200 bytes, is refused by what is made with it; an empty one
@@ -90,7 +90,7 @@ func (q *Quorum) Namespace(prefix string) *Quorum {
 func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 
 // Election is the election of that name, for those who look at it or operate it
-// without being a candidate. It does no I/O, and an election that nobody has ever
+// without being a candidate. It does no I/O, and an election that has never
 // begun is no error. The name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
@@ -110,7 +110,7 @@ const maxElections = 10_000
 // and stops at 10,000.
 //
 // The error is ErrUnreachable when no majority of the nodes could be read and
-// nothing was found; any other one says why something may be missing from what
+// nothing was found; any other one is why something may be missing from what
 // is returned with it.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 	prefix := q.Prefix()

@@ -27,7 +27,7 @@ func (st Status) highest() (highest uint64) {
 	return highest
 }
 
-// query is read on a goroutine of its own: a node that hangs must not hold back what the
+// query is read on its own goroutine: a node that hangs must not hold back what the
 // candidate of this process does meanwhile.
 func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan answered {
 	answer := make(chan answered, 1)
@@ -39,16 +39,16 @@ func (el *Election) query(ctx context.Context, was reported, changes int, messag
 	return answer
 }
 
-// read asks Redis, for an observer that has reported so much. It blocks.
+// read queries Redis, for an observer that has reported so much. It blocks.
 func (el *Election) read(ctx context.Context, was reported, messages []Event) (a answered) {
 	a.messages = messages
 	if a.status, a.err = el.look(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
 		return a
 	}
-	asked := time.Now()
+	sent := time.Now()
 	a.history = el.recent(ctx, statusTimeout/3)
 	if l := a.status.Leader; l != nil {
-		l.LeaseLeft = max(0, l.LeaseLeft-time.Since(asked))
+		l.LeaseLeft = max(0, l.LeaseLeft-time.Since(sent))
 	}
 	return a
 }

@@ -17,7 +17,7 @@ type heldLock struct {
 }
 
 // giveBack repeats the release until it is definite on a majority of the nodes, or
-// the lock has lapsed by itself. It blocks meanwhile, except where this candidate
+// the lock has lapsed. It blocks meanwhile, except where this candidate
 // campaigns again at once: its next claim takes what it still holds.
 func (h *heldLock) giveBack(campaigns bool) error {
 	m, r := h.m, h.releasing
@@ -30,7 +30,7 @@ func (h *heldLock) giveBack(campaigns bool) error {
 		return nil
 	}
 	if h.lapsesIn() <= 0 {
-		return nil // it was over before
+		return nil // it had ended before
 	}
 	m.log.Warn("lock not released, retrying until it lapses", "token", h.token,
 		"at_most", unit(h.lapsesIn()), "error", joinNodes(nodeErrors(tally.Errors())))
@@ -68,8 +68,8 @@ func (h *heldLock) repeat(ctx context.Context, enough func() bool) error {
 	return nil
 }
 
-// lapsesIn is how long the nodes may still hold the lock: a renewal that nobody
-// confirmed may have prolonged it, too.
+// lapsesIn is how long the nodes may still hold the lock: a renewal without a
+// confirmation may have prolonged it, too.
 func (h *heldLock) lapsesIn() time.Duration {
 	elapsed, ok := h.m.clock.Since(h.lastSent)
 	if !ok { // the clocks contradict each other

@@ -3,7 +3,7 @@ package elector
 import "time"
 
 // reminder is when a condition that lasts is logged again: after 10 s, after a minute, and
-// every five minutes from then on. One line at its begin is long out of sight when somebody
+// every five minutes from then on. One line at its begin is long out of sight when an engineer
 // looks for the reason why nothing happens. The zero value: there is no condition.
 type reminder struct{ since, next time.Time }
 

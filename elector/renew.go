@@ -14,7 +14,7 @@ import (
 var errGone = errors.New("a majority of the nodes no longer holds the lock for this term")
 
 // renewer keeps the lease of one term. Its fields belong to the state machine's goroutine,
-// but for wanted, which renewals ask when a node's turn comes.
+// but for wanted, which renewals read when a node's turn comes.
 type renewer struct {
 	m        *machine
 	term     *Term
@@ -41,7 +41,7 @@ func (m *machine) newRenewer(term *Term) *renewer {
 	return r
 }
 
-// renew is the only function that renews. It asks for health last before it
+// renew is the only function that renews. It checks health last before it
 // sends, and for the time before that: a process that is stopped in between
 // then loses lease, instead of renewing on an old verdict. The request runs
 // beside the state machine, which stays able to end the term at once. There is one at a
@@ -60,7 +60,7 @@ func (r *renewer) renew() {
 	r.inFlight, r.lastSent = true, sent
 	heir := m.heir(r.term)
 	// Asked again at a node's turn. left has run on the monotonic clock, which stands
-	// still while the machine sleeps: so the clock is asked too.
+	// still while the machine sleeps: so the clock is read too.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	go func() {
 		tally := m.voter.Renew(left, r.term.token, heir, fit)
@@ -115,7 +115,7 @@ func (r *renewer) placed(address string) {
 
 // next is the time to the next renewal after one that a majority has confirmed.
 //
-// A node that was free, with a counter beyond this term's, is asked again at once. A
+// A node that was free, with a counter beyond this term's, is requested again at once. A
 // candidate that reaches no other node claims it and gives it back every few seconds; each
 // time its counter rises, and the next renewal would be refused for the same reason, for
 // ever: the term would end with the next node that fails.
@@ -168,14 +168,14 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 }
 
 // rival is why a sitting leader must not remain leader: another candidate holds one of its nodes,
-// for longer than a lock lives that nobody renews, and counts, or knows, other nodes.
+// for longer than a lock lives that is not renewed, and counts, or knows, other nodes.
 // There is a second leader then. Both don't always see it; who does makes room.
 func (m *machine) rival() error {
 	n := m.nodes.Len()
 	for _, r := range m.voter.Rivals() {
 		b, err := quorum.ParseBallot(r.Holder)
 		if err != nil || r.For <= b.Lease+b.Lease/8 {
-			continue // an attempt that nobody renews lapses
+			continue // an attempt that is not renewed lapses
 		}
 		what := ""
 		switch {

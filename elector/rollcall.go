@@ -22,8 +22,8 @@ type CandidateStatus struct {
 	Healthy     bool   `json:"healthy"`
 	Detail      string `json:"detail,omitempty"` // the probe's message, or why it can't campaign
 	Priority    int    `json:"priority,omitempty"`
-	// Unable tells that it is not healthy for a reason other than its probes: Redis refuses
-	// its claims, say, or its lease differs from the leader's.
+	// Unable is set when it is not healthy for a reason other than its probes: Redis refuses
+	// its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
 	// Succession is its Config.Succession, and "race" for SuccessionRace. Empty: not known.
 	Succession string `json:"succession,omitempty"`
@@ -46,10 +46,10 @@ type VotingNode struct {
 }
 
 // Candidates calls the roll of the election: who is a candidate at this moment, the
-// leader first, then by id. It asks over the channel and waits until all that
+// leader first, then by id. It asks on the channel and waits until all that
 // listen have answered, at most 3 s where a node or a candidate hangs (or until
 // ctx ends). A candidate that hangs or is cut off is missing. The error is
-// ErrUnreachable when no majority of the nodes could be asked, or none of them lets
+// ErrUnreachable when no majority of the nodes could be reached, or none of them lets
 // us receive the answers.
 func (el *Election) Candidates(ctx context.Context) ([]CandidateStatus, error) {
 	if err := checkOpen(el.nodes); err != nil {

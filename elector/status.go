@@ -11,13 +11,13 @@ import (
 // Status is what the nodes know of an election at one moment.
 type Status struct {
 	Election string  `json:"election"`
-	Leader   *Leader `json:"leader"` // nil: nobody leads
+	Leader   *Leader `json:"leader"` // nil: no candidate leads
 	Paused   bool    `json:"paused"` // no new leader is elected
 	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
 	Pause     string        `json:"pause,omitempty"`
 	PauseLeft time.Duration `json:"-"`
 	Nodes     []NodeStatus  `json:"nodes"`
-	// Blocked is set when nobody can be elected until somebody removes what the lock key
+	// Blocked is set when no leader can be elected until an operator removes what the lock key
 	// holds on so many nodes that no majority is left: no candidate wrote it.
 	Blocked string `json:"blocked,omitempty"`
 	// Conflict is set when nodes are held by candidates that vote with different nodes:
@@ -36,7 +36,7 @@ type Leader struct {
 	Advertise   string        `json:"advertise,omitempty"`
 	Token       uint64        `json:"token"`
 	LeaseLeft   time.Duration `json:"-"`                        // until the lease ends unless it is renewed
-	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not tell
+	Since       time.Time     `json:"since,omitempty,omitzero"` // by the leader's clock; zero when the history does not have it
 
 	lease   time.Duration // that it uses; 0: not known
 	attempt string        // names the term apart from its token

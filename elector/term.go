@@ -21,7 +21,7 @@ type Work func(ctx context.Context, term *Term) error
 
 // Term is one leadership, from its election to its end. Safe for concurrent use. A nil
 // *Term is that of a candidate which does not lead: it is not valid, its token is 0, its
-// context has ended with ErrNotLeader, and nothing can be asked of it.
+// context has ended with ErrNotLeader, and its methods do nothing else.
 type Term struct {
 	clock *lease.Clock
 	token uint64
@@ -39,7 +39,7 @@ type Term struct {
 
 	asked   chan struct{} // closed by the first Resign, or request to hand over
 	askOnce sync.Once
-	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to nobody in particular
+	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to no one in particular
 	over    chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error
@@ -62,7 +62,7 @@ func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *le
 		clock: clock, token: token, grant: grant, since: time.Now(), begun: clock.Now(),
 		asked: make(chan struct{}), over: make(chan struct{}),
 	}
-	// The parent's end is a reason of its own (shutdown), which the machine
+	// The parent's end has its own reason (shutdown), which the machine
 	// gives: so the context only inherits the values.
 	ctx := context.WithValue(context.WithoutCancel(parent), termKey{}, t)
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
@@ -71,7 +71,7 @@ func newTerm(parent context.Context, clock *lease.Clock, token uint64, grant *le
 
 // Token is the term's fencing token: larger than that of every earlier term.
 // Give it to whatever the work writes to, and have it refuse smaller ones: it
-// is the only protection against a leader that was paused between asking Valid
+// is the only protection against a leader that was paused between checking Valid
 // and writing.
 func (t *Term) Token() uint64 {
 	if t == nil {
@@ -145,7 +145,7 @@ func (t *Term) Err() error {
 	return context.Cause(t.Context())
 }
 
-// Resign asks for the end of the term, and returns at once: the term's context ends, the
+// Resign requests the end of the term, and returns at once: the term's context ends, the
 // lease is kept until the work has stopped (at most Config.DrainTimeout), and the candidate
 // campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
 func (t *Term) Resign() {
@@ -154,9 +154,9 @@ func (t *Term) Resign() {
 	}
 }
 
-// Close ends a term of Campaign or TryCampaign: it says that the work has stopped, and
+// Close ends a term of Campaign or TryCampaign: it reports that the work has stopped, and
 // returns when the lock is released or when ctx ends, which does not stop the release. An
-// ErrNotReleased says that the lock was not released, and has lapsed. Call it
+// ErrNotReleased means that the lock was not released, and has lapsed. Call it
 // after every such term, also after one that was lost; further calls only wait.
 //
 // Deferred itself (defer term.Close(ctx)), it runs when the work panics, too: it releases the lock, has the
@@ -172,7 +172,7 @@ func (t *Term) Close(ctx context.Context) error {
 	case !t.made():
 		return nil
 	case t.stopped == nil:
-		return failed(nil, "Close: a term of Run ends when the work returns; Resign asks for that")
+		return failed(nil, "Close: a term of Run ends when the work returns; Resign requests that")
 	}
 	value := recover() // of a work that panicked, where Close itself is deferred
 	if value != nil {  // as Run does: the process must not outlive its panic by a lease
@@ -191,7 +191,7 @@ func (t *Term) Close(ctx context.Context) error {
 	return err
 }
 
-// awaitOver waits until the term is over, also its release. A term that is over is not
+// awaitOver waits until the term has ended, also its release. A term that has ended is not
 // reported as one that may not be, whatever has become of ctx: of two channels that
 // are ready a select takes any.
 func (t *Term) awaitOver(ctx context.Context) error {
@@ -223,7 +223,7 @@ type handover struct {
 	why error
 }
 
-// hand asks for the end of the term; the first request counts.
+// hand requests the end of the term; the first request counts.
 func (t *Term) hand(h handover) {
 	t.askOnce.Do(func() {
 		t.handTo.Store(&h)
@@ -231,7 +231,7 @@ func (t *Term) hand(h handover) {
 	})
 }
 
-// request is the end that was asked for.
+// request is the end that was requested.
 func (t *Term) request() (Reason, error) {
 	if h := t.handTo.Load(); h != nil {
 		if h.to == "" {
@@ -243,7 +243,7 @@ func (t *Term) request() (Reason, error) {
 }
 
 // end ends the term; the first call gives the reason. From here on Valid is
-// false, whatever the clock says.
+// false, whatever the clock shows.
 func (t *Term) end(reason Reason, err error) {
 	t.once.Do(func() {
 		t.at = time.Now()
@@ -275,7 +275,7 @@ func (t *Term) unconfirmed(tally quorum.Tally) {
 }
 
 // held is for how long the lease has covered the work: until now, or until the lease
-// ended; zero when the clocks can't tell.
+// ended; zero when the clocks do not show it.
 func (t *Term) held() time.Duration {
 	elapsed, ok := t.clock.Since(t.begun)
 	past, known := t.grant.Past()
@@ -310,7 +310,7 @@ func (t *Term) guard(every time.Duration) {
 	mu.Lock()
 	defer mu.Unlock()
 	t.expiry.every = every
-	// Not at once: a goroutine of its own would then stand in the way of the work's start.
+	// Not at once: its goroutine would then stand in the way of the work's start.
 	left, _ := t.grant.Left()
 	t.watch = time.AfterFunc(min(left, every), look)
 }

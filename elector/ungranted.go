@@ -14,7 +14,7 @@ func init() { //nolint:gochecknoinits // no exported way to make a term
 	}
 }
 
-// ungrantedTerm makes a term for a test of somebody's work: it holds for the longest lease,
+// ungrantedTerm makes a term for a test of a program's work: it holds for the longest lease,
 // and its work counts as that of Campaign.
 func ungrantedTerm(token uint64) (*Term, func(Reason)) {
 	clock := lease.NewClock(nil)

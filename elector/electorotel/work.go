@@ -21,10 +21,10 @@ import (
 // Work returns work within a span "mandate.term", which begins and ends with it.
 // Spans that work starts from its context are children of it.
 //
-// The span tells the election, the candidate and the token; the event
-// "told to stop", when the term has ended before the work did; and the reason of
-// that end. A term that nobody asked to end (expired, lost, unhealthy), and an
-// error of the work, set its status to Error.
+// The span has the election, the candidate and the token as attributes; the event
+// "term ended", when that was before the work had returned; and the reason of that end.
+// An end that was not wanted (expired, lost, unhealthy), and an error of the work, set its
+// status to Error.
 func Work(tracer trace.Tracer, e *elector.Elector, work elector.Work) elector.Work {
 	return func(ctx context.Context, term *elector.Term) error {
 		ctx, span := tracer.Start(ctx, "mandate.term", trace.WithAttributes(
@@ -33,21 +33,21 @@ func Work(tracer trace.Tracer, e *elector.Elector, work elector.Work) elector.Wo
 			attribute.Int64("mandate.token", int64(term.Token())), // below 2^53
 		))
 		defer span.End() // also when the work panics
-		told := make(chan struct{})
+		added := make(chan struct{})
 		stop := context.AfterFunc(term.Context(), func() {
-			defer close(told)
-			span.AddEvent("told to stop")
+			defer close(added)
+			span.AddEvent("term ended")
 		})
 		err := work(ctx, term)
 		if !stop() {
-			<-told // before the span ends
+			<-added // before the span ends
 		}
 		describe(span, term, err)
 		return err
 	}
 }
 
-// describe tells how the term, or else its work, ended.
+// describe records how the term, or else its work, ended.
 func describe(span trace.Span, term *elector.Term, err error) {
 	var ended *elector.Ended
 	switch {

@@ -68,7 +68,7 @@ func TestSpanOfATerm(t *testing.T) {
 					t.Fatalf("%d spans", len(ended))
 				}
 				step, span := ended[0], ended[1]
-				if span.Name() != "mandate.term" || step.Parent().SpanID() != span.SpanContext().SpanID() || span.Status().Code != c.status || (len(span.Events()) > 0 && span.Events()[0].Name == "told to stop") != c.told {
+				if span.Name() != "mandate.term" || step.Parent().SpanID() != span.SpanContext().SpanID() || span.Status().Code != c.status || (len(span.Events()) > 0 && span.Events()[0].Name == "term ended") != c.told {
 					t.Errorf("%q with status %v and events %v", span.Name(), span.Status(), span.Events())
 				}
 				got := map[string]string{}
