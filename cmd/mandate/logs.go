@@ -1,14 +1,19 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
@@ -70,7 +75,23 @@ const finalFlush = time.Second
 
 // flushLogs ends the log.
 func (a *app) flushLogs() {
+	logOfRedis().Store(slog.New(slog.DiscardHandler))
 	if a.logs != nil {
 		a.logs.Close(finalFlush)
 	}
 }
+
+// redisLog is what go-redis logs to: its own logger can't be changed while connections use
+// it, and those of an earlier command of the same process may still do.
+type redisLog struct{ atomic.Pointer[slog.Logger] }
+
+func (l *redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.Load().DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
+}
+
+var logOfRedis = sync.OnceValue(func() *redisLog {
+	l := &redisLog{}
+	l.Store(slog.New(slog.DiscardHandler))
+	redis.SetLogger(l)
+	return l
+})

@@ -19,6 +19,7 @@ import (
 // TestMain lets the test binary stand in for the program itself, and for the
 // two helpers that it starts.
 func TestMain(m *testing.M) {
+	logOfRedis()                               // before any test makes a connection
 	program := func() int { main(); return 0 } // main exits with its own code
 	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
 	os.Exit(testscript.RunMain(m, map[string]func() int{"mandate": program, supervise.GuardName: program, supervise.ReaperName: program}))
@@ -51,7 +52,7 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 		"redis://user:secret@127.0.0.1:1", "redis://user:secret@127.0.0.1:1:2", "redis://:secret@%zz/", "http://user:secret@host",
 		"redis://user:secret@127.0.0.1:1/notadb", "redis+sentinel://user:secret@127.0.0.1:1", "rediss://u:secret@127.0.0.1:1?bogus=1",
 	} {
-		var out, logs strings.Builder
+		var out, logs captured
 		code := execute(context.Background(), []string{"--redis", url, "--log-level", "debug", "status", "x"}, &out, &logs)
 		if code == 0 || code == exitNoLeader {
 			t.Errorf("%s: exit code %d", url, code)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -126,7 +124,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 		}
 		// go-redis prints connection errors to stderr by a logger of its own; the
 		// elector logs the same once, with advice.
-		redis.SetLogger(redisLog{a.log})
+		logOfRedis().Store(a.log)
 		a.given = a.givenFlags(cmd.Flags())
 		a.chooseContext()
 		a.choosePrefix()
@@ -157,12 +155,6 @@ func (a *app) choosePrefix() {
 	default:
 		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
 	}
-}
-
-type redisLog struct{ log *slog.Logger }
-
-func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "go-redis", "message", fmt.Sprintf(format, v...))
 }
 
 // problem notes something that is wrong with the command line.

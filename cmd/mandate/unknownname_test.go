@@ -28,7 +28,7 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		"doctor NAME":            {exitWarnings, "no trace of"},
 	} {
 		name := strings.Fields(line)[0]
-		var out, logs strings.Builder
+		var out, logs captured
 		args := strings.Fields(strings.ReplaceAll(line, "NAME", "e-"+name))
 		code := execute(context.Background(), append([]string{"--redis", "redis://" + m.Addr()}, args...), &out, &logs)
 		if all := out.String() + logs.String(); code != want.code || !strings.Contains(all, want.text) {

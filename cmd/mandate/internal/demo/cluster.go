@@ -33,9 +33,10 @@ type cluster struct {
 	candidates []*candidate
 	began      time.Time
 
-	cancel context.CancelFunc
-	ctx    context.Context // the life of the candidates, which steps start and end
-	wg     sync.WaitGroup
+	started sync.Once // of start
+	cancel  context.CancelFunc
+	ctx     context.Context // the life of the candidates, which steps start and end
+	wg      sync.WaitGroup
 
 	mu           sync.Mutex // of both below
 	observations []observation

@@ -10,7 +10,7 @@ import (
 )
 
 // Limit ends a demo that is stuck. It takes about ten seconds.
-const Limit = 28 * time.Second
+const Limit = 100 * time.Second
 
 // readingPause lets a person follow.
 const readingPause = 400 * time.Millisecond
@@ -53,7 +53,7 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	}
 	for i, st := range all {
 		p.Println("\n%s", p.Paint(output.Bold, fmt.Sprintf("%d  %s", i+1, st.title)))
-		what, measured, stepErr := st.play(ctx, c)
+		what, measured, stepErr := c.play(ctx, i, st)
 		if ctx.Err() != nil && stepErr == nil {
 			stepErr = context.Cause(ctx)
 		}

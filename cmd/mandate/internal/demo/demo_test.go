@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,16 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
+// As the root command keeps go-redis quiet in the real program. Not in each test: connections
+// of the one before may still look at it.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	os.Exit(m.Run())
+}
+
 // The demo happens, in order, and leaves nothing behind.
 func TestDemo(t *testing.T) {
 	defer noLeaks(t)()
-	logging.Disable() // as the root command keeps go-redis quiet in the real program
 	var out bytes.Buffer
 	began := time.Now()
 	err := Play(t.Context(), output.New(&out), slog.New(slog.DiscardHandler))
@@ -40,7 +47,6 @@ func TestDemo(t *testing.T) {
 // Interrupted, the demo ends soon and leaves nothing behind.
 func TestDemoInterrupted(t *testing.T) {
 	defer noLeaks(t)()
-	logging.Disable() // as the root command keeps go-redis quiet in the real program
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer

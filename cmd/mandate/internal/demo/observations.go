@@ -68,7 +68,7 @@ func (c *cluster) succession(ctx context.Context, old observation) (stopped, nex
 		return stopped, next, err
 	}
 	if next.at.Before(stopped.at) {
-		return stopped, next, errors.New("two worked at once")
+		return stopped, next, fmt.Errorf("%w: two worked at once", errBroken)
 	}
 	c.before, c.leader = old, next
 	return stopped, next, nil

@@ -58,42 +58,18 @@ func (c *cluster) repeat(ctx context.Context) {
 				break // there is no leader, or no former one that could write late
 			}
 			c.out.Println("\n%s", c.out.Paint(output.Bold, st.title))
-			if _, _, err := st.play(ctx, c); err != nil && ctx.Err() == nil {
+			if _, _, err := c.play(ctx, i, st); err != nil && ctx.Err() == nil {
 				c.note("this time it did not happen: %v", err)
 			}
-			if !c.repair(ctx, i) {
+			if i != len(all)-2 { // the candidate that is cut off is connected in the last step
+				c.repair()
+			}
+			if pause(ctx, stepPause); ctx.Err() != nil {
 				return
 			}
 		}
 		c.forget()
 	}
-}
-
-// repair undoes what a step that broke off has left, and pauses.
-func (c *cluster) repair(ctx context.Context, step int) bool {
-	if step != len(steps())-2 { // the candidate that is cut off is connected in the last step
-		for _, a := range c.candidates {
-			a.link.restore()
-			a.hung.Store(false)
-		}
-	}
-	pause(ctx, stepPause)
-	return ctx.Err() == nil
-}
-
-// catchUp waits for the present leader, which need not be that of the last step. False:
-// there is none, or ctx ended.
-func (c *cluster) catchUp(ctx context.Context) bool {
-	_, err := c.await(ctx, func(o observation) bool {
-		if t := o.who.elector.Term(); o.kind != workStarted || t == nil || t.Token() != o.token {
-			return false
-		}
-		if o.token != c.leader.token {
-			c.before, c.leader = c.leader, o
-		}
-		return true
-	})
-	return err == nil
 }
 
 // moreElections are two more of the same candidates, so that the page has something to

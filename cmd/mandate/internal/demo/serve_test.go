@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
-
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
@@ -37,7 +35,6 @@ func (p *syncBuffer) String() string {
 // The story is on the page until it is interrupted.
 func TestServe(t *testing.T) {
 	defer noLeaks(t)()
-	logging.Disable()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +55,7 @@ func TestServe(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if strings.Contains(out.String(), "did not happen") {
+	if strings.Contains(out.String(), "this time it did not happen") {
 		t.Errorf("%s", &out)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // elect starts the candidates and waits for the first leader.
 func elect(ctx context.Context, c *cluster) (string, string, error) {
 	began := time.Now()
-	c.start()
+	c.started.Do(c.start)
 	first, err := c.await(ctx, func(o observation) bool { return o.kind == workStarted })
 	if err != nil {
 		return "", "", err
@@ -58,7 +58,7 @@ func hangWork(ctx context.Context, c *cluster) (string, string, error) {
 
 // hangNode lets one Redis accept and never answer, for a few renewals.
 func hangNode(ctx context.Context, c *cluster) (string, string, error) {
-	const during = 1800 * time.Millisecond
+	const during, renewed = 1800 * time.Millisecond, 2
 	lead := c.leader
 	term := lead.who.elector.Term()
 	if term == nil {
@@ -68,15 +68,17 @@ func hangNode(ctx context.Context, c *cluster) (string, string, error) {
 	defer unhang()
 	c.note("node 3 accepts connections but does not answer, for %v", during)
 	before, renewals := lead.who.elector.Stats().Renewals.Confirmed, uint64(0)
-	for end := time.Now().Add(during); time.Now().Before(end) && ctx.Err() == nil; pause(ctx, 5*time.Millisecond) {
+	began := time.Now()
+	for (time.Since(began) < during || renewals < renewed && time.Since(began) < stepTimeout) && ctx.Err() == nil {
+		pause(ctx, 5*time.Millisecond)
 		if !term.Valid() {
 			<-term.Done() // the reason comes by a timer
 			return "", "", fmt.Errorf("the leader lost its term: %w", term.Err())
 		}
 		renewals = lead.who.elector.Stats().Renewals.Confirmed - before
 	}
-	if renewals < 2 {
-		return "", "", fmt.Errorf("only %d renewals in %v", renewals, during)
+	if renewals < renewed {
+		return "", "", fmt.Errorf("only %d renewals in %v", renewals, stepTimeout)
 	}
 	c.report(lead.who, fmt.Sprintf("remained leader: %d renewals on the other two nodes", renewals))
 	unhang()
@@ -119,8 +121,11 @@ func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
 	}
 	c.report(now.who, fmt.Sprintf("writes with token %d: accepted", now.token))
 	ok, err = c.write(ctx, old)
-	if err != nil || ok {
-		return "", "", errors.Join(errors.New("the old leader's write was accepted"), err)
+	if err != nil {
+		return "", "", err
+	}
+	if ok {
+		return "", "", fmt.Errorf("%w: the old leader's write was accepted", errBroken)
 	}
 	c.report(old.who, fmt.Sprintf("writes with token %d: refused, a smaller one", old.token))
 	value, err := c.register(ctx)
