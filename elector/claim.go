@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -29,11 +30,48 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 	if tally.Answered() {
 		m.memory.asked = m.clock.Now()
 		m.noteLeader(tally.Holders())
+		m.noteLease(tally)
 		if t := m.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
 			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
 		}
 	}
 	return token, tally
+}
+
+// noteLease takes what a claim has shown of another leader's lease.
+func (m *machine) noteLease(t quorum.Tally) {
+	left := make([]heldFor, 0, len(t.Answers))
+	for _, a := range t.Answers {
+		if a.Status == quorum.Held {
+			left = append(left, heldFor{a.Holder, a.Left})
+		}
+	}
+	m.noteHeld(left)
+}
+
+// heldFor is a node's lock, and for how long it lasts still.
+type heldFor struct {
+	holder string
+	left   time.Duration
+}
+
+func (m *machine) noteHeld(locks []heldFor) {
+	holders := make([]string, len(locks))
+	for i, l := range locks {
+		holders[i] = l.holder
+	}
+	in, ok := quorum.IncumbentOf(holders, m.nodes.Majority())
+	if !ok || in.Incarnation == "" || in.Incarnation == m.incarnation || in.Lease <= 0 {
+		return
+	}
+	var left []time.Duration
+	for _, l := range locks {
+		if in.Holds(l.holder) {
+			left = append(left, l.left)
+		}
+	}
+	slices.Sort(left)
+	m.memory.holds(m.clock.Now(), in.Lease, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may believe that no leader sits when no

@@ -24,6 +24,8 @@ const (
 	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
 	EventStopping  EventKind = "stopping"  // this leader's work was cancelled
 	EventOverrun   EventKind = "overrun"   // this leader's work is still running although its lease has ended
+	EventPaused    EventKind = "paused"    // an operator wants no new leader; in the history only
+	EventResumed   EventKind = "resumed"   // an operator has ended the pause; in the history only
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
@@ -49,8 +51,15 @@ type Event struct {
 	// had returned or until the lease ended. Late: how long before this report that was, or
 	// on an Elected that a node recorded later, how long before it the term had begun.
 	// Both by the clock that Term.Valid reads; zero: not known.
-	Held time.Duration `json:"-"`
-	Late time.Duration `json:"-"`
+	// Vacant, on Elected: for how long at most there had been no leader, as far as the new
+	// one had seen the lease of the one before; zero: it had not.
+	Held   time.Duration `json:"-"`
+	Late   time.Duration `json:"-"`
+	Vacant time.Duration `json:"-"`
+
+	// Of an operator's action, in the history only: who it was, and for how long a pause is.
+	By  string        `json:"by,omitempty"`
+	For time.Duration `json:"-"`
 }
 
 const eventVersion = 1

@@ -12,6 +12,7 @@ import (
 // TermRecord is one term as the history has it: as its leader reported it,
 // and by the leader's clock. A hint, like all that stands in the history.
 type TermRecord struct {
+	Election  string    `json:"election"`
 	Token     uint64    `json:"token"`
 	Candidate string    `json:"candidate"`
 	Advertise string    `json:"advertise,omitempty"`
@@ -38,7 +39,16 @@ type TermRecord struct {
 	Lasted time.Duration `json:"-"`
 	Gap    time.Duration `json:"-"`
 
-	id termID
+	// MaxLasted and MaxGap are the bounds of what is not known exactly: a leader that
+	// vanished led for at most so long, and until the next term began there was no leader
+	// for at most so long: since that leader renewed a lease that the next one has seen, or
+	// since the term began. Zero: known exactly, or not at all.
+	MaxLasted time.Duration `json:"-"`
+	MaxGap    time.Duration `json:"-"`
+
+	id     termID
+	held   time.Duration // for how long the lease covered it; zero: not known
+	vacant time.Duration // for how long there had been no leader before it, at most; zero: not known
 }
 
 // maxRecords is what the history of an election holds at most: about 1000
@@ -57,31 +67,54 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 		return nil, err
 	}
 	n = min(max(n, 1), maxRecords)
+	past, err := el.past(ctx, entriesOf(n))
+	return past.terms[:min(n, len(past.terms))], err
+}
+
+// entriesOf is how many entries of a history stream hold n terms: one more than requested,
+// and the end of a still older one. The first entries that are cut off must not make a term
+// look like one that vanished.
+func entriesOf(n int) int64 { return int64(2*n + 2) }
+
+// past is what an election's history and its nodes show.
+type past struct {
+	status Status
+	known  bool // who leads
+	terms  []TermRecord
+	pauses []PauseRecord
+}
+
+// past reads up to so many entries of each node's history.
+func (el *Election) past(ctx context.Context, entries int64) (past, error) {
 	st, lookErr := el.look(ctx)
-	// One term more than requested, and the end of a still older one: the first
-	// entries that are cut off must not make a term look like one that vanished.
-	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(2*n+2), statusTimeout)
-	found := el.overlaps(ctx, st, byNode)
-	records := recordsOf(eventsOf(byNode, st, found), st.Leader, time.Now())
-	for i := range records {
-		records[i].Overlaps = found[records[i].id]
+	byNode, errs := el.nodes.Recall(ctx, el.keys, entries, statusTimeout)
+	p := pastOf(st, lookErr == nil, byNode, el.overlaps(ctx, st, byNode), time.Now())
+	if answersOf(errs) < el.nodes.Majority() {
+		return p, noMajority(el.nodes, errs)
 	}
-	if lookErr != nil && len(records) > 0 && records[0].Reason == ReasonVanished {
-		records[0].Reason = "" // it may be the sitting leader's
+	return p, lookErr
+}
+
+// pastOf merges what all nodes have recorded.
+func pastOf(st Status, known bool, byNode [][]quorum.Entry, found map[termID][]uint64, now time.Time) past {
+	events := eventsOf(byNode, st, found)
+	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now)}
+	for i := range p.terms {
+		p.terms[i].Overlaps = found[p.terms[i].id]
 	}
-	if len(records) > n {
-		records = records[:n]
+	if !known && len(p.terms) > 0 && p.terms[0].Reason == ReasonVanished {
+		p.terms[0].Reason, p.terms[0].MaxLasted = "", 0 // it may be the sitting leader's
 	}
-	answers := len(errs)
+	return p
+}
+
+func answersOf(errs []error) (answers int) {
 	for _, e := range errs {
-		if e != nil {
-			answers--
+		if e == nil {
+			answers++
 		}
 	}
-	if answers < el.nodes.Majority() {
-		return records, noMajority(el.nodes, errs)
-	}
-	return records, lookErr
+	return answers
 }
 
 // overlaps finds the terms that overlap. That the sitting leader's does is believed only
@@ -126,17 +159,24 @@ func eventsOf(byNode [][]quorum.Entry, st Status, overlap map[termID][]uint64) [
 	type word struct {
 		kind EventKind
 		term termID
+		at   time.Time // of an operator's action, which belongs to no term
 	}
 	seen := map[word]bool{}
 	var events []Event
 	for _, entries := range byNode {
 		for _, entry := range entries {
 			ev, err := parseEvent(entry.Event)
-			if err != nil || ev.Election != st.Election || seen[word{ev.Kind, idOf(ev)}] ||
-				highest > 0 && ev.Token > highest && overlap[idOf(ev)] == nil {
+			if err != nil || ev.Election != st.Election || highest > 0 && ev.Token > highest && overlap[idOf(ev)] == nil {
 				continue
 			}
-			seen[word{ev.Kind, idOf(ev)}] = true
+			once := word{kind: ev.Kind, term: idOf(ev)}
+			if ev.Kind == EventPaused || ev.Kind == EventResumed {
+				once.at = ev.Time.UTC()
+			}
+			if seen[once] {
+				continue
+			}
+			seen[once] = true
 			events = append(events, ev)
 		}
 	}
@@ -149,14 +189,14 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 	for _, ev := range events {
 		t := terms[idOf(ev)]
 		if t == nil {
-			t = &TermRecord{Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise, id: idOf(ev)}
+			t = &TermRecord{Election: ev.Election, Token: ev.Token, Candidate: ev.Candidate, Advertise: ev.Advertise, id: idOf(ev)}
 			terms[t.id] = t
 		}
 		switch ev.Kind { //nolint:exhaustive // the history holds no others
 		case EventElected:
-			t.From = ev.Time
+			t.From, t.vacant = ev.Time, ev.Vacant
 		case EventReleased:
-			t.Until, t.Reason, t.Detail = ev.Time, ev.Reason, ev.Detail
+			t.Until, t.Reason, t.Detail, t.held = ev.Time, ev.Reason, ev.Detail, ev.Held
 			t.Advertise = cmp.Or(ev.Advertise, t.Advertise) // the last one of the term
 		}
 	}
@@ -177,10 +217,30 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		records = append(records, *t)
 	}
 	slices.SortFunc(records, func(a, b TermRecord) int { return compareIDs(b.id, a.id) })
-	for i := 1; i < len(records); i++ {
-		if next, r := records[i-1], &records[i]; !next.From.IsZero() && !r.Until.IsZero() {
-			r.Gap = next.From.Sub(r.Until)
+	for i := range records {
+		r := &records[i]
+		switch {
+		case i == 0:
+			r.bound(now, 0)
+			r.MaxGap = 0 // see Vacancy
+		case !records[i-1].From.IsZero() && !r.Until.IsZero():
+			r.Gap = records[i-1].From.Sub(r.Until)
+		case !records[i-1].From.IsZero():
+			r.bound(records[i-1].From, records[i-1].vacant)
 		}
 	}
 	return records
+}
+
+// bound sets the bounds of a term whose end was not reported, from when the next one began
+// and what its leader had seen.
+func (r *TermRecord) bound(next time.Time, vacant time.Duration) {
+	if r.Reason != ReasonVanished || r.From.IsZero() {
+		return
+	}
+	r.MaxLasted = max(0, next.Sub(r.From))
+	r.MaxGap = r.MaxLasted
+	if vacant > 0 && (vacant < r.MaxGap || r.MaxGap == 0) { // 0: the clocks of two hosts contradict each other
+		r.MaxGap = vacant
+	}
 }

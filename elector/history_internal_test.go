@@ -33,10 +33,10 @@ func TestRecordsOf(t *testing.T) {
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
 	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))
 	want := []TermRecord{
-		{Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
-		{Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished},
-		{Token: 20, Candidate: "a", From: at, Until: at.Add(5 * time.Second), Reason: ReasonUnhealthy, Lasted: 5 * time.Second, Gap: time.Second},
-		{Token: 10, Candidate: "old", Until: at.Add(-time.Second), Reason: ReasonShutdown, Gap: time.Second},
+		{Election: "e", Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
+		{Election: "e", Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished, MaxLasted: 14 * time.Second, MaxGap: 14 * time.Second},
+		{Election: "e", Token: 20, Candidate: "a", From: at, Until: at.Add(5 * time.Second), Reason: ReasonUnhealthy, Lasted: 5 * time.Second, Gap: time.Second},
+		{Election: "e", Token: 10, Candidate: "old", Until: at.Add(-time.Second), Reason: ReasonShutdown, Gap: time.Second},
 	}
 	if g, w := asJSON(t, got), asJSON(t, want); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)

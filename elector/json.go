@@ -66,6 +66,9 @@ type (
 
 		Held millis `json:"held_ms,omitempty"`
 		Late millis `json:"late_ms,omitempty"`
+
+		Vacant millis `json:"vacant_ms,omitempty"`
+		For    millis `json:"for_ms,omitempty"`
 	}
 
 	plainRecord TermRecord
@@ -74,6 +77,35 @@ type (
 
 		Lasted millis `json:"lasted_ms,omitempty"`
 		Gap    millis `json:"gap_ms,omitempty"`
+
+		MaxLasted millis `json:"max_lasted_ms,omitempty"`
+		MaxGap    millis `json:"max_gap_ms,omitempty"`
+	}
+
+	plainPause PauseRecord
+	pauseJSON  struct {
+		plainPause
+
+		For millis `json:"for_ms,omitempty"`
+	}
+
+	plainVacancy Vacancy
+	vacancyJSON  struct {
+		plainVacancy
+
+		For    millis `json:"for_ms,omitempty"`
+		MaxFor millis `json:"max_for_ms,omitempty"`
+	}
+
+	plainAvailability Availability
+	availabilityJSON  struct {
+		plainAvailability
+
+		Leaderless    millis  `json:"leaderless_ms"`
+		MaxLeaderless millis  `json:"max_leaderless_ms"`
+		Paused        millis  `json:"paused_ms"`
+		MinLed        float64 `json:"min_led"`
+		MaxLed        float64 `json:"max_led"`
 	}
 )
 
@@ -136,7 +168,7 @@ func (c *CandidateStatus) UnmarshalJSON(b []byte) error {
 
 // MarshalJSON writes durations in milliseconds.
 func (ev Event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(eventJSON{plainEvent(ev), millis(ev.Held), millis(ev.Late)})
+	return json.Marshal(eventJSON{plainEvent(ev), millis(ev.Held), millis(ev.Late), millis(ev.Vacant), millis(ev.For)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -144,13 +176,14 @@ func (ev *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
 	err := json.Unmarshal(b, &j)
 	*ev = Event(j.plainEvent)
-	ev.Held, ev.Late = time.Duration(j.Held), time.Duration(j.Late)
+	ev.Held, ev.Late, ev.Vacant = time.Duration(j.Held), time.Duration(j.Late), time.Duration(j.Vacant)
+	ev.For = time.Duration(j.For)
 	return err
 }
 
 // MarshalJSON writes durations in milliseconds.
 func (r TermRecord) MarshalJSON() ([]byte, error) {
-	return json.Marshal(recordJSON{plainRecord(r), millis(r.Lasted), millis(r.Gap)})
+	return json.Marshal(recordJSON{plainRecord(r), millis(r.Lasted), millis(r.Gap), millis(r.MaxLasted), millis(r.MaxGap)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -159,5 +192,51 @@ func (r *TermRecord) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &j)
 	*r = TermRecord(j.plainRecord)
 	r.Lasted, r.Gap = time.Duration(j.Lasted), time.Duration(j.Gap)
+	r.MaxLasted, r.MaxGap = time.Duration(j.MaxLasted), time.Duration(j.MaxGap)
+	return err
+}
+
+// MarshalJSON writes durations in milliseconds.
+func (p PauseRecord) MarshalJSON() ([]byte, error) {
+	return json.Marshal(pauseJSON{plainPause(p), millis(p.For)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (p *PauseRecord) UnmarshalJSON(b []byte) error {
+	var j pauseJSON
+	err := json.Unmarshal(b, &j)
+	*p = PauseRecord(j.plainPause)
+	p.For = time.Duration(j.For)
+	return err
+}
+
+// MarshalJSON writes durations in milliseconds.
+func (v Vacancy) MarshalJSON() ([]byte, error) {
+	return json.Marshal(vacancyJSON{plainVacancy(v), millis(v.For), millis(v.MaxFor)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (v *Vacancy) UnmarshalJSON(b []byte) error {
+	var j vacancyJSON
+	err := json.Unmarshal(b, &j)
+	*v = Vacancy(j.plainVacancy)
+	v.For, v.MaxFor = time.Duration(j.For), time.Duration(j.MaxFor)
+	return err
+}
+
+// MarshalJSON writes durations in milliseconds, and what Led returns.
+func (a Availability) MarshalJSON() ([]byte, error) {
+	least, most := a.Led()
+	return json.Marshal(availabilityJSON{
+		plainAvailability(a), millis(a.Leaderless), millis(a.MaxLeaderless), millis(a.Paused), least, most,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (a *Availability) UnmarshalJSON(b []byte) error {
+	var j availabilityJSON
+	err := json.Unmarshal(b, &j)
+	*a = Availability(j.plainAvailability)
+	a.Leaderless, a.MaxLeaderless, a.Paused = time.Duration(j.Leaderless), time.Duration(j.MaxLeaderless), time.Duration(j.Paused)
 	return err
 }

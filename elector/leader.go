@@ -58,6 +58,8 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(RoleLeading, &elected, slog.Uint64("token", term.token))
 	l.disarm, l.probeDone = m.probes.arm()
+	recorded := elected
+	recorded.Vacant = m.memory.vacant(m.clock)
 	before := m.memory.reported
 	m.memory.reported = l.reported
 	go l.serve(work, func() {
@@ -66,7 +68,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 			<-before
 		}
 		m.voter.Announce(quorum.Report{
-			Event: func(late bool) []byte { return l.reportOf(elected, 0, late) },
+			Event: func(late bool) []byte { return l.reportOf(recorded, 0, late) },
 			Front: quorum.WakeMessage{Elected: true, Token: term.token}.String(),
 		})
 	})

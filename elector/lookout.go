@@ -43,12 +43,13 @@ func (l *lookout) start() {
 func (l *lookout) take(views []quorum.View) {
 	k, answers := l.m.memory, 0
 	var locks []string
+	var held []heldFor
 	for _, v := range views {
 		if v.Err != nil {
 			continue
 		}
 		answers++
-		locks = append(locks, v.Holder)
+		locks, held = append(locks, v.Holder), append(held, heldFor{v.Holder, v.Left})
 		k.highest = max(k.highest, v.Fence)
 		k.traced = k.traced || v.Fence > 0 || v.Holder != "" || v.Foreign != "" || v.Paused
 	}
@@ -58,5 +59,6 @@ func (l *lookout) take(views []quorum.View) {
 	}
 	k.asked = l.m.clock.Now()
 	l.m.noteLeader(locks)
+	l.m.noteHeld(held)
 	l.due.Reset(l.m.cfg.Lease)
 }

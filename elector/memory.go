@@ -23,6 +23,9 @@ type memory struct {
 	differs     string      // the attempt that was last seen to vote with other nodes
 	differsFrom lease.Stamp // when it was first seen
 
+	held    lease.Stamp   // when the nodes showed last that another candidate leads; zero: never
+	heldAge time.Duration // how long before that it had renewed its lease, at most
+
 	// reported is closed when the end of the last term was announced: the next election is
 	// announced after it. Nil: there was no term.
 	reported <-chan struct{}
@@ -47,4 +50,22 @@ func (k *memory) outlives(clock *lease.Clock, holder string, life time.Duration)
 	}
 	held, ok := clock.Since(k.differsFrom)
 	return ok && held > 5*life/2
+}
+
+// holds takes that another candidate leads, and for how long its lease lasts still.
+func (k *memory) holds(now lease.Stamp, life, left time.Duration) {
+	k.held, k.heldAge = now, max(0, life-left)
+}
+
+// vacant is for how long at most there has been no leader; zero: not known. A leader that
+// disappears reports nothing, but it was there when it renewed its lease.
+func (k *memory) vacant(clock *lease.Clock) time.Duration {
+	if k.held.IsZero() {
+		return 0
+	}
+	since, ok := clock.Since(k.held)
+	if !ok {
+		return 0
+	}
+	return since + k.heldAge
 }

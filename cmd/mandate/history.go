@@ -1,11 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,138 +13,147 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
+// mostTerms is how many terms of an election Redis keeps.
+const mostTerms = 500
+
+// historyFlags are what mandate history prints.
+type historyFlags struct {
+	format format
+	count  int
+	all    bool
+	since  time.Time
+}
+
 func (a *app) historyCommand() *cobra.Command {
-	var f format
-	var count int
+	var h historyFlags
+	var since string
 	cmd := &cobra.Command{
 		Use:   "history NAME",
 		Short: "Show the latest terms: leader, duration, reason of the end",
 		Long: `Show the latest terms of the election NAME, newest first: the leader, when the
 term began and how long it lasted, why it ended, and how long it took until the
-next leader. These are the leaders' reports to Redis, on their own clocks. A
-negative NEXT AFTER means that the old leader was paused and reported its end
-only after waking up. "vanished": the leader never reported its end. "?": it may
-still lead; no majority of the nodes answered. OVERLAP marks terms that were
-valid at the same time for more than 1 s: there were two leaders. It writes
-nothing, and answers within 6 s.
+next leader; and the pauses. If no candidate leads, the first line tells since
+when. The last line sums up for how long there was no leader; pauses count apart.
+
+These are the leaders' reports to Redis, on their own clocks. "vanished": the
+leader never reported its end; "<=" marks what is known as a bound only. A
+negative NEXT AFTER means that the old leader was suspended and reported its end
+only after waking up. "?": it may still lead; no majority of the nodes answered.
+OVERLAP marks terms that were valid at the same time for more than 1 s: there
+were two leaders. It writes nothing, and answers within 6 s.
+
+--all shows one time line of all elections, or of those that match a pattern
+(* ? [a-z]). It reads a hundred elections per request and waits at most 5 s for
+each answer.
 
 Exit codes
   0  there is a history
+  1  --all: some elections could not be read; stderr names what is missing
   2  invalid flags or arguments
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate history poller
-  mandate history poller -n 100 --json | jq '.[] | select(.reason == "lost")'`,
+  mandate history poller --since 7d
+  mandate history --all --since 12h
+  mandate history --all 'orders-*' -n 50
+  mandate history poller -n 100 --json | jq '.terms[] | select(.reason == "lost")'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if count < 1 || count > 500 {
-				a.problem("--count is %d: give 1 to 500, Redis keeps no more", count)
+			if h.count < 1 || h.count > mostTerms {
+				a.problem("--count is %d: give 1 to %d, Redis keeps no more", h.count, mostTerms)
 			}
-			return a.openElection(cmd, args)
+			if h.since = a.checkSince(since); since != "" && !cmd.Flags().Changed("count") {
+				h.count = mostTerms
+			}
+			if !h.all {
+				return a.openElection(cmd, args)
+			}
+			a.checkPatterns(args)
+			return a.openQuorum(cmd, nil)
 		},
-		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
-			terms, err := el.History(ctx, count)
-			if perr := a.printHistory(el.Name(), terms, f, err == nil); perr != nil {
-				return perr
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if h.all {
+				return a.historyOfAll(cmd.Context(), args, h)
 			}
-			if err == nil && len(terms) == 0 {
-				return &exitError{code: exitNoLeader, quiet: f != formatJSON, err: errors.New("no history")}
-			}
-			return err
-		}),
+			return a.historyOf(cmd.Context(), a.election, h)
+		},
 	}
-	cmd.Flags().IntVarP(&count, "count", "n", 10, "how many terms, at most 500")
-	a.formatFlags(cmd, &f, "print one JSON array", formatWide, formatJSON)
+	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
+	cmd.Flags().BoolVar(&h.all, "all", false, "all elections, or those whose name matches an argument")
+	cmd.Flags().StringVar(&since, "since", "", "terms and pauses since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
+	a.formatFlags(cmd, &h.format, "print one JSON object", formatWide, formatJSON)
 	return cmd
 }
 
-func (a *app) printHistory(election string, terms []elector.TermRecord, f format, complete bool) error {
-	p := a.printer(f)
-	switch {
-	case f == formatJSON:
-		return output.JSON(a.stdout, append([]elector.TermRecord{}, terms...)) // never null
-	case len(terms) > 0:
-		return p.Lines(append(a.whereLine(p), p.Table(historyTable(terms, f == formatWide))...))
-	case complete:
-		return p.Lines([]string{fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(election), a.given.command("ls"))})
-	default:
-		return nil
+// checkPatterns reports patterns of names that are none.
+func (a *app) checkPatterns(patterns []string) {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			a.problem("%q is no pattern: a [ must be closed; \\[ stands for itself", p)
+		}
 	}
 }
 
-// planned ends need no investigation.
-var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
-
-func historyTable(terms []elector.TermRecord, wide bool) *output.Table {
-	zone, layout := zoneOf(terms)
-	if wide {
-		zone, layout = "", time.RFC3339Nano
+func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {
+	t, err := el.Timeline(ctx, h.count, h.since)
+	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
+	if !h.since.IsZero() && len(t.Availability) > 0 {
+		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
 	}
-	t := output.NewTable(output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true}, output.Column{Title: "FROM" + zone},
-		output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"},
-		output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
-	for _, term := range terms {
-		color := output.Plain
-		switch {
-		case len(term.Overlaps) > 0:
-			color = output.Red
-		case term.Current:
-			color = output.Green
-		case !slices.Contains(planned, term.Reason):
-			color = output.Yellow
+	return a.printTimeline(t, h, none, err)
+}
+
+func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlags) error {
+	names, listErr := a.quorum.Elections(ctx)
+	if errors.Is(listErr, elector.ErrUnreachable) {
+		return listErr
+	}
+	names = matching(names, patterns)
+	t, err := a.quorum.Timeline(ctx, names, h.count, h.since)
+	if h.since.IsZero() && len(t.Terms) > h.count {
+		t = newest(t, h.count)
+	}
+	if err == nil {
+		err = listErr
+	}
+	return a.printTimeline(t, h, "no election has such a history; "+a.given.command("ls")+" lists all elections", err)
+}
+
+// newest are the last n terms of several elections, and the pauses of that time. What sums
+// up an election is of all its terms that were read, and so goes.
+func newest(t elector.Timeline, n int) elector.Timeline {
+	t.Terms = t.Terms[:n]
+	begin := t.Terms[n-1].Began()
+	for i, p := range t.Pauses {
+		if !p.Until.IsZero() && p.From.Before(begin) {
+			t.Pauses = t.Pauses[:i]
+			break
 		}
-		from, lasted, gap := "-", "-", ""
-		if !term.From.IsZero() {
-			from = term.From.Local().Format(layout)
-		}
-		if term.Lasted != 0 {
-			lasted = output.Brief(term.Lasted)
-		}
-		if term.Gap != 0 {
-			gap = output.Brief(term.Gap)
-		}
-		cells := []string{fmt.Sprint(term.Token), term.Candidate, from, lasted, termEnd(term), gap}
-		if wide {
-			cells = append(cells, exact(term.Until), term.Advertise)
-		}
-		t.Row(color, cells...)
-		if len(term.Overlaps) > 0 {
-			t.Note(output.Red, "OVERLAP: led at the same time as token "+overlapping(term.Overlaps))
-		}
-		t.Note(output.Dim, term.Detail)
 	}
 	return t
 }
 
-// zoneOf is the zone of all times, for their title, and how to print them. Where the clocks
-// were changed between two of them, each has its own.
-func zoneOf(terms []elector.TermRecord) (zone, layout string) {
-	for _, term := range terms {
-		if term.From.IsZero() {
-			continue
-		}
-		name := " (" + term.From.Local().Format("MST") + ")"
-		if zone != "" && zone != name {
-			return "", time.DateTime + " MST"
-		}
-		zone = name
+// printTimeline prints what is known, and returns err or that there is nothing.
+func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err error) error {
+	p := a.printer(h.format)
+	empty := len(t.Terms)+len(t.Pauses)+len(t.Vacancies) == 0
+	var perr error
+	switch {
+	case h.format == formatJSON:
+		perr = output.JSON(a.stdout, t)
+	case !empty:
+		lines := append(a.whereLine(p), p.Table(timelineTable(t, h.all, h.format == formatWide))...)
+		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
+	case err == nil:
+		perr = p.Lines([]string{none})
 	}
-	return zone, time.DateTime
-}
-
-func termEnd(term elector.TermRecord) string {
-	if term.Current {
-		return "leads"
+	switch {
+	case perr != nil:
+		return perr
+	case err == nil && empty && len(t.Availability) == 0:
+		return &exitError{code: exitNoLeader, quiet: h.format != formatJSON, err: errors.New("no history")}
+	default:
+		return err
 	}
-	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
-}
-
-// overlapping names the first tokens: forged entries could name any number of them.
-func overlapping(tokens []uint64) string {
-	names := make([]string, len(tokens))
-	for i, token := range tokens {
-		names[i] = fmt.Sprint(token)
-	}
-	return output.List(names, 5)
 }

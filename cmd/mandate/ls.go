@@ -53,11 +53,7 @@ Exit codes
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, patterns []string) error {
-			for _, p := range patterns {
-				if _, err := path.Match(p, ""); err != nil {
-					a.problem("%q is no pattern: a [ must be closed; \\[ stands for itself", p)
-				}
-			}
+			a.checkPatterns(patterns)
 			return a.openQuorum(cmd, nil)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {

@@ -22,7 +22,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 		"status":     func(a *app) error { return a.printStatus(&report{Status: st}, formatJSON) },
 		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, formatJSON) },
 		"history": func(a *app) error {
-			return a.printHistory("e", []elector.TermRecord{{Candidate: hostile}}, formatJSON, true)
+			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: formatJSON}, "", nil)
 		},
 		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, formatJSON) },
 		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },

@@ -91,12 +91,12 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.ask(w, r, func(ctx context.Context) {
-		terms, err := h.elector.Election().History(ctx, n)
+		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
 		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
-		reply(w, http.StatusOK, append([]elector.TermRecord{}, terms...))
+		reply(w, http.StatusOK, past)
 	})
 }
 

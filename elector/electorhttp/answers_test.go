@@ -135,8 +135,8 @@ func TestQuestions(t *testing.T) {
 		if w := ask(h, http.MethodGet, "/status"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &st) != nil || st.Leader == nil || st.Leader.Candidate != "a" {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
-		var terms []elector.TermRecord
-		if w := ask(h, http.MethodGet, "/history?n=3"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &terms) != nil || len(terms) != 1 || !terms[0].Current {
+		var past elector.Timeline
+		if w := ask(h, http.MethodGet, "/history?n=3"); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &past) != nil || len(past.Terms) != 1 || !past.Terms[0].Current || len(past.Availability) != 1 {
 			t.Errorf("history %d: %s", w.Code, w.Body)
 		}
 		for path, want := range map[string]int{

@@ -97,7 +97,10 @@ func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entr
 
 func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]Entry, error) {
 	found, err := n.rdb.XRevRangeN(ctx, k.History, "+", "-", count).Result()
-	var entries []Entry
+	return entriesIn(found), needs(err, "+xrevrange %R~"+k.History)
+}
+
+func entriesIn(found []redis.XMessage) (entries []Entry) {
 	for _, e := range found {
 		ms, _, _ := strings.Cut(e.ID, "-")
 		at, _ := strconv.ParseInt(ms, 10, 64) // ids are the server's: an error is impossible, and a zero time harmless
@@ -105,7 +108,7 @@ func (n *Node) newest(ctx context.Context, k Keys, count int64) ([]Entry, error)
 			entries = append(entries, Entry{At: time.UnixMilli(at), Event: s})
 		}
 	}
-	return entries, needs(err, "+xrevrange %R~"+k.History)
+	return entries
 }
 
 // scanCount is how many keys Redis looks at per request: enough to get through

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// planned ends need no investigation.
+var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
+
+// timelineRow is one row of a time line, and the lines below it.
+type timelineRow struct {
+	at       time.Time // its place
+	color    output.Color
+	election string
+	token    string
+	leader   string
+	from     time.Time
+	lasted   string
+	end      string
+	gap      string
+	until    time.Time
+	address  string
+	notes    []note
+}
+
+type note struct {
+	color output.Color
+	text  string
+}
+
+// timelineTable has the vacancies first, then terms and pauses, newest first. Of several
+// elections it names each, and has the tokens only where there is room for all.
+func timelineTable(t elector.Timeline, several, wide bool) *output.Table {
+	var entries []timelineRow
+	for _, term := range t.Terms {
+		entries = append(entries, termEntry(term))
+	}
+	for _, p := range t.Pauses {
+		entries = append(entries, pauseEntry(p))
+	}
+	slices.SortStableFunc(entries, func(a, b timelineRow) int { return b.at.Compare(a.at) })
+	vacant := make([]timelineRow, len(t.Vacancies))
+	for i, v := range t.Vacancies {
+		vacant[i] = vacancyEntry(v)
+	}
+	entries = append(vacant, entries...)
+	zone, layout := zoneOf(entries)
+	if wide {
+		zone, layout = "", time.RFC3339Nano
+	}
+	table := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "TOKEN"}, output.Column{Title: "LEADER", Name: true},
+		output.Column{Title: "FROM" + zone}, output.Column{Title: "FOR"}, output.Column{Title: "END"}, output.Column{Title: "NEXT AFTER"},
+		output.Column{Title: "UNTIL"}, output.Column{Title: "ADDRESS"})
+	for _, e := range entries {
+		if !several {
+			e.election = ""
+		} else if !wide {
+			e.token = ""
+		}
+		from := "-"
+		if !e.from.IsZero() {
+			from = e.from.Local().Format(layout)
+		}
+		cells := []string{e.election, e.token, e.leader, from, e.lasted, e.end, e.gap}
+		if wide {
+			cells = append(cells, exact(e.until), e.address)
+		}
+		table.Row(e.color, cells...)
+		for _, n := range e.notes {
+			table.Note(n.color, n.text)
+		}
+	}
+	return table
+}
+
+func termEntry(term elector.TermRecord) timelineRow {
+	e := timelineRow{
+		at: term.Began(), election: term.Election, token: fmt.Sprint(term.Token), leader: term.Candidate, from: term.From, until: term.Until,
+		address: term.Advertise, lasted: "-", end: termEnd(term),
+	}
+	switch {
+	case len(term.Overlaps) > 0:
+		e.color = output.Red
+	case term.Current:
+		e.color = output.Green
+	case !slices.Contains(planned, term.Reason):
+		e.color = output.Yellow
+	}
+	switch {
+	case term.Lasted != 0:
+		e.lasted = output.Brief(term.Lasted)
+	case term.MaxLasted != 0:
+		e.lasted = atMost + output.Brief(term.MaxLasted)
+	}
+	switch {
+	case term.Gap != 0:
+		e.gap = output.Brief(term.Gap)
+	case term.MaxGap != 0:
+		e.gap = atMost + output.Brief(term.MaxGap)
+	}
+	if len(term.Overlaps) > 0 {
+		e.notes = append(e.notes, note{output.Red, "OVERLAP: led at the same time as token " + overlapping(term.Overlaps)})
+	}
+	e.notes = append(e.notes, note{output.Dim, term.Detail})
+	return e
+}
+
+// atMost stands before a bound.
+const atMost = "<= "
+
+func vacancyEntry(v elector.Vacancy) timelineRow {
+	e := timelineRow{color: output.Red, election: v.Election, token: "-", leader: "no leader", from: v.Since, lasted: output.Brief(v.For), end: "vacant"}
+	if v.Since.IsZero() {
+		e.lasted = atMost + output.Brief(v.MaxFor)
+	}
+	if v.Paused {
+		e.color, e.end = output.Yellow, "paused"
+	}
+	why := fmt.Sprintf("the last leader, %s, ended: %s", v.After.Candidate, cmp.Or(string(v.After.Reason), "?"))
+	if v.After.Reason == elector.ReasonVanished {
+		why = fmt.Sprintf("the last leader, %s, vanished: it never reported its end", v.After.Candidate)
+	}
+	if v.After.Detail != "" {
+		why += ": " + v.After.Detail
+	}
+	e.notes = []note{{output.Dim, why}}
+	return e
+}
+
+func pauseEntry(p elector.PauseRecord) timelineRow {
+	e := timelineRow{at: p.From, color: output.Dim, election: p.Election, token: "-", leader: "-", from: p.From, until: p.Until, lasted: "-", end: "pause"}
+	if !p.Until.IsZero() {
+		e.lasted = output.Brief(p.Until.Sub(p.From))
+	}
+	text := []string{"paused"}
+	if p.For > 0 {
+		text[0] += " for " + output.Age(p.For)
+	}
+	if p.By != "" {
+		text[0] += " by " + p.By
+	}
+	if p.Reason != "" {
+		text[0] += ": " + p.Reason
+	}
+	if p.EndedBy != "" {
+		text = append(text, "ended by "+p.EndedBy)
+	}
+	if p.Until.IsZero() {
+		text = append(text, "it lasts")
+	}
+	e.notes = []note{{output.Dim, strings.Join(text, "; ")}}
+	return e
+}
+
+// availabilityLines is the last line: for how long there was no leader.
+func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []string {
+	var shown []elector.Availability
+	for _, a := range t.Availability {
+		if !h.all || slices.ContainsFunc(t.Terms, func(r elector.TermRecord) bool { return r.Election == a.Election }) {
+			shown = append(shown, a)
+		}
+	}
+	if h.all && h.since.IsZero() || len(shown) == 0 {
+		return nil // each election has a beginning of its own
+	}
+	slices.SortStableFunc(shown, func(a, b elector.Availability) int { return cmp.Compare(leastLed(a), leastLed(b)) })
+	lines := []string{""}
+	const most = 10
+	for i, a := range shown {
+		if i == most {
+			lines = append(lines, fmt.Sprintf("and %d elections that were led longer", len(shown)-most))
+			break
+		}
+		text := availability(a)
+		if h.all {
+			text = a.Election + ": " + text
+		}
+		if !h.since.IsZero() && a.From.After(h.since) {
+			text += " (nothing before that is recorded)"
+		}
+		lines = append(lines, p.Wrap(text, 0)...)
+	}
+	return lines
+}
+
+func leastLed(a elector.Availability) float64 {
+	least, _ := a.Led()
+	return least
+}
+
+// availability is one election's time with and without a leader.
+func availability(a elector.Availability) string {
+	least, _ := a.Led()
+	without, led := output.Brief(a.MaxLeaderless), percent(least)+" led"
+	switch {
+	case a.MaxLeaderless == 0:
+		without = "0s"
+	case a.MaxLeaderless != a.Leaderless:
+		without, led = atMost+without, ">= "+led
+	}
+	text := fmt.Sprintf("leaderless %s of %s, %s, since %s", without, output.Brief(a.Until.Sub(a.From)), led, a.From.Local().Format(time.DateTime))
+	if a.Paused > 0 {
+		text += fmt.Sprintf("; paused without a leader for another %s", output.Brief(a.Paused))
+	}
+	return text
+}
+
+// percent is never rounded up to 100: an outage must not disappear.
+func percent(part float64) string {
+	switch p := 100 * part; {
+	case part >= 1:
+		return "100 %"
+	case p >= 99.9:
+		return fmt.Sprintf("%.3f %%", min(p, 99.999))
+	default:
+		return fmt.Sprintf("%.1f %%", p)
+	}
+}
+
+// zoneOf is the zone of all times, for their title, and how to print them. Where the clocks
+// were changed between two of them, each has its own.
+func zoneOf(entries []timelineRow) (zone, layout string) {
+	for _, e := range entries {
+		if e.from.IsZero() {
+			continue
+		}
+		name := " (" + e.from.Local().Format("MST") + ")"
+		if zone != "" && zone != name {
+			return "", time.DateTime + " MST"
+		}
+		zone = name
+	}
+	return zone, time.DateTime
+}
+
+func termEnd(term elector.TermRecord) string {
+	if term.Current {
+		return "leads"
+	}
+	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
+}
+
+// overlapping names the first tokens: forged entries could name any number of them.
+func overlapping(tokens []uint64) string {
+	names := make([]string, len(tokens))
+	for i, token := range tokens {
+		names[i] = fmt.Sprint(token)
+	}
+	return output.List(names, 5)
+}

@@ -1,0 +1,142 @@
+package elector
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Vacancy is that no candidate leads an election now.
+type Vacancy struct {
+	Election string     `json:"election"`
+	Paused   bool       `json:"paused"` // an operator wants no new leader
+	After    TermRecord `json:"after"`  // the last term, and why it ended
+	// Since is when the last term ended and For how long ago that is. When its end was
+	// not reported, Since is zero, and MaxFor is the bound: since that term began.
+	Since  time.Time     `json:"since,omitzero"`
+	For    time.Duration `json:"-"`
+	MaxFor time.Duration `json:"-"`
+}
+
+// Availability sums up for how long an election had a leader, between From and Until.
+// The time before From is not part of it: nothing is recorded of it, or it was not asked
+// for. Leaderless is how long there certainly was no leader, and MaxLeaderless how long
+// at most: for a leader that vanished only a bound is known. Time without a leader during
+// a pause is Paused, and in neither: an operator wanted it.
+type Availability struct {
+	Election      string        `json:"election"`
+	From          time.Time     `json:"from"`
+	Until         time.Time     `json:"until"`
+	Terms         int           `json:"terms"`
+	Leaderless    time.Duration `json:"-"`
+	MaxLeaderless time.Duration `json:"-"`
+	Paused        time.Duration `json:"-"`
+}
+
+// Led is which part of the time there was a leader, from 0 to 1: at least and at most. The
+// time of Paused does not count.
+func (a Availability) Led() (least, most float64) {
+	total := a.Until.Sub(a.From) - a.Paused
+	if total <= 0 {
+		return 1, 1
+	}
+	part := func(without time.Duration) float64 { return max(0, 1-float64(without)/float64(total)) }
+	return part(a.MaxLeaderless), part(a.Leaderless)
+}
+
+func (r TermRecord) endedBefore(t time.Time) bool {
+	end := cmp.Or(r.Until, r.From.Add(r.MaxLasted))
+	return !r.Current && r.Reason != "" && end.Before(t)
+}
+
+// vacancyOf tells since when no candidate leads, if that is known.
+func vacancyOf(p past, now time.Time) (v Vacancy, vacant bool) {
+	if !p.known || p.status.Leader != nil || len(p.terms) == 0 {
+		return v, false
+	}
+	last := p.terms[0]
+	v = Vacancy{Election: p.status.Election, Paused: p.status.Paused, After: last}
+	if end, exact := last.end(0); exact {
+		v.Since, v.For = end, max(0, now.Sub(end))
+	} else {
+		v.MaxFor = last.MaxLasted
+	}
+	return v, true
+}
+
+// end is when a term had ended at the earliest, and whether it is known exactly. before is
+// when the next one began; zero: there is none.
+func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
+	switch {
+	case !r.Until.IsZero() && r.held > 0 && !r.From.IsZero() && r.From.Add(r.held).Before(r.Until):
+		return r.From.Add(r.held), true // it outlived its lease, and reported its end later
+	case !r.Until.IsZero():
+		return r.Until, true
+	case gap > 0 && r.MaxLasted > gap:
+		return r.From.Add(r.MaxLasted - gap), false
+	default:
+		return r.From, false
+	}
+}
+
+// availabilityOf sums up terms, newest first. It is pure.
+func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availability, ok bool) {
+	if len(terms) == 0 {
+		return a, false
+	}
+	oldest := terms[len(terms)-1]
+	a = Availability{Election: oldest.Election, From: oldest.Began(), Until: now, Terms: len(terms)}
+	if a.From.Before(since) {
+		a.From = since
+	}
+	if !a.From.Before(now) { // a leader's clock is ahead
+		return a, false
+	}
+	led, exact := oldest.Began(), true // there was a leader up to then, or is not to be counted
+	without := func(until time.Time, sure bool) {
+		from := led
+		if until.After(now) {
+			until = now
+		}
+		if from.Before(a.From) {
+			from = a.From
+		}
+		if !until.After(from) {
+			return
+		}
+		paused := pausedWithin(p.pauses, from, until)
+		left := until.Sub(from) - paused
+		a.Paused += paused
+		a.MaxLeaderless += left
+		if sure {
+			a.Leaderless += left
+		}
+	}
+	for _, r := range slices.Backward(terms) {
+		if begin := r.Began(); begin.After(led) {
+			without(begin, exact && !r.From.IsZero())
+		}
+		if r.Current {
+			led, exact = now, true
+		} else if end, sure := r.end(r.MaxGap); end.After(led) || end.Equal(led) {
+			led, exact = end, sure
+		}
+	}
+	switch {
+	case !p.known: // nothing is claimed of what follows the newest term
+		a.Until = led
+		if a.Until.Before(a.From) {
+			a.Until = a.From
+		}
+	case p.status.Leader == nil:
+		without(now, exact)
+	case led.Before(now): // the sitting leader's report has not arrived
+		without(now, false)
+	}
+	return a, a.Until.After(a.From)
+}
+
+// Began is where the term stands in a time line: when it began, or ended if that was trimmed.
+func (r TermRecord) Began() time.Time { return cmp.Or(r.From, r.Until) }
+
+func (v Vacancy) began() time.Time { return cmp.Or(v.Since, v.After.Began()) }

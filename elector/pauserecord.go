@@ -1,0 +1,64 @@
+package elector
+
+import (
+	"slices"
+	"time"
+)
+
+// PauseRecord is a pause as operators reported it, by their hosts' clocks.
+type PauseRecord struct {
+	Election string        `json:"election"`
+	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named nobody
+	Reason   string        `json:"reason,omitempty"`
+	From     time.Time     `json:"from"`
+	Until    time.Time     `json:"until,omitzero"`     // zero: it lasts
+	EndedBy  string        `json:"ended_by,omitempty"` // who resumed it, or paused it anew
+	For      time.Duration `json:"-"`                  // after which it ends automatically; 0: never
+}
+
+// pausesOf makes pauses of operators' reports, newest first. A pause ends when it is
+// resumed, when its time is over, or when another one takes its place.
+func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
+	var actions []Event
+	for _, ev := range events {
+		if ev.Kind == EventPaused || ev.Kind == EventResumed {
+			actions = append(actions, ev)
+		}
+	}
+	slices.SortStableFunc(actions, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	for _, ev := range actions {
+		if i := len(pauses) - 1; i >= 0 {
+			if last := &pauses[i]; last.Until.IsZero() || last.Until.After(ev.Time) {
+				last.Until, last.EndedBy = ev.Time, ev.By
+			}
+		}
+		if ev.Kind == EventResumed {
+			continue
+		}
+		p := PauseRecord{Election: ev.Election, By: ev.By, Reason: ev.Detail, From: ev.Time, For: max(0, ev.For)}
+		if end := p.From.Add(p.For); p.For > 0 && p.For < maxHeld && !end.After(now) {
+			p.Until = end
+		}
+		pauses = append(pauses, p)
+	}
+	slices.Reverse(pauses)
+	return pauses
+}
+
+// pausedWithin is for how long pauses lasted between two moments.
+func pausedWithin(pauses []PauseRecord, from, until time.Time) (total time.Duration) {
+	for _, p := range slices.Backward(pauses) { // oldest first; they don't overlap
+		begin, end := p.From, p.Until
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.IsZero() || end.After(until) {
+			end = until
+		}
+		if end.After(begin) {
+			total += end.Sub(begin)
+			from = end
+		}
+	}
+	return total
+}

@@ -1,0 +1,142 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Timeline is what happened in one election, or in several: the terms and the pauses that
+// the nodes have recorded, what is vacant now, and for how long there was a leader. Each
+// list is never nil after Election.Timeline and Quorum.Timeline.
+type Timeline struct {
+	Terms     []TermRecord  `json:"terms"`     // newest first
+	Pauses    []PauseRecord `json:"pauses"`    // newest first
+	Vacancies []Vacancy     `json:"vacancies"` // of elections that no candidate leads now, the newest first
+	// Availability is one summary per election with a recorded term, by name.
+	Availability []Availability `json:"availability"`
+}
+
+// Timeline returns what happened in the election since a moment (the zero time: as long as
+// is recorded), of its last n terms at most. Bounds and errors are those of History; what
+// the nodes that answered have recorded comes with the error.
+func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timeline, error) {
+	if err := checkOpen(el.nodes); err != nil {
+		return Timeline{}.filled(), err
+	}
+	n = min(max(n, 1), maxRecords)
+	p, err := el.past(ctx, entriesOf(n)+pauseEntries)
+	return timelineOf(p, n, since, time.Now()).filled(), err
+}
+
+// pauseEntries is how many entries of operators are expected among those of the terms.
+const pauseEntries = 20
+
+// filled has no nil list: JSON shows them as empty.
+func (t Timeline) filled() Timeline {
+	t.Terms, t.Pauses = append([]TermRecord{}, t.Terms...), append([]PauseRecord{}, t.Pauses...)
+	t.Vacancies, t.Availability = append([]Vacancy{}, t.Vacancies...), append([]Availability{}, t.Availability...)
+	return t
+}
+
+// timelineOf is the time line of one election: its last n terms that had not ended before
+// since, with the pauses of that time. It reads no clock.
+func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
+	t.Terms = p.terms[:min(n, len(p.terms))]
+	if i := slices.IndexFunc(t.Terms, func(r TermRecord) bool { return r.endedBefore(since) }); i >= 0 {
+		t.Terms = t.Terms[:i]
+	}
+	if v, vacant := vacancyOf(p, now); vacant {
+		t.Vacancies = []Vacancy{v}
+	}
+	summed := t.Terms
+	if len(summed) == 0 && len(p.terms) > 0 { // none since: no leader, or the newest leads on
+		summed = p.terms[:1]
+	}
+	a, ok := availabilityOf(summed, p, since, now)
+	if ok {
+		t.Availability = []Availability{a}
+	}
+	for _, pause := range p.pauses {
+		if pause.Until.IsZero() || ok && pause.Until.After(a.From) {
+			t.Pauses = append(t.Pauses, pause)
+		}
+	}
+	return t
+}
+
+// Timeline is the time line of several elections of this Quorum's prefix since a moment,
+// each with its last n terms at most; Terms, Pauses and Vacancies of all together are in
+// the order of time. It asks each node for up to a hundred elections per round trip, so
+// thousands take about as many round trips as they have hundreds, and waits for each
+// answer at most 5 s; once a majority of the nodes has answered, for the others only a
+// few times as long as that took. The error is ErrUnreachable when no majority of the nodes answered,
+// and any other one names what is missing from what is returned with it.
+func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since time.Time) (Timeline, error) {
+	t := Timeline{}.filled()
+	if err := checkOpen(q.nodes); err != nil {
+		return t, err
+	}
+	n = min(max(n, 1), maxRecords)
+	keys := make([]quorum.Keys, len(elections))
+	for i, name := range elections {
+		el, err := q.Election(name)
+		if err != nil {
+			return t, err
+		}
+		keys[i] = el.keys
+	}
+	all := q.nodes.RecallMany(ctx, keys, int(entriesOf(n))+pauseEntries, since, recallTimeout)
+	now := time.Now()
+	var failed []error // of the first election that could not be read, by node
+	unread := 0
+	for i, name := range elections {
+		p, errs := pastOfMany(name, keys[i], all[i], q.nodes.Majority(), now)
+		if answersOf(errs) < q.nodes.Majority() {
+			if unread++; failed == nil {
+				failed = errs
+			}
+		}
+		t.add(timelineOf(p, n, since, now))
+	}
+	t.sort()
+	switch {
+	case unread == 0:
+		return t, nil
+	case unread == len(elections):
+		return t, noMajority(q.nodes, failed)
+	default:
+		return t, &QuorumError{Problem: fmt.Sprintf("%d of %d elections could not be read", unread, len(elections)), Nodes: nodeErrors(failed)}
+	}
+}
+
+// recallTimeout bounds one answer with up to a hundred histories.
+const recallTimeout = 5 * time.Second
+
+func pastOfMany(name string, keys quorum.Keys, nodes []quorum.Past, majority int, now time.Time) (past, []error) {
+	views, byNode, errs := make([]quorum.View, len(nodes)), make([][]quorum.Entry, len(nodes)), make([]error, len(nodes))
+	for i, n := range nodes {
+		views[i], byNode[i], errs[i] = n.View, n.Entries, n.Err
+	}
+	st, _ := summarize(name, keys, views, majority)
+	// The sitting leader's terms are not compared: it may have been replaced meanwhile.
+	received, released := receiptsOf(byNode, name)
+	return pastOf(st, answersOf(errs) >= majority, byNode, overlaps(released, received, nil), now), errs
+}
+
+func (t *Timeline) add(one Timeline) {
+	t.Terms, t.Pauses = append(t.Terms, one.Terms...), append(t.Pauses, one.Pauses...)
+	t.Vacancies, t.Availability = append(t.Vacancies, one.Vacancies...), append(t.Availability, one.Availability...)
+}
+
+// sort is by time, and stable: terms of one election stay in the order of their tokens.
+func (t *Timeline) sort() {
+	slices.SortStableFunc(t.Terms, func(a, b TermRecord) int { return b.Began().Compare(a.Began()) })
+	slices.SortStableFunc(t.Pauses, func(a, b PauseRecord) int { return b.From.Compare(a.From) })
+	slices.SortStableFunc(t.Vacancies, func(a, b Vacancy) int { return b.began().Compare(a.began()) })
+	slices.SortStableFunc(t.Availability, func(a, b Availability) int { return cmp.Compare(a.Election, b.Election) })
+}
