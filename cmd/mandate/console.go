@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,16 +16,19 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 )
 
-const consoleHelp = `Serve one live page with every election of the prefix: the leader, the lease,
-the candidates and their health, and the latest terms with the reason of each
-end. With names, only those elections.
+const consoleHelp = `Serve one live page with every election of the prefix in a table, those with
+problems first. A line opens to the leader, the lease, the candidates and their
+health, and the latest terms with the reason of each end; the page's address
+says which are open (#orders). With names, only those elections.
 
 Redis is queried only while the page is open, whatever the number of viewers:
-once a second for each election, and every ten seconds for its candidates.
+at most about 200 elections a second, and every open one each second.
 
-Anyone who can reach the port can read the page; the default is the loopback
-interface. With --steer there are buttons to resign, transfer, pause and resume;
-they need the token that is printed at the start, or that --token-file holds.
+Anyone who can reach the port can read the page, unless --read-token-file names
+a token; the default is the loopback interface. With --steer there are buttons
+to resign, transfer, pause and resume; they need the token that is printed at
+the start, or that --token-file holds. Scripts may POST the same to /api/resign
+and so on, whether or not a page is open. GET /healthz is for probes.
 
 Exit codes
   0  ended by a signal
@@ -34,9 +39,13 @@ Exit codes
 const defaultConsole = "127.0.0.1:7481"
 
 type consoleFlags struct {
-	http, tokenFile string
-	steer           bool
-	hosts           []string
+	http, tokenFile    string
+	readFile, basePath string
+	steer              bool
+	hosts, proxies     []string
+
+	readToken string
+	networks  []netip.Prefix
 }
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -57,12 +66,16 @@ func (a *app) consoleCommand() *cobra.Command {
 	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, protected by a token")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --steer (default: a new one, printed at the start)")
 	f.StringArrayVar(&o.hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
+	f.StringVar(&o.readFile, "read-token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
+	f.StringVar(&o.basePath, "base-path", "", "`PATH` where a proxy serves the page, such as /mandate")
+	f.StringArrayVar(&o.proxies, "trusted-proxy", nil, "`ADDR` or network of a proxy whose X-Forwarded-For is believed; may be repeated")
 	var token string
 	var c *console.Console
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		a.checkAddress(cmd.Context(), "--http", o.http)
 		a.checkNames("--host", o.hosts)
 		token = a.consoleToken(&o)
+		a.consoleReaders(&o)
 		if err = a.openQuorum(cmd, args); err == nil {
 			c, err = a.console(&o, token, args)
 		}
@@ -73,7 +86,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.announce(l, token, o.tokenFile == "")
+		a.announce(l, &o, token)
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		context.AfterFunc(ctx, stop) // a second signal ends us at once
@@ -86,6 +99,7 @@ func (a *app) consoleCommand() *cobra.Command {
 func (a *app) console(o *consoleFlags, token string, elections []string) (*console.Console, error) {
 	c, err := console.New(console.Config{
 		Quorum: a.quorum, Elections: elections, Token: token, Hosts: o.hosts, Logger: a.log,
+		ReadToken: o.readToken, BasePath: o.basePath, Proxies: o.networks,
 	})
 	if err != nil {
 		a.addProblems(err, func(setting string) string {
@@ -113,14 +127,34 @@ func (a *app) consoleToken(o *consoleFlags) string {
 	return a.secret("--token-file", o.tokenFile)
 }
 
+// consoleReaders checks who may read the page, and through what.
+func (a *app) consoleReaders(o *consoleFlags) {
+	if o.readFile != "" {
+		o.readToken = a.secret("--read-token-file", o.readFile)
+	}
+	for _, p := range o.proxies {
+		network, err := netip.ParsePrefix(p)
+		if addr, aerr := netip.ParseAddr(p); aerr == nil {
+			network, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+		}
+		if err != nil {
+			a.problem("--trusted-proxy %q is no address or network: give one such as 10.0.0.7 or 10.0.0.0/8", p)
+		}
+		o.networks = append(o.networks, network)
+	}
+	if err := console.CheckBasePath(o.basePath); err != nil {
+		a.problem("--base-path %q is no path: give one such as /mandate", o.basePath)
+	}
+}
+
 // announce prints where the page is. A token that is the user's own is not
 // repeated.
-func (a *app) announce(l net.Listener, token string, ours bool) {
-	fmt.Fprintf(a.stdout, "console: http://%s\n", l.Addr())
-	if token != "" && ours {
+func (a *app) announce(l net.Listener, o *consoleFlags, token string) {
+	fmt.Fprintf(a.stdout, "console: http://%s%s\n", l.Addr(), strings.TrimRight(o.basePath, "/"))
+	if token != "" && o.tokenFile == "" {
 		fmt.Fprintf(a.stdout, "token:   %s\n", token)
 	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && o.readFile == "" {
 		a.log.Warn("page is readable by anyone who can reach this address", slog.String("address", l.Addr().String()))
 	}
 }

@@ -4,15 +4,17 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
 )
 
-// viewer ADDR TEXT: looks at the console on ADDR until it tells the text.
+// viewer ADDR [ELECTION] TEXT: looks at the console on ADDR until the table, or the opened
+// election, shows the text.
 func cmdViewer(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ts.Check(consoletest.Await(ctx, "http://"+args[0], args[1]))
+	ts.Check(consoletest.Await(ctx, "http://"+args[0], strings.Join(args[1:len(args)-1], ""), args[len(args)-1]))
 }

@@ -80,6 +80,6 @@ func (a *app) demoOnPage(ctx context.Context, addr string, log *slog.Logger) err
 	p := output.New(a.stdout)
 	p.Println("%s", p.Paint(output.Bold, "mandate demo, on a page: until you interrupt it"))
 	token := rand.Text()
-	a.announce(l, token, true)
+	a.announce(l, &consoleFlags{}, token)
 	return demo.Serve(ctx, p, l, token, log)
 }

@@ -134,7 +134,7 @@ func (b *Bearer) forget(now time.Time) {
 func remoteOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		host = r.RemoteAddr // as a proxy named it, without a port
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -19,6 +19,7 @@ type actionRequest struct {
 	Election string `json:"election"`
 	To       string `json:"to,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by,omitempty"`     // who wants it
 	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
 }
 
@@ -33,7 +34,7 @@ type operatorAction func(context.Context, *elector.Election, actionRequest) (str
 var actions = map[string]operatorAction{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
 
 func resign(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
-	h, err := el.StepDown(ctx, cmp.Or(o.Reason, "requested on the console"))
+	h, err := el.StepDown(ctx, o.Reason)
 	return handover(h), err
 }
 
@@ -50,7 +51,7 @@ func pauseElection(ctx context.Context, el *elector.Election, o actionRequest) (
 	if o.ForMS < 0 || o.ForMS > maxPause.Milliseconds() {
 		return "", fmt.Errorf("for_ms is %d: give a time of at most a year, or 0 for no end", o.ForMS)
 	}
-	if limit := 500; len(o.Reason) > limit {
+	if limit := 400; len(o.Reason) > limit {
 		return "", fmt.Errorf("a reason of %d bytes: at most %d", len(o.Reason), limit)
 	}
 	return result("paused: no new leader will be elected", el.Pause(ctx, time.Duration(o.ForMS)*time.Millisecond, o.Reason))
@@ -117,7 +118,11 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 		refuse(w, http.StatusBadRequest, "not an order: %v", err)
 		return
 	}
-	if !c.cache.knows(o.Election) {
+	if o.By != printable(o.By) {
+		refuse(w, http.StatusBadRequest, "by is %.120q: a name of at most %d bytes, without control characters", o.By, maxBy)
+		return
+	}
+	if len(c.cfg.Elections) > 0 && !slices.Contains(c.cfg.Elections, o.Election) {
 		refuse(w, http.StatusNotFound, "%q is no election that is shown here", o.Election)
 		return
 	}
@@ -137,9 +142,38 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do 
 		refuse(w, http.StatusBadRequest, "%s", problemText(err))
 		return
 	}
-	said, err := do(ctx, el, o)
-	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "from", r.RemoteAddr, "result", said, "error", problemText(err))
+	if !c.cache.has(kindRow, o.Election) && len(c.cfg.Elections) == 0 { // nobody looks at the page
+		if err := exists(ctx, el); err != nil {
+			answer(w, "", err)
+			return
+		}
+	}
+	direct, _ := r.Context().Value(directKey{}).(string)
+	by := c.operator(r, direct, o.By)
+	said, err := do(ctx, el.As(by), o)
+	c.cfg.Logger.Info("operator action", "action", name, "election", o.Election, "to", o.To, "by", by, "from", r.RemoteAddr, "reason", bounded(o.Reason), "result", said, "error", problemText(err))
 	answer(w, said, err)
+}
+
+// errUnknownElection is the answer to a name of which Redis knows nothing.
+var errUnknownElection = errors.New("no such election: no candidate has ever led it, and none answers")
+
+// exists is nil for an election that has left a trace in Redis, or has candidates: a
+// misspelt name must not be paused.
+func exists(ctx context.Context, el *elector.Election) error {
+	st, err := el.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool {
+		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
+	}) {
+		return nil
+	}
+	if roll, err := el.Candidates(ctx); err != nil || len(roll) > 0 {
+		return err
+	}
+	return errUnknownElection
 }
 
 func answer(w http.ResponseWriter, said string, err error) {
@@ -148,6 +182,8 @@ func answer(w http.ResponseWriter, said string, err error) {
 	case err == nil:
 		reply(w, code, actionResult{said})
 		return
+	case errors.Is(err, errUnknownElection):
+		code = http.StatusNotFound
 	case errors.Is(err, elector.ErrRefused), errors.Is(err, elector.ErrNoLeader):
 		code = http.StatusConflict
 	case errors.Is(err, elector.ErrUnreachable):

@@ -27,6 +27,9 @@ type entry struct {
 // The kinds of entries: the names of the server-sent events.
 const (
 	kindSite   = "site"   // what is not about one election
+	kindRedis  = "redis"  // the nodes
+	kindRow    = "row"    // an election in the table
+	kindPast   = "past"   // its terms there
 	kindStatus = "status" // who leads
 	kindRoll   = "roll"   // the candidates
 	kindTerms  = "terms"  // the history
@@ -55,12 +58,31 @@ func (c *cache) set(kind, election string, v any) {
 	c.wake()
 }
 
-// drop takes an election off.
-func (c *cache) drop(election string) {
+// details are the kinds that only viewers of that election get.
+var details = []string{kindStatus, kindRoll, kindTerms}
+
+// forget takes the details of an election off.
+func (c *cache) forget(election string) {
 	c.mu.Lock()
-	for _, kind := range []string{kindStatus, kindRoll, kindTerms} {
+	defer c.mu.Unlock()
+	for _, kind := range details {
 		delete(c.entries, key{kind, election})
 	}
+}
+
+func (c *cache) has(kind, election string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.entries[key{kind, election}]
+	return ok
+}
+
+// drop takes an election off.
+func (c *cache) drop(election string) {
+	c.forget(election)
+	c.mu.Lock()
+	delete(c.entries, key{kindRow, election})
+	delete(c.entries, key{kindPast, election})
 	c.mu.Unlock()
 	c.set(kindGone, election, gone{election})
 }
@@ -72,13 +94,6 @@ func (c *cache) clear() {
 	clear(c.entries)
 }
 
-func (c *cache) knows(election string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.entries[key{kindStatus, election}]
-	return ok
-}
-
 // wake is called with the lock held.
 func (c *cache) wake() {
 	close(c.changed)
@@ -86,8 +101,9 @@ func (c *cache) wake() {
 }
 
 // after is what changed after a number, as server-sent events in order; the
-// number to continue with; and what to wait on for more.
-func (c *cache) after(n uint64) ([]byte, uint64, <-chan struct{}) {
+// number to continue with; and what to wait on for more. Without elections it is all but
+// the details; with some, the details of these.
+func (c *cache) after(n uint64, elections []string) ([]byte, uint64, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	type change struct {
@@ -96,7 +112,8 @@ func (c *cache) after(n uint64) ([]byte, uint64, <-chan struct{}) {
 	}
 	var found []change
 	for at, p := range c.entries {
-		if p.number > n {
+		detail := slices.Contains(details, at.kind)
+		if p.number > n && (detail && slices.Contains(elections, at.election) || !detail && len(elections) == 0) {
 			found = append(found, change{at.kind, p})
 		}
 	}

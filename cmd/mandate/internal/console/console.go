@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -41,9 +42,19 @@ type Config struct {
 	// addresses: other names are those of a site that points its own name here,
 	// to read the page in its visitors' browsers.
 	Hosts []string
-	// MaxViewers are served at a time; one more is refused. Default 32.
+	// MaxViewers are served at a time; one more is refused. Default 64: a page with an
+	// open election is two.
 	MaxViewers int
-	Logger     *slog.Logger
+	// MaxElections are shown. Default 2000.
+	MaxElections int
+	// ReadToken is needed to see the page. At least 16 bytes. Default: whoever reaches
+	// it sees it.
+	ReadToken string
+	// BasePath is where a proxy serves the page, such as "/mandate". Default: "/".
+	BasePath string
+	// Proxies are those whose X-Forwarded-For is believed.
+	Proxies []netip.Prefix
+	Logger  *slog.Logger
 }
 
 // Bounds of what a client may cost.
@@ -62,15 +73,27 @@ type Console struct {
 	cfg     Config
 	mux     *http.ServeMux
 	cache   *cache
+	nodes   *nodeBoard
 	viewers *viewers
-	orders  chan struct{}
-	bearer  *webguard.Bearer // nil: there are no buttons
+
+	attention *attention
+
+	orders chan struct{}
+	base   string
+	bearer *webguard.Bearer // nil: there are no buttons
+	reader *webguard.Bearer // nil: anyone may read
 }
 
 // New makes a Console. It does no I/O.
 func New(cfg Config) (*Console, error) {
-	if cfg.Token != "" && len(cfg.Token) < minToken {
-		return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken)
+	for _, token := range []string{cfg.Token, cfg.ReadToken} {
+		if token != "" && len(token) < minToken {
+			return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(token), minToken)
+		}
+	}
+	base, err := basePath(cfg.BasePath)
+	if err != nil {
+		return nil, err
 	}
 	var problems []error
 	for _, name := range cfg.Elections {
@@ -81,20 +104,25 @@ func New(cfg Config) (*Console, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
+	cfg.MaxElections = cmp.Or(cfg.MaxElections, maxShown)
 	c := &Console{
-		cfg: cfg, mux: http.NewServeMux(), cache: newCache(),
-		viewers: newViewers(cmp.Or(cfg.MaxViewers, 32)), orders: make(chan struct{}, maxOrders),
+		cfg: cfg, mux: http.NewServeMux(), cache: newCache(), nodes: newNodeBoard(), attention: newAttention(),
+		viewers: newViewers(cmp.Or(cfg.MaxViewers, 64)), orders: make(chan struct{}, maxOrders), base: base,
 	}
 	if cfg.Token != "" {
 		c.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
+	if cfg.ReadToken != "" {
+		c.reader = webguard.NewBearer(cfg.ReadToken, cfg.Logger)
+	}
 	for path, file := range map[string]string{
 		"/{$}": "console.html", "/console.css": "console.css", "/icon.svg": "icon.svg",
-		"/console.js": "console.js", "/card.js": "card.js", "/timeline.js": "timeline.js", "/actions.js": "actions.js", "/text.js": "text.js",
+		"/console.js": "console.js", "/card.js": "card.js", "/rows.js": "rows.js", "/table.js": "table.js", "/line.js": "line.js", "/timeline.js": "timeline.js", "/actions.js": "actions.js", "/text.js": "text.js",
 	} {
 		c.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+file) })
 	}
 	c.mux.HandleFunc("GET /api/live", c.live)
+	c.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
 	for action, do := range actions {
 		c.mux.HandleFunc("POST /api/"+action, func(w http.ResponseWriter, r *http.Request) { c.order(w, r, action, do) })
 	}
@@ -106,6 +134,15 @@ func New(cfg Config) (*Console, error) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// healthy is the answer of /healthz: the console serves. It does not depend on Redis,
+// whose state the page shows: a restart would not fix that.
+type healthy struct {
+	Status string `json:"status"`
+}
+
+// directKey is the context's key of the address that the connection comes from.
+type directKey struct{}
+
 // ServeHTTP answers.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
@@ -115,6 +152,16 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
+	r, below := c.relative(w, r)
+	if !below {
+		return
+	}
+	if r.URL.Path == "/healthz" { // a kubelet or a load balancer asks, by any name
+		c.mux.ServeHTTP(w, r)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), directKey{}, r.RemoteAddr))
+	c.behindProxy(r)
 	if !webguard.Expected(r.Host, c.cfg.Hosts) {
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
 		return
@@ -122,6 +169,17 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r) {
 		refuse(w, http.StatusForbidden, "requested by a page of another site")
 		return
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		switch code := c.mayRead(w, r); code {
+		case http.StatusOK:
+		case http.StatusTooManyRequests:
+			refuse(w, code, "too many wrong tokens: try again in %s s", w.Header().Get("Retry-After"))
+			return
+		default:
+			refuse(w, code, "this page needs its read token, as the password")
+			return
+		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	c.mux.ServeHTTP(w, r)

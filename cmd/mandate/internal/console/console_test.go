@@ -10,13 +10,14 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
 func TestPage(t *testing.T) {
 	c := newConsole(t, console.Config{})
 	for path, kind := range map[string]string{
 		"/": "text/html", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console.js": "javascript", "/card.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/text.js": "javascript",
+		"/console.js": "javascript", "/card.js": "javascript", "/rows.js": "javascript", "/table.js": "javascript", "/line.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/text.js": "javascript",
 	} {
 		w := ask(c, http.MethodGet, path, "")
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) {
@@ -81,7 +82,7 @@ func TestNamesAndSites(t *testing.T) {
 
 // Who guesses tokens is slowed down; somebody elsewhere is not.
 func TestGuessesAreSlowedDown(t *testing.T) {
-	c, codes := newConsole(t, console.Config{Token: token}), map[int]int{}
+	c, codes := newConsole(t, console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token}), map[int]int{}
 	for range 200 {
 		codes[ask(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer("another-token-that-is-long")).Code]++
 	}
@@ -109,7 +110,8 @@ func TestConfig(t *testing.T) {
 }
 
 func TestOrdersAreRefused(t *testing.T) {
-	without, with := newConsole(t, console.Config{}), newConsole(t, console.Config{Token: token})
+	q := electortest.Start(t).Quorum("console")
+	without, with := newConsole(t, console.Config{Quorum: q}), newConsole(t, console.Config{Quorum: q, Token: token})
 	const good = `{"election":"e"}`
 	kind := func(k string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set("Content-Type", k) }

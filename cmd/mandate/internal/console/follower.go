@@ -18,7 +18,9 @@ const (
 	rollEvery   = 10 * time.Second
 	rollSoon    = 400 * time.Millisecond // after a change
 	rollDenied  = time.Minute            // where the Redis user may not: each refusal disturbs the subscription
-	rollTimeout = 2 * time.Second
+	// Longer than a roll call takes beside a node that hangs (3 s): one that is cut off
+	// would show healthy candidates as silent.
+	rollTimeout = 4 * time.Second
 	// The terms are asked for at a change, and for some looks after it: the words
 	// about it follow the change itself.
 	recallFor   = 3
@@ -60,6 +62,15 @@ type follower struct {
 	looks  int
 
 	seen map[string]lastSeen // by incarnation; of rolls only
+
+	mu     sync.Mutex // the roll is called beside the looks
+	status elector.Status
+	read   time.Time // when that was; zero: never
+	err    error     // of the last look
+	// answered: a node answered it with an error, about this election perhaps.
+	answered bool
+	count    count
+	brief    brief
 }
 
 // lastSeen is when a candidate answered.
@@ -72,6 +83,8 @@ func (f *follower) run(ctx context.Context) {
 	defer f.c.cache.drop(f.election)
 	el, err := f.c.cfg.Quorum.Election(f.election)
 	if err != nil { // whoever may write to Redis can make such a key
+		f.err, f.answered = err, true
+		f.show(time.Now())
 		f.c.cache.set(kindStatus, f.election, status{Election: f.election, Nodes: []node{}, Error: problemText(err)})
 		<-ctx.Done()
 		return
@@ -81,19 +94,28 @@ func (f *follower) run(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { f.callRolls(ctx, el, changes) })
 	events := make(chan struct{}, 1)
-	wg.Go(func() {
-		for range el.Observe(ctx) { // that something has changed is enough: look reads what
-			select {
-			case events <- struct{}{}:
-			default:
-			}
-		}
-	})
+	unwatch := func() {}
+	defer func() { unwatch() }()
 	tick := time.NewTimer(readEvery)
 	defer tick.Stop()
 	f.recall = 1
+	var before attended
 	for {
-		if f.look(ctx, el) {
+		now, attention := f.c.attention.of(f.election)
+		if now.open && !before.open {
+			f.recall = max(f.recall, 1)
+		}
+		if now.close != before.close {
+			unwatch()
+			unwatch = func() {}
+			if now.close {
+				watching, stop := context.WithCancel(ctx)
+				unwatch = stop
+				wg.Go(func() { observe(watching, el, events) })
+			}
+		}
+		before = now
+		if f.look(ctx, el, now) {
 			select {
 			case changes <- struct{}{}:
 			default:
@@ -102,38 +124,65 @@ func (f *follower) run(ctx context.Context) {
 		if !pause(ctx, readPause) {
 			return
 		}
-		// A bar that is looked at less often than the lease is renewed would jump.
-		tick.Reset(f.pace())
-		select {
-		case <-events:
-			f.recall = max(f.recall, recallFor)
-		case <-tick.C:
-		case <-ctx.Done():
+		tick.Reset(f.pace(now))
+		for waiting := true; waiting; {
+			waiting = false
+			select {
+			case <-events:
+				f.recall = max(f.recall, recallFor)
+			case <-tick.C:
+			case <-attention: // usually somebody opened another one
+				var next attended
+				next, attention = f.c.attention.of(f.election)
+				waiting = next.open == before.open && next.close == before.close
+			case <-ctx.Done():
+			}
 		}
 	}
 }
 
-func (f *follower) pace() time.Duration {
-	if !f.led {
-		return readEvery
+// observe notes that something has changed: look reads what.
+func observe(ctx context.Context, el *elector.Election, events chan<- struct{}) {
+	for range el.Observe(ctx) {
+		select {
+		case events <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// pace is the time until the next look. A bar that is looked at less often than the lease
+// is renewed would jump.
+func (f *follower) pace(at attended) time.Duration {
+	if !f.led || !at.close || at.look > readEvery {
+		return at.look
 	}
 	return min(readEvery, max(f.lease/4, readLeast))
 }
 
 // look asks who leads, and for the terms when they may have changed. True: there
 // is another leader, or none any more.
-func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool) {
+func (f *follower) look(ctx context.Context, el *elector.Election, at attended) (changed bool) {
 	ask(ctx, f.limits.looks, readTimeout, func(asking context.Context) {
 		st, err := el.Status(asking)
 		if ctx.Err() != nil {
 			return
 		}
-		s := statusOf(f.election, st, err, time.Now())
+		now := time.Now()
+		f.c.nodes.note(st.Nodes, now)
 		changed = f.compare(st, err)
-		if s.Leader != nil {
-			s.Leader.LeaseMS = f.lease.Milliseconds()
+		f.mu.Lock()
+		f.answered = slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Error != "" && n.Answered })
+		if f.err = err; err == nil {
+			f.status, f.read = st, now
 		}
-		f.c.cache.set(kindStatus, f.election, s)
+		f.mu.Unlock()
+		f.show(now)
+		if !at.open {
+			f.c.cache.forget(f.election)
+			return
+		}
+		f.c.cache.set(kindStatus, f.election, f.statusAt(st, err, now))
 	})
 	f.looks++
 	if f.recall == 0 && f.looks%recallEvery != 0 {
@@ -141,16 +190,75 @@ func (f *follower) look(ctx context.Context, el *elector.Election) (changed bool
 	}
 	f.recall = max(0, f.recall-1)
 	ask(ctx, f.limits.looks, 2*readTimeout, func(asking context.Context) {
-		records, err := el.History(asking, maxTerms)
-		if ctx.Err() == nil {
-			f.c.cache.set(kindTerms, f.election, termsOf(f.election, records, err))
+		n := rowTerms
+		if at.open {
+			n = maxTerms
+		}
+		records, err := el.History(asking, n)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			f.mu.Lock()
+			f.brief = briefOf(records, time.Now())
+			f.mu.Unlock()
+			f.show(time.Now())
+			f.c.cache.set(kindPast, f.election, pastOf(f.election, records))
+		}
+		// What was read before stays where nothing can be read now.
+		if t := termsOf(f.election, records, err); at.open && (err == nil || !f.c.cache.has(kindTerms, f.election)) {
+			f.c.cache.set(kindTerms, f.election, t)
 		}
 	})
 	return changed
 }
 
+// statusAt is what a card shows: where nothing can be read, what was known before.
+func (f *follower) statusAt(st elector.Status, err error, now time.Time) status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil && !f.read.IsZero() {
+		s := statusOf(f.election, f.status, err, f.read)
+		s.AsOfMS = f.read.UnixMilli()
+		s.Nodes = statusOf(f.election, st, nil, now).Nodes
+		if s.Leader != nil {
+			s.Leader.LeaseMS = f.lease.Milliseconds()
+		}
+		return s
+	}
+	s := statusOf(f.election, st, err, now)
+	if s.Leader != nil {
+		s.Leader.LeaseMS = f.lease.Milliseconds()
+	}
+	return s
+}
+
+// show sets the row.
+func (f *follower) show(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var r row
+	switch {
+	case !f.read.IsZero():
+		r = rowOf(f.election, f.status, f.lease, f.count, f.brief, now)
+	case f.err != nil:
+		r = row{Election: f.election, State: stateUnknown, Of: -1}
+	default:
+		return
+	}
+	if f.err != nil && !f.read.IsZero() {
+		r.AsOfMS = f.read.UnixMilli()
+	}
+	if f.err != nil && f.answered { // that no node answers stands above the table, once
+		r.Error = cut(problemText(f.err), rowDetail)
+	}
+	f.c.cache.set(kindRow, f.election, r)
+}
+
 // compare notes who leads.
 func (f *follower) compare(st elector.Status, err error) (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch l := st.Leader; {
 	case l != nil && l.Token != f.token:
 		f.token, f.led, f.lease, changed = l.Token, true, l.LeaseLeft, true
@@ -168,16 +276,24 @@ func (f *follower) compare(st elector.Status, err error) (changed bool) {
 // callRolls calls the roll now and then, and soon after each change.
 func (f *follower) callRolls(ctx context.Context, el *elector.Election, changes <-chan struct{}) {
 	for {
-		again, soon := rollEvery, changes
-		if denied := f.callRoll(ctx, el); denied {
-			again, soon = rollDenied, nil
+		at, attention := f.c.attention.of(f.election)
+		again, soon := at.roll, changes
+		if denied := f.callRoll(ctx, el, at.open); denied {
+			again, soon, attention = rollDenied, nil, nil
 		}
 		timer := time.NewTimer(again)
-		select {
-		case <-timer.C:
-		case <-soon:
-			pause(ctx, rollSoon) // who stepped down rests by now
-		case <-ctx.Done():
+		for waiting := true; waiting; {
+			waiting = false
+			select {
+			case <-timer.C:
+			case <-soon:
+				pause(ctx, rollSoon) // who stepped down rests by now
+			case <-attention:
+				var next attended
+				next, attention = f.c.attention.of(f.election)
+				waiting = !next.open || at.open
+			case <-ctx.Done():
+			}
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
@@ -186,13 +302,32 @@ func (f *follower) callRolls(ctx context.Context, el *elector.Election, changes 
 	}
 }
 
-func (f *follower) callRoll(ctx context.Context, el *elector.Election) (denied bool) {
+func (f *follower) callRoll(ctx context.Context, el *elector.Election, open bool) (denied bool) {
 	ask(ctx, f.limits.rolls, rollTimeout, func(asking context.Context) {
-		all, err := el.Candidates(asking)
-		if ctx.Err() == nil {
-			f.c.cache.set(kindRoll, f.election, f.rollOf(all, err, time.Now()))
+		leader := ""
+		f.mu.Lock()
+		if l := f.status.Leader; l != nil {
+			leader = l.Incarnation
 		}
+		f.mu.Unlock()
+		all, err := el.Candidates(asking)
 		denied = errors.Is(err, elector.ErrDenied)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = asking.Err() // a roll that was cut off tells nothing of those that are missing
+		}
+		now := time.Now()
+		if err == nil {
+			f.mu.Lock()
+			f.count = countOf(all, leader)
+			f.mu.Unlock()
+			f.show(now)
+		}
+		if r := f.rollOf(all, err, now); open && (err == nil || !f.c.cache.has(kindRoll, f.election)) {
+			f.c.cache.set(kindRoll, f.election, r)
+		}
 	})
 	return denied
 }

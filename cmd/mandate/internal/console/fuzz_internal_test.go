@@ -60,7 +60,7 @@ func FuzzOrders(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c.cache.set(kindStatus, fuzzElection, status{Election: fuzzElection})
+	c.cache.set(kindRow, fuzzElection, row{Election: fuzzElection})
 	f.Fuzz(func(t *testing.T, raw string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
 		if err != nil {

@@ -7,8 +7,17 @@ import (
 	"time"
 )
 
-// live is GET /api/live: everything as it is, then what changes.
+// maxOpen are the elections that one stream of details may be of.
+const maxOpen = 20
+
+// live is GET /api/live: the table as it is, then what changes. With ?election=NAME, which
+// may be repeated, it is the details of these elections instead.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	elections := r.URL.Query()["election"]
+	if len(elections) > maxOpen {
+		refuse(w, http.StatusBadRequest, "%d elections: at most %d at a time", len(elections), maxOpen)
+		return
+	}
 	if !c.viewers.enter() {
 		w.Header().Set("Retry-After", "5")
 		refuse(w, http.StatusServiceUnavailable, "there are %d viewers already", c.viewers.max)
@@ -19,6 +28,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
 	if r.Method == http.MethodHead {
 		return // nothing would reach the client, and its next request would wait for ever
+	}
+	if len(elections) > 0 {
+		defer c.attention.open(elections)()
 	}
 	control := http.NewResponseController(w)
 	// A reader that stands still must not hold a goroutine for ever.
@@ -33,7 +45,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	for at := uint64(0); ok; {
 		var news []byte
 		var changed <-chan struct{}
-		if news, at, changed = c.cache.after(at); len(news) > 0 && !send(news) {
+		if news, at, changed = c.cache.after(at, elections); len(news) > 0 && !send(news) {
 			return
 		}
 		select {

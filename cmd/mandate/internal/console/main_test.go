@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -60,6 +61,9 @@ func bearer(token string) func(*http.Request) {
 type stage struct {
 	t     *testing.T
 	redis *electortest.Redis
+
+	console *console.Console
+
 	conns chan net.Conn
 	ended chan struct{}
 	once  sync.Once
@@ -79,20 +83,26 @@ func (s *stage) Addr() net.Addr { return &net.TCPAddr{} }
 func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *stage, c *console.Console)) {
 	t.Helper()
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		s := &stage{t: t, redis: r, conns: make(chan net.Conn), ended: make(chan struct{})}
 		cfg.Quorum = r.Quorum("console")
-		c := newConsole(t, cfg)
-		ctx, cancel := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- c.Serve(ctx, s) }()
-		t.Cleanup(func() {
-			cancel()
-			if err := <-served; err != nil {
-				t.Error(err)
-			}
-		})
-		f(t, s, c)
+		s := serve(t, r, cfg)
+		f(t, s, s.console)
 	})
+}
+
+// serve starts a console that ends with the test.
+func serve(t *testing.T, r *electortest.Redis, cfg console.Config) *stage {
+	t.Helper()
+	s := &stage{t: t, redis: r, console: newConsole(t, cfg), conns: make(chan net.Conn), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.console.Serve(ctx, s) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // candidate campaigns until the test ends.
@@ -110,41 +120,58 @@ func (s *stage) dial(request string) net.Conn {
 	return client
 }
 
-const getLive = "GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+const getLive = "GET /api/live%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// view is what one viewer was told last.
+// view is what one viewer was told last: the table, and the details of what it has opened.
 type view struct {
 	mu    sync.Mutex
 	parts map[string]map[string]any // by "kind election"
 	heard int
-	conn  net.Conn
+	conns []net.Conn
 }
 
-func (s *stage) view() *view {
-	v := &view{parts: map[string]map[string]any{}, conn: s.dial(getLive)}
-	go func() {
-		kind := ""
-		lines := bufio.NewScanner(v.conn)
-		for lines.Scan() {
-			if k, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-				kind = k
-			}
-			data, ok := strings.CutPrefix(lines.Text(), "data: ")
-			if !ok {
-				continue
-			}
-			var part map[string]any
-			if err := json.Unmarshal([]byte(data), &part); err != nil {
-				kind = "unreadable: " + data
-			}
-			name, _ := part["election"].(string)
-			v.mu.Lock()
-			v.heard++
-			v.parts[strings.TrimSpace(kind+" "+name)] = part
-			v.mu.Unlock()
-		}
-	}()
+// view looks at the page; elections are those that are open there. Default: e and f.
+func (s *stage) view(open ...string) *view {
+	if open == nil {
+		open = []string{"e", "f"}
+	}
+	v := &view{parts: map[string]map[string]any{}}
+	for _, query := range []string{"", "?election=" + strings.Join(open, "&election=")} {
+		conn := s.dial(fmt.Sprintf(getLive, query))
+		v.conns = append(v.conns, conn)
+		go v.read(conn)
+	}
 	return v
+}
+
+func (v *view) close() {
+	for _, conn := range v.conns {
+		_ = conn.Close()
+	}
+}
+
+func (v *view) read(conn net.Conn) {
+	kind := ""
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if k, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			kind = k
+		}
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var part map[string]any
+		if err := json.Unmarshal([]byte(data), &part); err != nil {
+			kind = "unreadable: " + data
+		}
+		name, _ := part["election"].(string)
+		v.mu.Lock()
+		v.heard++
+		v.parts[strings.TrimSpace(kind+" "+name)] = part
+		v.mu.Unlock()
+	}
 }
 
 // get is the value at a path of a part: get("status e", "leader", "id").

@@ -31,7 +31,8 @@ type (
 		Blocked     string  `json:"blocked,omitempty"`       // why nobody can lead
 		Conflict    string  `json:"conflict,omitempty"`      // why two may
 		Nodes       []node  `json:"nodes"`
-		Error       string  `json:"error,omitempty"` // nobody can tell who leads
+		AsOfMS      int64   `json:"as_of,omitempty"` // what stands here was read then, and not since
+		Error       string  `json:"error,omitempty"` // why
 	}
 
 	leader struct {
@@ -95,18 +96,20 @@ type (
 // Bounds of what viewers get: more is no use on a page, and whoever may write to
 // Redis must not be able to fill a browser.
 const (
-	maxShown      = 200 // elections
-	maxCandidates = 100 // of an election
-	maxTerms      = 40  // of an election
-	maxText       = 300 // text
+	maxShown      = 2000 // elections
+	maxCandidates = 100  // of an election
+	maxTerms      = 40   // of an election
+	maxText       = 300  // text
 )
 
 // bounded bounds foreign text.
-func bounded(s string) string {
-	if len(s) <= maxText {
+func bounded(s string) string { return cut(s, maxText) }
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // problemText is an error as a person reads it.

@@ -84,9 +84,11 @@ func (c *Console) watchFor(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer c.cache.clear()
+	defer c.nodes.clear()
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { c.follow(ctx) })
+	wg.Go(func() { c.showNodes(ctx) })
 	for {
 		there, changed := c.viewers.there()
 		var over <-chan time.Time
@@ -99,6 +101,16 @@ func (c *Console) watchFor(ctx context.Context) {
 			return
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// showNodes keeps the entry of the Redis nodes up to date.
+func (c *Console) showNodes(ctx context.Context) {
+	for every := readPause; pause(ctx, every); {
+		if s, read := c.nodes.state(time.Now()); read {
+			c.cache.set(kindRedis, "", s)
+			every = nodesEvery
 		}
 	}
 }
@@ -116,6 +128,7 @@ func (c *Console) follow(ctx context.Context) {
 			return
 		}
 		c.cache.set(kindSite, "", s)
+		c.attention.follow(len(names))
 		there := map[string]bool{}
 		for _, name := range names {
 			there[name] = true
@@ -152,8 +165,8 @@ func (c *Console) names(ctx context.Context) (names []string, s site, complete b
 	defer cancel()
 	names, err := c.cfg.Quorum.Elections(ctx)
 	s.Problem = problemText(err)
-	if len(names) > maxShown {
-		names, s.Hidden = names[:maxShown], len(names)-maxShown
+	if limit := c.cfg.MaxElections; len(names) > limit {
+		names, s.Hidden = names[:limit], len(names)-limit
 	}
 	return names, s, err == nil
 }

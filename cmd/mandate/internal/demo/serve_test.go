@@ -46,9 +46,16 @@ func TestServe(t *testing.T) {
 	go func() {
 		ended <- Serve(ctx, output.New(&out), l, "a token of the test", slog.New(slog.DiscardHandler))
 	}()
-	for _, text := range []string{`"election":"demo"`, `"election":"mailer"`, `"election":"reports"`, `"role":"leading"`, `"steer":true`, `"reason":"resigned"`} {
-		if err := consoletest.Await(ctx, "http://"+l.Addr().String(), text); err != nil {
-			t.Errorf("%s: %v\n%s", text, err, &out)
+	for _, shown := range []struct{ election, text string }{
+		{"", `"election":"demo"`},
+		{"", `"election":"mailer"`},
+		{"", `"election":"reports"`},
+		{"mailer", `"role":"leading"`},
+		{"", `"steer":true`},
+		{"", `"reason":"resigned"`},
+	} {
+		if err := consoletest.Await(ctx, "http://"+l.Addr().String(), shown.election, shown.text); err != nil {
+			t.Errorf("%v: %v\n%s", shown, err, &out)
 		}
 	}
 	cancel()

@@ -152,7 +152,7 @@ func TestChromiumShowsTheLeader(t *testing.T) {
 	a := s.candidate("orders", "a")
 	s.redis.Lead(a)
 	s.candidate("orders", "b")
-	b.do(chromedp.Navigate(s.url))
+	b.do(chromedp.Navigate(s.url + "#orders"))
 	b.until(leaderIs("a"))
 	b.until(`document.querySelector("#line").textContent === "live"`)
 	b.until(`document.querySelectorAll("table.candidates tbody tr").length === 2`)
@@ -185,8 +185,8 @@ func TestChromiumHostileText(t *testing.T) {
 	rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{<b>e</b>}:history", Values: []any{"event", fmt.Sprintf(
 		`{"v":1,"kind":"released","election":"<b>e</b>","candidate":%q,"reason":%[1]q,"detail":%[1]q,"token":7,"time":"2026-11-21T07:00:05Z"}`, evil)}})
 	b.look(375, 700, "light")
-	b.do(chromedp.Navigate(s.url))
-	b.until(`document.querySelector("h2 bdi")?.textContent === "<b>e</b>"`)
+	b.do(chromedp.Navigate(s.url + "#%3Cb%3Ee%3C%2Fb%3E"))
+	b.until(`document.querySelector(".card h2 bdi")?.textContent === "<b>e</b>"`)
 	b.until(fmt.Sprintf(`document.querySelector("table.terms td.end")?.textContent.includes(%q)`, evil))
 	b.until(fmt.Sprintf(`document.querySelector(".trouble").textContent.includes(%q)`, evil))
 	b.until(fmt.Sprintf(`document.querySelector(".term")?.title.includes(%q)`, evil))
@@ -206,16 +206,17 @@ func TestChromiumHostileText(t *testing.T) {
 func TestChromiumPhoneLightAndDark(t *testing.T) {
 	b := startBrowser(t)
 	s := startSite(t)
+	const name = "an_election_whose_name_is_as_long_as_names_of_elections_can_get"
 	long := strings.Repeat("candidate_that_no_line_breaks_", 3) + "5f7c9d8b6"
-	s.redis.Lead(s.candidate("an_election_whose_name_is_as_long_as_names_of_elections_can_get", long))
-	s.candidate("an_election_whose_name_is_as_long_as_names_of_elections_can_get", "b")
+	s.redis.Lead(s.candidate(name, long))
+	s.candidate(name, "b")
 	brightness := func() int {
 		return eval[int](b, `getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, c) => a + c)`)
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{320, 375, 768, 1280} {
 			b.look(width, 700, scheme)
-			b.do(chromedp.Navigate(s.url))
+			b.do(chromedp.Navigate(s.url + "#" + name))
 			b.until(leaderIs(long))
 			b.until(`document.querySelectorAll("table.candidates tbody tr").length === 2 && document.querySelector("table.terms tbody tr")`)
 			if w := eval[int64](b, "document.documentElement.scrollWidth"); w > width {

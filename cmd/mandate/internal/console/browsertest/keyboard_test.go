@@ -27,7 +27,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	s := startSite(t)
 	a, other := s.candidate("orders", "a"), s.candidate("orders", "b")
 	s.redis.Lead(a)
-	b.do(chromedp.Navigate(s.url))
+	b.do(chromedp.Navigate(s.url + "#orders"))
 	b.until(leaderIs("a"))
 	b.until(`[...document.querySelectorAll(".actions button")].filter((e) => !e.disabled && !e.hidden).length === 3`)
 
@@ -49,12 +49,13 @@ func TestChromiumKeyboard(t *testing.T) {
 		t.Errorf("without a name:\n%s", nameless)
 	}
 
-	// Folded and unfolded.
+	// Closed and opened; the address says which.
 	b.do(chromedp.Focus(".toggle"))
 	b.press(kb.Enter)
-	b.until(`document.querySelector(".toggle").getAttribute("aria-expanded") === "false" && document.querySelector(".panel").hidden`)
+	b.until(`document.querySelector(".toggle").getAttribute("aria-expanded") === "false" && !document.querySelector(".card") && location.hash === ""`)
 	b.press(" ")
-	b.until(`document.querySelector(".toggle").getAttribute("aria-expanded") === "true" && !document.querySelector(".panel").hidden`)
+	b.until(`document.querySelector(".toggle").getAttribute("aria-expanded") === "true" && location.hash === "#orders"`)
+	b.until(`[...document.querySelectorAll(".actions button")].filter((e) => !e.disabled && !e.hidden).length === 3`)
 
 	// Escape closes the dialog, and the focus is where it was.
 	b.press(kb.Tab)
@@ -92,7 +93,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	b.do(chromedp.Click("#action-go"))
 	b.until(`document.querySelector("#action-result").textContent.startsWith("paused")`)
 	b.press(kb.Enter)
-	b.until(`document.querySelector(".badge").textContent === "paused" && document.querySelector(".trouble").textContent.startsWith("Paused for")`)
+	b.until(`document.querySelector(".card .badge").textContent === "paused" && document.querySelector(".trouble").textContent.startsWith("Paused for")`)
 	time.Sleep(time.Second) // of news that must not move what somebody is about to press
 	b.until(`[...document.querySelectorAll(".actions button")].filter((e) => !e.hidden).map((e) => e.textContent).join() === "resign,transfer,resume"`)
 	if got := b.complaints(); got != "" && !strings.Contains(got, "401") {

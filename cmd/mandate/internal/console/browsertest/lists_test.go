@@ -43,7 +43,7 @@ func TestChromiumListsThatDiffer(t *testing.T) {
 	s := serve(t, all[0], all.quorum(t, "console", 0, 1, 2))
 	consoletest.CandidateOn(t, all.quorum(t, "a", 0, 1, 2), "orders", "a")
 	b.look(1100, 900, "light")
-	b.do(chromedp.Navigate(s.url))
+	b.do(chromedp.Navigate(s.url + "#orders,batch"))
 	b.until(leaderIs("a"))
 	if !b.is(`document.querySelectorAll(".bad").length === 0`) {
 		t.Errorf("a fault is shown where there is none: %s", eval[string](b, `document.querySelector(".bad").textContent`))

@@ -30,7 +30,7 @@ func TestChromiumMarks(t *testing.T) {
 		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{batch}:history", Values: []any{"event", event}})
 	}
 	b.look(1100, 900, "light")
-	b.do(chromedp.Navigate(s.url))
+	b.do(chromedp.Navigate(s.url + "#orders,batch"))
 	card := func(name, expression string) string {
 		return fmt.Sprintf(`[...document.querySelectorAll(".card")].some((c) => c.querySelector("h2").textContent === %q && (%s))`, name, expression)
 	}

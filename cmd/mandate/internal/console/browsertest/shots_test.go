@@ -21,7 +21,7 @@ func TestChromiumPictures(t *testing.T) {
 	if url == "" || dir == "" {
 		s := startSite(t)
 		s.redis.Lead(s.candidate("orders", "a"))
-		url, dir, shown = s.url, t.TempDir(), leaderIs("a")
+		url, dir, shown = s.url+"#orders", t.TempDir(), leaderIs("a")
 	}
 	for _, p := range []struct {
 		name, scheme  string

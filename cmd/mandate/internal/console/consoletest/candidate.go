@@ -50,10 +50,14 @@ func CandidateOn(t testing.TB, q *elector.Quorum, election, id string) *elector.
 	return e
 }
 
-// Await reads the live events of the page at url until one holds the text. It is an error
-// when the events end without it.
-func Await(ctx context.Context, url, text string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/live", http.NoBody)
+// Await reads the live events of the page at url until one holds the text: those of the
+// table, or of an election that is open there. It is an error when the events end without it.
+func Await(ctx context.Context, url, election, text string) error {
+	query := ""
+	if election != "" {
+		query = "?election=" + election
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/api/live"+query, http.NoBody)
 	if err != nil {
 		return err
 	}

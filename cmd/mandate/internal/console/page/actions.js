@@ -89,7 +89,7 @@ async function send() {
   showResult('', 'Asking; it can take until the work has stopped.');
   let kind = 'bad', label = '';
   try {
-    const res = await fetch(`/api/${mine.action}`, {
+    const res = await fetch(`api/${mine.action}`, {
       method: 'POST', credentials: 'omit',
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token()}` },
       body: JSON.stringify(body()),

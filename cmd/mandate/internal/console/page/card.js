@@ -2,20 +2,17 @@
 import { Timeline, bad } from './timeline.js';
 import { attr, el, foreign, moment, plural, span, text, whole } from './text.js';
 
-const colours = 8;
 const few = 6; // terms that are shown until one asks for all
 let cards = 0;
 
 export class Card {
-  constructor(name, order) {
+  constructor(name, order, colours) {
     this.name = name;
-    this.colours = new Map();
+    this.colour = colours.of;
     this.id = `e${++cards}`;
-    this.toggle = el('button', 'toggle', foreign(name));
-    this.toggle.type = 'button';
     this.badge = el('span', 'badge');
     this.fact = {};
-    const facts = el('dl', 'facts', ...['leader', 'lease', 'leads for', 'token', 'candidates', 'Redis'].map((k) => this.makeFact(k)));
+    const facts = el('dl', 'facts', ...['leader', 'lease', 'leads for', 'token', 'candidates'].map((k) => this.makeFact(k)));
     this.meter();
     this.actions = el('div', 'actions');
     this.actions.setAttribute('role', 'group');
@@ -31,15 +28,12 @@ export class Card {
     this.more.addEventListener('click', () => this.drawTerms(!this.all));
     this.terms.root.append(this.more);
     this.nodes = el('p', 'nodes num');
-    this.panel = el('div', 'panel', el('div', 'tables', this.roll.root, this.terms.root), this.nodes);
-    const heading = el('h2', '', this.toggle);
+    const heading = el('h2', '', foreign(name));
     heading.id = `${this.id}-name`;
-    this.panel.id = `${this.id}-panel`;
-    this.root = el('section', 'card', el('div', 'head', heading, this.badge, this.actions), facts, this.trouble, this.timeline.root, this.panel);
+    this.root = el('section', 'card', el('div', 'head', heading, this.badge, this.actions), facts, this.trouble, this.timeline.root,
+      el('div', 'tables', this.roll.root, this.terms.root), this.nodes);
+    this.root.id = this.id;
     this.root.setAttribute('aria-labelledby', heading.id);
-    this.toggle.setAttribute('aria-controls', this.panel.id);
-    this.toggle.addEventListener('click', () => this.open(this.panel.hidden));
-    this.open(true);
   }
 
   makeFact(key) {
@@ -65,47 +59,38 @@ export class Card {
     this.actions.append(b);
   }
 
-  open(yes) {
-    this.panel.hidden = !yes;
-    this.toggle.setAttribute('aria-expanded', String(yes));
+  /** Nothing is known any more: what stands here stays as it was. */
+  freeze(yes) {
+    this.frozen = yes;
+    this.root.classList.toggle('frozen', yes);
   }
-
-  /** A colour for each candidate: the same in all elections, unless it is taken. */
-  colour = (id) => {
-    if (!this.colours.has(id)) {
-      const taken = new Set(this.colours.values());
-      let n = 0;
-      for (const c of id) n = (n * 31 + c.codePointAt(0)) % 9973;
-      while (taken.size < colours && taken.has(n % colours)) n++;
-      this.colours.set(id, n % colours);
-    }
-    return this.colours.get(id);
-  };
 
   // --- news -------------------------------------------------------------------
 
-  onStatus(s) {
+  onStatus(s, site) {
     const before = this.status;
     this.status = s;
     this.receivedAt = performance.now();
-    const label = [s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    this.freeze(Boolean(s.as_of || (site && !site.known)));
+    const label = [s.as_of ? `as of ${moment(s.as_of)}` : s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !label;
     text(this.badge, label);
-    this.trouble.replaceChildren(...this.troubles(s));
+    this.trouble.replaceChildren(...this.troubles(s, site));
     const l = s.leader;
     this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
     text(this.fact.token, l ? String(l.token) : '–');
-    this.drawNodes(s.nodes);
+    this.drawNodes(s.nodes, site);
     this.tick();
     const changed = before && !s.error && before.leader?.token !== l?.token;
     if (changed && this.rollCall) this.onRoll(this.rollCall);
     return changed ? `${this.name}: ${l ? `${l.id} leads` : 'no leader'}` : '';
   }
 
-  troubles(s) {
-    if (s.error) return [foreign(s.error)];
+  troubles(s, site) {
     const all = [];
+    // When Redis does not answer, the page says so once.
+    if (s.error && !(site && !site.known)) all.push(el('span', 'bad', foreign(s.error), '. '));
     if (s.blocked) all.push(el('span', 'bad', 'Nobody can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
     if (!s.paused) return all;
@@ -113,13 +98,13 @@ export class Card {
     return [...all, `Paused ${until}, no new leader will be elected: `, foreign(s.pause ?? '')];
   }
 
-  drawNodes(nodes) {
-    const up = nodes.filter((n) => !n.error);
-    text(this.fact.Redis, `${up.length}/${nodes.length}`);
-    this.fact.Redis.className = up.length < nodes.length ? 'num unhealthy' : 'num';
-    this.nodes.replaceChildren('Redis', ...nodes.map((n) => {
-      const label = n.error ? n.error : n.abstains_ms ? `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten` : `${n.rtt_ms.toFixed(1)} ms`;
-      return el('span', n.error || n.abstains_ms ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(label));
+  /** What is wrong with a node for this election alone: the rest stands above the table. */
+  drawNodes(nodes, site) {
+    const down = new Set((site?.nodes ?? []).filter((n) => n.error).map((n) => n.name));
+    const odd = nodes.filter((n) => n.abstains_ms || (n.error && !down.has(n.name)));
+    this.nodes.replaceChildren(...odd.map((n) => {
+      const label = n.error ? n.error : `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten`;
+      return el('span', 'node unhealthy', 'Redis ', foreign(n.name), ' ', foreign(label));
     }));
   }
 
@@ -185,14 +170,14 @@ export class Card {
 
   /** The console's clock, as far as it was told. */
   now() {
-    return this.status ? this.status.now_ms + performance.now() - this.receivedAt : Date.now();
+    return this.status ? this.status.now_ms + (this.frozen ? 0 : performance.now() - this.receivedAt) : Date.now();
   }
 
   /** What moves by itself between two answers. */
   tick() {
     const s = this.status;
     if (!s) return;
-    const since = performance.now() - this.receivedAt;
+    const since = this.frozen ? 0 : performance.now() - this.receivedAt;
     const l = s.leader;
     const left = l ? Math.max(0, l.left_ms - since) : 0;
     const share = l && l.lease_ms ? Math.min(1, left / l.lease_ms) : 0;

@@ -1,138 +1,218 @@
-// The page: what the console says, on cards.
+// The page: what the console says, in a table; an election that is opened, on a card.
 import { Card } from './card.js';
 import { give } from './actions.js';
-import { moment, plural, text } from './text.js';
+import { Line } from './line.js';
+import { Table } from './table.js';
+import { el, foreign, moment, text } from './text.js';
 
 const $ = (id) => document.getElementById(id);
-const cards = new Map();
+const cards = new Map(); // of the open elections
+const table = new Table($('elections'), (name) => open(cards.has(name) ? [...cards.keys()].filter((n) => n !== name) : [...cards.keys(), name]));
 let steer = false;
-let hidden = 0;
 let complete = false; // all elections were told
-let lastHeard = 0;
+let nodes = null; // what is known of Redis
+let offset = 0; // the console's clock, less ours
 
 const drawEvery = 250;
-const silent = 25000; // a connection that says nothing for so long is dead: there is a beat every 10 s
-const openUpTo = 4; // elections; of more, only those with trouble are unfolded at first
+const arrangeEvery = 500;
+const drawRowsEvery = 10000;
+const atMost = 20; // open elections
 
-function card(name) {
-  let c = cards.get(name);
-  if (!c) {
-    c = new Card(name, give);
-    cards.set(name, c);
-    const next = [...cards.keys()].sort().find((n) => n > name);
-    $('elections').insertBefore(c.root, next ? cards.get(next).root : null);
-    if (cards.size > openUpTo) c.open(false);
-    filter();
-  }
-  return c;
+// --- which elections are open ---------------------------------------------------
+
+function wanted() {
+  return location.hash.slice(1).split(',').filter(Boolean).map((n) => {
+    try {
+      return decodeURIComponent(n);
+    } catch {
+      return n;
+    }
+  });
 }
 
-const on = {
+function open(names) {
+  const all = names.slice(-atMost);
+  const hash = all.map((n) => encodeURIComponent(n)).join(',');
+  history.replaceState(null, '', hash ? `#${hash}` : location.pathname + location.search);
+  applyOpen();
+}
+
+function applyOpen() {
+  const names = wanted();
+  const before = [...cards.keys()].join();
+  for (const name of cards.keys()) {
+    if (names.includes(name)) continue;
+    cards.delete(name);
+    table.rows.get(name)?.show(null);
+  }
+  for (const name of names.slice(0, atMost)) {
+    if (cards.has(name) || !table.rows.has(name)) continue;
+    const card = new Card(name, give, table.rows.get(name).colours);
+    card.allow(steer);
+    cards.set(name, card);
+    table.rows.get(name).show(card);
+    table.dirty = true;
+  }
+  if ([...cards.keys()].join() === before) return;
+  if (cards.size) details.connect(`api/live?${[...cards.keys()].map((n) => `election=${encodeURIComponent(n)}`).join('&')}`);
+  else details.close();
+}
+
+window.addEventListener('hashchange', applyOpen);
+document.querySelector('.skip').addEventListener('click', (e) => {
+  e.preventDefault(); // its address would be that of an election
+  $('elections').focus();
+});
+
+const details = new Line({
+  status(s) {
+    const c = cards.get(s.election);
+    if (!c) return;
+    c.onStatus(s, nodes);
+    c.allow(steer && known());
+  },
+  roll(r) {
+    const c = cards.get(r.election);
+    if (!c) return;
+    c.onRoll(r);
+    c.allow(steer && known());
+  },
+  terms(t) {
+    cards.get(t.election)?.onTerms(t);
+  },
+  beat() {},
+}, () => {});
+
+// --- the table ------------------------------------------------------------------
+
+let told = new Set(); // on this connection: the others are gone
+
+const main = new Line({
   site(s) {
     complete = !s.problem;
     steer = s.steer;
-    hidden = s.hidden ?? 0;
     text($('prefix'), s.prefix);
-    const more = hidden ? `${hidden} more elections are not shown: name those to watch, mandate console NAME... ` : '';
-    text($('problem'), more + (s.problem ?? ''));
-    $('problem').hidden = !$('problem').textContent;
-    for (const c of cards.values()) c.allow(steer);
+    $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown: name those to watch, mandate console NAME... ` : '';
+    $('problem').dataset.list = s.problem ?? '';
+    showProblem();
+    for (const c of cards.values()) c.allow(steer && known());
   },
-  status(s) {
-    const c = card(s.election);
-    const news = c.onStatus(s);
-    c.allow(steer);
-    if (news) text($('news'), news);
+  redis(s) {
+    const flipped = nodes && nodes.known !== s.known;
+    nodes = s;
+    offset = s.now_ms - Date.now();
+    if (flipped) for (const c of cards.values()) if (c.status) c.onStatus(c.status, nodes); // the error is said once
+    drawRedis();
   },
-  roll(r) {
-    const c = card(r.election);
-    c.onRoll(r);
-    c.allow(steer);
+  row(r) {
+    told.add(r.election);
+    const row = table.row(r.election);
+    const before = row.row;
+    if (row.onRow(r)) table.dirty = true;
+    if (before && !r.as_of && before.token !== r.token) text($('news'), `${r.election}: ${r.leader ? `${r.leader} leads` : 'no leader'}`);
+    if (!before && location.hash) applyOpen();
   },
-  terms(t) {
-    card(t.election).onTerms(t);
+  past(p) {
+    const row = table.row(p.election);
+    row.now = Date.now() + offset;
+    row.onPast(p);
   },
   gone(g) {
-    cards.get(g.election)?.root.remove();
-    cards.delete(g.election);
+    table.remove(g.election);
+    if (cards.delete(g.election)) applyOpen();
   },
   beat() {},
+}, (state) => {
+  connected = state === 'live';
+  if (connected) lastHeard = Date.now();
+  drawLine();
+});
+
+main.opened = () => {
+  told = new Set();
+  // A console that was started anew says nothing of what is gone.
+  const mine = told;
+  setTimeout(() => {
+    if (mine !== told || !connected || !known()) return;
+    for (const name of [...table.rows.keys()]) if (!told.has(name)) main.on.gone({ election: name });
+  }, 15000);
 };
 
-function summarize() {
-  const all = [...cards.values()].filter((c) => c.status);
-  const label = [plural(all.length, 'election', 'elections')];
-  const without = all.filter((c) => !c.status.leader).length;
-  const paused = all.filter((c) => c.status.paused).length;
-  if (without) label.push(`${without} without a leader`);
-  if (paused) label.push(`${paused} paused`);
-  text($('summary'), all.length ? label.join(' · ') : '');
-  $('summary').className = without ? 'bad' : '';
-  document.title = without ? `(${without}) mandate` : 'mandate';
-  $('none').hidden = !(complete && cards.size === 0);
-  $('filter').parentElement.hidden = cards.size <= openUpTo;
+// --- what is known --------------------------------------------------------------
+
+let connected = null; // null: not yet
+let lastHeard = 0;
+
+/** Redis can be read, as far as the console knows. */
+function known() {
+  return !nodes || nodes.known;
 }
 
-function filter() {
-  const want = $('filter').value.trim().toLowerCase();
-  for (const [name, c] of cards) c.root.hidden = !name.toLowerCase().includes(want);
-}
-$('filter').addEventListener('input', filter);
-
-// --- the line to the console ----------------------------------------------------
-
-let source;
-function line(state, label) {
-  $('line').dataset.state = state;
+function drawLine() {
+  const stale = connected === false;
+  const frozen = connected === true && !known();
+  const state = connected === null ? 'connecting' : stale || frozen ? 'lost' : 'live';
+  let label = state;
+  if (stale) label = lastHeard ? `no connection; as of ${moment(lastHeard)}` : 'no connection';
+  if (frozen) label = nodes.as_of ? `Redis does not answer; as of ${moment(nodes.as_of)}` : 'Redis does not answer';
+  if ($('line').dataset.state !== state) $('line').dataset.state = state;
   text($('line'), label);
-  document.body.classList.toggle('stale', state === 'lost');
+  document.body.classList.toggle('stale', stale || frozen);
 }
 
-function lost() {
-  line('lost', lastHeard ? `no connection; this is how it was at ${moment(lastHeard)}` : 'no connection');
-}
-
-function connect() {
-  source?.close();
-  const mine = new EventSource('/api/live');
-  source = mine;
-  const known = new Set(); // told on this connection: the others are gone
-  for (const [kind, handle] of Object.entries(on)) {
-    mine.addEventListener(kind, (e) => {
-      if (mine !== source) return;
-      lastHeard = Date.now();
-      line('live', 'live');
-      const news = JSON.parse(e.data);
-      if (news.election) known.add(news.election);
-      handle(news);
-      summarize();
-    });
+function drawRedis() {
+  const up = nodes.nodes.filter((n) => !n.error).length;
+  $('redis').hidden = false;
+  const label = el('span', up < nodes.nodes.length ? 'unhealthy' : '', `Redis ${up}/${nodes.nodes.length}`);
+  $('redis').replaceChildren(label, ...nodes.nodes.map((n) => (
+    el('span', n.error ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(n.error ? without(n.error, n.name) : `${n.rtt_ms.toFixed(1)} ms`)))));
+  drawLine();
+  showProblem();
+  for (const c of cards.values()) {
+    c.freeze(Boolean(c.status?.as_of) || !known());
+    c.allow(steer && known());
   }
-  mine.onopen = () => {
-    lastHeard = Date.now();
-    line('live', 'live');
-    known.clear();
-    // A console that was started anew says nothing of what is gone.
-    setTimeout(() => {
-      if (mine !== source || mine.readyState !== EventSource.OPEN) return;
-      for (const name of [...cards.keys()]) if (!known.has(name)) on.gone({ election: name });
-      summarize();
-    }, 15000);
-  };
-  mine.onerror = () => {
-    if (mine !== source) return;
-    lost();
-    // A browser gives up after an answer that is no stream: too many viewers.
-    if (mine.readyState === EventSource.CLOSED) setTimeout(() => mine === source && connect(), 5000);
-  };
 }
 
-connect();
+/** An error without the name of the node that stands before it. */
+function without(error, name) {
+  return error.startsWith(`${name}: `) ? error.slice(name.length + 2) : error;
+}
+
+/** An error of the list says nothing new when a node does not answer. */
+function showProblem() {
+  const { more, list } = $('problem').dataset;
+  text($('problem'), (more ?? '') + (nodes?.nodes.some((n) => n.error) ? '' : list ?? ''));
+  $('problem').hidden = !$('problem').textContent;
+}
+
+function summarize() {
+  const { label, bad } = table.summary();
+  text($('summary'), label);
+  $('summary').className = bad ? 'bad' : '';
+  const one = cards.size === 1 ? `${[...cards.keys()][0]} · ` : '';
+  const count = !known() || connected === false ? '(?) ' : bad ? `(${bad}) ` : '';
+  const title = `${count}${one}mandate`;
+  if (document.title !== title) document.title = title;
+  $('none').hidden = !(complete && table.rows.size === 0);
+  $('filter').parentElement.hidden = !table.many();
+}
+
+$('filter').addEventListener('input', () => table.filter($('filter').value));
+
+main.connect('api/live');
+let drawn = 0;
+let arranged = 0;
 setInterval(() => {
-  if (source.readyState === EventSource.OPEN && Date.now() - lastHeard > silent) {
-    lost();
-    connect();
+  const now = performance.now();
+  if (table.dirty && (now - arranged > arrangeEvery || table.rows.size < 50)) {
+    arranged = now;
+    table.arrange();
   }
+  summarize();
   if (document.hidden || document.body.classList.contains('stale')) return;
   for (const c of cards.values()) c.tick();
+  if (now - drawn < drawRowsEvery) return;
+  drawn = now;
+  for (const r of table.rows.values()) r.draw(Date.now() + offset);
 }, drawEvery);

@@ -58,3 +58,23 @@ export function text(e, s) {
 export function attr(e, name, value) {
   if (e.getAttribute(name) !== String(value)) e.setAttribute(name, value);
 }
+
+const colours = 8;
+
+/** A colour for each candidate of an election: the same in all elections, unless it is taken. */
+export class Colours {
+  constructor() {
+    this.taken = new Map();
+  }
+
+  of = (id) => {
+    if (!this.taken.has(id)) {
+      const taken = new Set(this.taken.values());
+      let n = 0;
+      for (const c of id) n = (n * 31 + c.codePointAt(0)) % 9973;
+      while (taken.size < colours && taken.has(n % colours)) n++;
+      this.taken.set(id, n % colours);
+    }
+    return this.taken.get(id);
+  };
+}

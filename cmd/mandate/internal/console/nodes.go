@@ -1,0 +1,89 @@
+package console
+
+import (
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// redisState is what all elections know of the Redis nodes: it stands on the page once.
+type redisState struct {
+	NowMS  int64  `json:"now_ms"`          // since 1970, by this host
+	Known  bool   `json:"known"`           // a majority can be read
+	AsOfMS int64  `json:"as_of,omitempty"` // since when not
+	Nodes  []node `json:"nodes"`
+}
+
+// A node is down when it failed, and no election could read it for so long: one
+// election's broken key is not a node's fault.
+const (
+	nodePatience = 1500 * time.Millisecond
+	nodesEvery   = time.Second
+)
+
+// nodeBoard keeps the latest of each node, whichever election it was read for.
+type nodeBoard struct {
+	mu    sync.Mutex
+	order []string
+	nodes map[string]*nodeSeen
+	whole time.Time // a majority could be read
+}
+
+type nodeSeen struct {
+	read  time.Time // successfully; zero: never
+	rtt   time.Duration
+	error string // of the last time that it could not be
+	fail  time.Time
+}
+
+func newNodeBoard() *nodeBoard { return &nodeBoard{nodes: map[string]*nodeSeen{}} }
+
+func (b *nodeBoard) note(nodes []elector.NodeStatus, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, n := range nodes {
+		seen := b.nodes[n.Node]
+		if seen == nil {
+			seen = &nodeSeen{}
+			b.nodes[n.Node] = seen
+			b.order = append(b.order, n.Node)
+		}
+		if n.Reachable {
+			seen.read, seen.rtt = now, n.RTT
+		} else {
+			seen.fail, seen.error = now, bounded(n.Error)
+		}
+	}
+}
+
+// state is that at a moment; false when nothing has been read yet.
+func (b *nodeBoard) state(now time.Time) (redisState, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := redisState{NowMS: now.UnixMilli(), Nodes: []node{}}
+	up := 0
+	for _, name := range b.order {
+		seen := b.nodes[name]
+		one := node{Name: bounded(name), RTTMS: float64(seen.rtt.Round(100*time.Microsecond).Microseconds()) / 1000}
+		if !seen.fail.IsZero() && !seen.fail.Before(seen.read) && (seen.read.IsZero() || now.Sub(seen.read) >= nodePatience) {
+			one.Error, one.RTTMS = seen.error, 0
+		} else {
+			up++
+		}
+		s.Nodes = append(s.Nodes, one)
+	}
+	if s.Known = up > len(b.order)/2; s.Known {
+		b.whole = now
+	} else if !b.whole.IsZero() {
+		s.AsOfMS = b.whole.UnixMilli()
+	}
+	return s, len(b.order) > 0
+}
+
+func (b *nodeBoard) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.order, b.whole = nil, time.Time{}
+	clear(b.nodes)
+}

@@ -1,0 +1,157 @@
+// The table: a line for each election, those with problems first.
+import { Colours, el, foreign, span, text, whole } from './text.js';
+
+/** The groups of the table, in their order: who belongs there, and its name. */
+export const groups = [
+  ['conflict', 'In conflict'], ['vacant', 'Vacant'], ['silent', 'Leader silent'], ['flapping', 'Flapping'],
+  ['unknown', 'Not known'], ['paused', 'Paused'], ['led', 'Led'], ['abandoned', 'Abandoned'],
+];
+
+const problems = { 'two may lead': 'conflict', blocked: 'conflict', 'leader silent': 'silent', flapping: 'flapping' };
+const heads = ['election', 'state', 'leader', 'lease', 'candidates', 'last end', 'time line'];
+
+export function head() {
+  const e = el('div', 'row heads', ...heads.map((h) => {
+    const c = el('span', `cell ${h.replace(' ', '-')}`, h);
+    c.setAttribute('role', 'columnheader');
+    return c;
+  }));
+  e.setAttribute('role', 'row');
+  return e;
+}
+
+export class Row {
+  constructor(name, open) {
+    this.name = name;
+    this.group = '';
+    this.colours = new Colours();
+    this.toggle = el('button', 'toggle', foreign(name));
+    this.toggle.type = 'button';
+    this.toggle.title = name;
+    this.toggle.setAttribute('aria-expanded', 'false');
+    this.toggle.addEventListener('click', () => open(name));
+    this.badge = el('span', 'badge');
+    this.leader = foreign('', 'id');
+    this.swatch = el('i', 'swatch');
+    this.swatch.setAttribute('aria-hidden', 'true');
+    this.fill = el('i');
+    this.lease = el('span', 'meter', this.fill);
+    this.lease.setAttribute('role', 'img');
+    this.candidates = el('span');
+    this.last = el('span');
+    this.strip = el('span', 'strip');
+    this.strip.setAttribute('role', 'img');
+    this.line = el('div', 'row', cell('election', this.toggle), cell('state', this.badge), cell('leader', this.swatch, this.leader),
+      cell('lease', this.lease), cell('candidates num', this.candidates), cell('last-end', this.last), cell('time-line', this.strip));
+    this.line.setAttribute('role', 'row');
+    this.root = el('div', 'item', this.line);
+    this.root.setAttribute('role', 'none');
+  }
+
+  /** What is known of the election now. True: its place in the table may have changed. */
+  onRow(r) {
+    this.row = r;
+    const before = this.group;
+    this.group = groupOf(r);
+    const label = labels(r);
+    this.badge.hidden = !label;
+    text(this.badge, label);
+    this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' ? 'warn' : 'bad'}`;
+    text(this.leader, r.leader ?? '');
+    this.swatch.className = r.leader ? `swatch c${this.colours.of(r.leader)}` : '';
+    this.fill.style.transform = `scaleX(${r.lease / 10})`;
+    this.lease.classList.toggle('low', r.lease < 3);
+    this.lease.setAttribute('aria-label', r.leader ? `${r.lease * 10} % of the lease left` : 'no lease');
+    text(this.candidates, r.of < 0 ? '' : `${r.able}/${r.of}`);
+    this.candidates.className = r.of >= 0 && r.able < r.of ? 'unhealthy' : '';
+    this.candidates.title = r.of < 0 ? 'not known' : `${r.able} of ${r.of} can lead`;
+    this.line.title = r.error ?? '';
+    this.line.classList.toggle('stale', Boolean(r.as_of));
+    return this.group !== before;
+  }
+
+  onPast(p) {
+    this.past = p;
+    this.draw(this.now ?? Date.now());
+  }
+
+  /** Draws what changes with time alone. */
+  draw(now) {
+    this.now = now;
+    const p = this.past;
+    if (!p) return;
+    const ago = p.until ? ` ${brief(now - p.until)} ago` : '';
+    text(this.last, p.reason ? p.reason + ago : '');
+    this.last.className = p.bad ? 'bad' : '';
+    this.last.title = [p.reason, p.detail].filter(Boolean).join(': ');
+    this.strip.style.backgroundImage = gradient(p, now, this.colours.of);
+    this.strip.setAttribute('aria-label', `${p.terms.length} latest terms, ${p.terms.filter((t) => t[3]).length} ended badly`);
+  }
+
+  /** Shows a card below the line, or none. */
+  show(card) {
+    this.panel?.remove();
+    this.panel = null;
+    this.toggle.setAttribute('aria-expanded', String(Boolean(card)));
+    this.root.classList.toggle('open', Boolean(card));
+    if (!card) return;
+    const inner = el('div', 'opened', card.root);
+    inner.setAttribute('role', 'cell');
+    this.panel = el('div', '', inner);
+    this.panel.setAttribute('role', 'row');
+    this.root.append(this.panel);
+    this.toggle.setAttribute('aria-controls', card.id);
+  }
+
+  holds(want) {
+    return this.name.toLowerCase().includes(want) || (this.row?.leader ?? '').toLowerCase().includes(want);
+  }
+}
+
+function cell(kind, ...children) {
+  const c = el('span', `cell ${kind}`, ...children);
+  c.setAttribute('role', 'cell');
+  return c;
+}
+
+function groupOf(r) {
+  const trouble = problems[r.problem];
+  if (trouble === 'conflict') return trouble;
+  if (r.state === 'vacant' || r.state === 'none') return 'vacant';
+  if (trouble) return trouble;
+  return r.paused && r.state === 'led' ? 'paused' : r.state; // what was read before stays where it was
+}
+
+function labels(r) {
+  const state = { vacant: r.of === 0 ? 'no candidates' : 'no leader', none: 'no leader', abandoned: 'abandoned', unknown: 'not known', paused: '', led: '' }[r.state];
+  return [r.problem, state, r.paused ? 'paused' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
+}
+
+function brief(ms) {
+  return ms < 60000 ? whole(ms) : span(ms).split(' ')[0];
+}
+
+/** The terms as hard stops of one gradient: an element for each would be thousands. */
+function gradient(p, now, colour) {
+  const terms = [...p.terms].reverse();
+  if (terms.length === 0) return 'none';
+  const begin = terms[0][0];
+  const width = Math.max(10000, now - begin);
+  const at = (ms) => Math.min(100, Math.max(0, ((ms - now) / width + 1) * 100)).toFixed(2);
+  const stops = [];
+  let end = 0;
+  const stop = (colour, from, until) => {
+    if (until > from) stops.push(`${colour} ${from}% ${until}%`);
+    end = until;
+  };
+  for (const [from, until, id, bad] of terms) {
+    const a = Math.max(end, Number(at(from)));
+    const b = Math.max(a, Number(at(until || now)));
+    stop('var(--track)', end, a);
+    const edge = bad ? Math.max(a, b - 3) : b;
+    stop(`var(--c${colour(p.ids[id])})`, a, edge);
+    if (bad) stop('var(--bad)', edge, b);
+  }
+  stop('var(--track)', end, 100);
+  return `linear-gradient(90deg, ${stops.join(', ')})`;
+}

@@ -1,0 +1,301 @@
+package console_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// quorumOf is three Redis as a host sees them.
+func quorumOf(t *testing.T, all []*electortest.Redis, host string) *elector.Quorum {
+	t.Helper()
+	var clients []redis.UniversalClient
+	for i, r := range all {
+		o := *r.Client(host).Options()
+		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // electortest's are all called the same
+		c := redis.NewClient(&o)
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	q, err := elector.NewQuorum(clients...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+// Regression: the page allowed a roll call 2 s, which takes up to 3 s beside a node that
+// hangs: healthy candidates were shown as silent just when somebody looked.
+func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		all := []*electortest.Redis{r, electortest.Start(t), electortest.Start(t)}
+		s := serve(t, r, console.Config{Quorum: quorumOf(t, all, "console")})
+		for _, id := range []string{"a", "b", "c"} {
+			consoletest.CandidateOn(t, quorumOf(t, all, id), "e", id)
+		}
+		v := s.view()
+		electortest.Advance(15 * time.Second)
+		for _, host := range []string{"console", "a", "b", "c"} {
+			all[2].CutOff(host)
+		}
+		// Longer than six roll calls; after each, nobody may be silent.
+		for range 60 {
+			electortest.Advance(time.Second)
+			for _, c := range v.list("roll e", "candidates") {
+				if c["silent_ms"] != nil {
+					t.Fatalf("a candidate is shown as silent: %v", v.list("roll e", "candidates"))
+				}
+			}
+			if n := len(v.list("roll e", "candidates")); n != 3 {
+				t.Fatalf("%d candidates", n)
+			}
+		}
+		consoletest.CandidateOn(t, quorumOf(t, all, "d"), "e", "d")
+		electortest.Advance(30 * time.Second) // two roll calls and more
+		if n := len(v.list("roll e", "candidates")); n != 4 {
+			t.Errorf("%d candidates after a fourth one came: no roll call succeeds", n)
+		}
+		if of, able := v.get("row e", "of"), v.get("row e", "able"); of != 4.0 || able != 4.0 {
+			t.Errorf("the row has %v of %v candidates", able, of)
+		}
+		down := 0
+		for _, n := range v.list("redis", "nodes") {
+			if n["error"] != nil {
+				down++
+			}
+		}
+		if down != 1 || v.get("redis", "known") != true {
+			t.Errorf("the nodes: %v", v.get("redis"))
+		}
+	})
+}
+
+// What all rows cost together does not grow with their number; only the open ones are read
+// each second.
+func TestManyElectionsAreReadSlowly(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+		rdb := s.redis.Client("x")
+		per := func(d time.Duration) int {
+			before := s.commands()
+			electortest.Advance(d)
+			return s.commands() - before
+		}
+		add := func(from, until int) {
+			for i := from; i < until; i++ {
+				rdb.Set(t.Context(), fmt.Sprintf("mandate:{e%d}:fence", i), "7", 0)
+			}
+		}
+		add(0, 200)
+		v := s.view("e0")
+		electortest.Advance(5 * time.Second)
+		few := per(10 * time.Second)
+		add(200, 500)
+		electortest.Advance(20 * time.Second) // the next list, and the first reading of all
+		many := per(10 * time.Second)
+		if many > few*5/4 {
+			t.Errorf("%d commands in 10 s for 200 elections, %d for 500", few, many)
+		}
+		if v.get("status e0", "election") != "e0" || v.get("row e499", "state") != "abandoned" {
+			t.Errorf("the open one: %v; the last one: %v", v.get("status e0"), v.get("row e499"))
+		}
+		// The open one is still read each second.
+		rdb.Set(t.Context(), "mandate:{e0}:pause", "now", 0)
+		electortest.Advance(3 * time.Second)
+		if v.get("status e0", "paused") != true {
+			t.Errorf("an open election is read too seldom: %v", v.get("status e0"))
+		}
+	})
+}
+
+// Details go to those who opened the election only.
+func TestDetailsOfOpenElections(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *stage, c *console.Console) {
+		s.redis.Lead(s.candidate("e", "a"))
+		s.redis.Lead(s.candidate("f", "b"))
+		v := s.view("f")
+		electortest.Advance(3 * time.Second)
+		if v.get("row e", "leader") != "a" || v.get("row f", "leader") != "b" || v.get("row e", "state") != "led" {
+			t.Errorf("rows: %v, %v", v.get("row e"), v.get("row f"))
+		}
+		if v.get("status e", "election") != nil || v.get("roll e", "election") != nil || v.get("terms e", "election") != nil {
+			t.Error("details of an election that nobody opened")
+		}
+		if v.get("status f", "leader", "id") != "b" || len(v.list("roll f", "candidates")) != 1 || len(v.list("terms f", "terms")) != 1 {
+			t.Errorf("details: %v, %v, %v", v.get("status f"), v.get("roll f"), v.get("terms f"))
+		}
+		// Another one is there soon after it was opened, not at the next roll call.
+		w := s.view("e")
+		electortest.Advance(2 * time.Second)
+		if w.get("status e", "leader", "id") != "a" || len(w.list("roll e", "candidates")) != 1 || len(w.list("terms e", "terms")) != 1 {
+			t.Errorf("opened: %v, %v, %v", w.get("status e"), w.get("roll e"), w.get("terms e"))
+		}
+		if w := ask(c, http.MethodGet, "/api/live?election="+strings.Repeat("x&election=", 30), ""); w.Code != http.StatusBadRequest {
+			t.Errorf("31 elections: %d", w.Code)
+		}
+	})
+}
+
+// States of the rows: a leader that is missed, and what nobody uses any more.
+func TestRowStates(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+		rdb := s.redis.Client("x")
+		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
+		rdb.Set(t.Context(), "mandate:{late}:fence", "7", 0)
+		for _, kind := range []string{"elected", "released"} {
+			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{late}:history", Values: []any{"event", fmt.Sprintf(
+				`{"v":1,"kind":%q,"election":"late","candidate":"x","incarnation":"X","token":7,"time":%q,"reason":"shutdown"}`, kind, time.Now().Format(time.RFC3339))}})
+		}
+		a := s.candidate("e", "a")
+		s.redis.Lead(a)
+		v := s.view("e")
+		electortest.Advance(5 * time.Second)
+		for name, want := range map[string]string{"old": "abandoned", "late": "vacant", "e": "led"} {
+			if got := v.get("row "+name, "state"); got != want {
+				t.Errorf("%s is %v, want %s: %v", name, got, want, v.get("row "+name))
+			}
+		}
+		if v.get("past late", "reason") != "shutdown" || v.get("past late", "bad") != nil {
+			t.Errorf("past: %v", v.get("past late"))
+		}
+		s.redis.CutOff("a")
+		electortest.Advance(30 * time.Second) // its lease ends; then nobody answers
+		if v.get("row e", "state") != "vacant" || v.get("row e", "of") != 0.0 || v.get("past e", "bad") != true {
+			t.Errorf("all candidates gone: %v, %v", v.get("row e"), v.get("past e"))
+		}
+	})
+}
+
+// A script needs no page that is open.
+func TestOrdersWithoutAViewer(t *testing.T) {
+	bubble(t, console.Config{Token: token}, func(t *testing.T, s *stage, _ *console.Console) {
+		a, b := s.candidate("e", "a"), s.candidate("e", "b")
+		s.redis.Lead(a)
+		electortest.Advance(time.Second)
+		if code, said := s.post("transfer", `{"election":"e","to":"b","by":"deploy@ci"}`); code != 200 || !b.IsLeader() {
+			t.Errorf("transfer: %d %s", code, said)
+		}
+		for _, action := range []string{"pause", "resume", "resign"} {
+			if code, said := s.post(action, `{"election":"eee"}`); code != 404 || !strings.Contains(said, "no such election") {
+				t.Errorf("%s of a name that Redis does not know: %d %s", action, code, said)
+			}
+		}
+		if code, said := s.post("pause", `{"election":"e","by":"x\u001b[2J"}`); code != 400 {
+			t.Errorf("a name that would clear a terminal: %d %s", code, said)
+		}
+		el, err := s.redis.Quorum("x").Election("e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		terms, err := el.History(t.Context(), 3)
+		if err != nil || len(terms) < 2 || !strings.Contains(terms[1].Detail, "deploy@ci") {
+			t.Errorf("who wanted it: %+v, %v", terms, err)
+		}
+	})
+}
+
+func (s *stage) post(action, body string) (code int, answer string) {
+	s.t.Helper()
+	conn := s.dial(fmt.Sprintf("POST /api/%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer %s\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
+		action, token, len(body), body))
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(got)
+}
+
+// Below a path, behind a proxy: who it was stands in the log as the proxy names it, and
+// nobody else is believed.
+func TestBehindAProxy(t *testing.T) {
+	var log strings.Builder
+	c, err := console.New(console.Config{
+		Quorum: electortest.Start(t).Quorum("console"), Token: token, BasePath: "/mandate/", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/mandate/": 200, "/mandate/console.js": 200, "/mandate": 308, "/": 200, "/mandated": 404, "/mandate/healthz": 200, "/healthz": 200} {
+		w := ask(c, http.MethodGet, path, "")
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+		if at := w.Header().Get("Location"); want == 308 && at != "/mandate/" {
+			t.Errorf("%s leads to %q", path, at)
+		}
+	}
+	if w := ask(c, http.MethodGet, "/healthz", "", func(r *http.Request) { r.Host = "10-0-0-1.pod" }); w.Code != 200 || !strings.Contains(w.Body.String(), `"ok"`) {
+		t.Errorf("healthz by the name of a pod: %d %s", w.Code, w.Body)
+	}
+	for _, test := range []struct{ remote, forwarded, want string }{
+		{"10.0.0.1:4711", "198.51.100.7", "from=198.51.100.7 "},
+		{"10.0.0.1:4711", "203.0.113.9, 198.51.100.7, 10.2.2.2", "from=198.51.100.7 "}, // the first one is the client's own claim
+		{"10.0.0.1:4711", "[2001:db8::1]:99", "from=2001:db8::1 "},
+		{"10.0.0.1:4711", "<b>", "from=10.0.0.1:4711"},
+		{"192.0.2.1:4711", "198.51.100.7", "from=192.0.2.1:4711"},
+	} {
+		log.Reset()
+		ask(c, http.MethodPost, "/mandate/api/resign", `{}`, bearer("another-token-that-is-long"), func(r *http.Request) {
+			r.RemoteAddr = test.remote
+			r.Header.Set("X-Forwarded-For", test.forwarded)
+		})
+		if !strings.Contains(log.String(), test.want) {
+			t.Errorf("%s for %s: %s, want %s", test.remote, test.forwarded, log.String(), test.want)
+		}
+	}
+	for _, path := range []string{"mandate", "/a b", "//x", "/../x", "/{x}"} {
+		if _, err := console.New(console.Config{BasePath: path}); err == nil {
+			t.Errorf("the base path %q is accepted", path)
+		}
+	}
+}
+
+// The page can need a token of its own, which gives no right to act.
+func TestReadToken(t *testing.T) {
+	const reading = "a-token-for-those-who-read"
+	c := newConsole(t, console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token, ReadToken: reading})
+	password := func(p string) func(*http.Request) {
+		return func(r *http.Request) { r.SetBasicAuth("anyone", p) }
+	}
+	for _, path := range []string{"/", "/console.js"} {
+		if w := ask(c, http.MethodGet, path, ""); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s without: %d %v", path, w.Code, w.Header())
+		}
+		if w := ask(c, http.MethodGet, path, "", password("wrong-and-long-enough")); w.Code != 401 {
+			t.Errorf("%s with a wrong one: %d", path, w.Code)
+		}
+		for _, edit := range []func(*http.Request){password(reading), bearer(reading)} {
+			if w := ask(c, http.MethodGet, path, "", edit); w.Code != 200 {
+				t.Errorf("%s with it: %d", path, w.Code)
+			}
+		}
+	}
+	if w := ask(c, http.MethodGet, "/api/live", ""); w.Code != 401 {
+		t.Errorf("the stream without: %d", w.Code)
+	}
+	if w := ask(c, http.MethodPost, "/api/pause", `{"election":"e"}`, bearer(reading)); w.Code != 401 {
+		t.Errorf("pause with the token for reading: %d", w.Code)
+	}
+	if w := ask(c, http.MethodPost, "/api/resume", `{"election":"e"}`, bearer(token)); w.Code != 404 {
+		t.Errorf("resume with the token for acting: %d", w.Code)
+	}
+	if w := ask(c, http.MethodGet, "/healthz", ""); w.Code != 200 {
+		t.Errorf("healthz: %d", w.Code)
+	}
+}

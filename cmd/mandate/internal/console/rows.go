@@ -1,0 +1,193 @@
+package console
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// The states of an election in the table.
+const (
+	stateLed       = "led"
+	stateVacant    = "vacant"    // no leader, and it is missed
+	statePaused    = "paused"    // no leader, and an operator wants none
+	stateAbandoned = "abandoned" // no leader and no candidate for a day
+	stateNone      = "none"      // no leader; whether there are candidates is not known yet
+	stateUnknown   = "unknown"   // nothing has been read yet
+)
+
+type (
+	// row is an election in the table. Its lease is coarse, and times are instants:
+	// so an election in which nothing happens is not sent again.
+	row struct {
+		Election string `json:"election"`
+		State    string `json:"state"`
+		Problem  string `json:"problem,omitempty"` // what is wrong although there may be a leader
+		Leader   string `json:"leader,omitempty"`
+		Token    uint64 `json:"token,omitempty"`
+		Lease    int    `json:"lease"` // tenths that are left of it
+		Paused   bool   `json:"paused,omitempty"`
+		Able     int    `json:"able"`            // candidates that lead or could be elected
+		Of       int    `json:"of"`              // candidates; -1: not known
+		AsOfMS   int64  `json:"as_of,omitempty"` // it has not been read since
+		Error    string `json:"error,omitempty"` // why
+	}
+
+	// past is what the table shows of the terms.
+	past struct {
+		Election string   `json:"election"`
+		Reason   string   `json:"reason,omitempty"` // of the last end
+		Detail   string   `json:"detail,omitempty"`
+		Until    int64    `json:"until,omitempty"`
+		Bad      bool     `json:"bad,omitempty"` // nobody wanted it to end
+		IDs      []string `json:"ids"`
+		// Terms are the latest, newest first: from, until (0: it lasts), index of the
+		// candidate, 1 if it ended badly.
+		Terms [][4]int64 `json:"terms"`
+	}
+)
+
+const (
+	rowTerms  = 8
+	rowDetail = 120 // bytes
+	// So many terms that nobody wanted to end within so long are flapping, as mandate
+	// doctor has it.
+	flaps   = 3
+	flapsIn = 10 * time.Minute
+	// An election without a leader and without candidates is missed for so long.
+	missedFor = 24 * time.Hour
+)
+
+// unwanted are the ends of terms that nobody asked for.
+var unwanted = map[elector.Reason]bool{
+	elector.ReasonUnhealthy: true, elector.ReasonExpired: true, elector.ReasonLost: true,
+	elector.ReasonFailed: true, elector.ReasonPanicked: true, elector.ReasonVanished: true,
+}
+
+func endOf(r elector.TermRecord) time.Time {
+	if r.Until.IsZero() {
+		return r.From // of one that vanished
+	}
+	return r.Until
+}
+
+func pastOf(election string, records []elector.TermRecord) past {
+	p := past{Election: election, IDs: []string{}, Terms: [][4]int64{}}
+	index := map[string]int{}
+	ended := false
+	for i, r := range records[:min(rowTerms, len(records))] {
+		if !r.Current && !ended {
+			ended = true
+			p.Reason, p.Detail, p.Bad = bounded(string(r.Reason)), cut(r.Detail, rowDetail), unwanted[r.Reason] || len(r.Overlaps) > 0
+			if at := endOf(r); !at.IsZero() {
+				p.Until = at.UnixMilli()
+			}
+		}
+		if r.From.IsZero() {
+			continue
+		}
+		at, ok := index[r.Candidate]
+		if !ok {
+			at = len(p.IDs)
+			index[r.Candidate] = at
+			p.IDs = append(p.IDs, bounded(r.Candidate))
+		}
+		var until, bad int64
+		switch {
+		case !r.Until.IsZero():
+			until = r.Until.UnixMilli()
+		case !r.Current && i > 0 && !records[i-1].From.IsZero():
+			until = records[i-1].From.UnixMilli()
+		}
+		if !r.Current && unwanted[r.Reason] || len(r.Overlaps) > 0 {
+			bad = 1
+		}
+		p.Terms = append(p.Terms, [4]int64{r.From.UnixMilli(), until, int64(at), bad})
+	}
+	return p
+}
+
+// brief is what a row needs to know of the terms.
+type brief struct {
+	read     bool
+	flapping bool
+	last     time.Time // the latest begin or end of a term
+}
+
+func briefOf(records []elector.TermRecord, now time.Time) brief {
+	b := brief{read: true}
+	bad := 0
+	for _, r := range records {
+		at := endOf(r)
+		if at.After(b.last) {
+			b.last = at
+		}
+		if !r.Current && unwanted[r.Reason] && now.Sub(at).Abs() <= flapsIn { // a leader's clock may be ahead
+			bad++
+		}
+	}
+	b.flapping = bad >= flaps
+	return b
+}
+
+// count is what a row needs to know of the candidates.
+type count struct {
+	read     bool
+	able, of int
+	leader   string // the incarnation that led when the roll was called
+	silent   bool   // it did not answer
+}
+
+func countOf(all []elector.CandidateStatus, leader string) count {
+	n := count{read: true, of: len(all), leader: leader, silent: leader != ""}
+	for _, c := range all {
+		if c.Healthy && (c.Role == elector.RoleLeading || c.Role == elector.RoleFollowing) {
+			n.able++
+		}
+		if c.Incarnation == leader {
+			n.silent = false
+		}
+	}
+	return n
+}
+
+// rowOf is the row of an election of which all has been read that is known.
+func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, now time.Time) row {
+	r := row{Election: election, Paused: st.Paused, Able: n.able, Of: n.of}
+	if !n.read {
+		r.Able, r.Of = 0, -1
+	}
+	switch l := st.Leader; {
+	case l != nil:
+		r.State, r.Leader, r.Token = stateLed, bounded(l.Candidate), l.Token
+		if lease > 0 {
+			r.Lease = int(min(10, (10*l.LeaseLeft+lease-1)/lease))
+		}
+	case st.Paused:
+		r.State = statePaused
+	case !n.read:
+		r.State = stateNone
+	case n.of == 0 && b.read && now.Sub(b.last) > missedFor:
+		r.State = stateAbandoned
+	default:
+		r.State = stateVacant
+	}
+	silent := ""
+	if st.Leader != nil && n.silent && n.leader == st.Leader.Incarnation {
+		silent = "leader silent"
+	}
+	flapping := ""
+	if b.flapping {
+		flapping = "flapping"
+	}
+	switch {
+	case st.Conflict != "":
+		r.Problem = "two may lead"
+	case st.Blocked != "":
+		r.Problem = "blocked"
+	default:
+		r.Problem = cmp.Or(silent, flapping)
+	}
+	return r
+}
