@@ -24,6 +24,7 @@ func setupSeen(env *testscript.Env) error {
 	}
 	env.Defer(m.Close)
 	env.Setenv("SEEN", "redis://"+m.Addr())
+	env.Setenv("GORACE", noExitPause)
 	tell := func(election, kind, who string, token int, second int, more string) error {
 		_, err := m.XAdd("mandate:{"+election+"}:history", "*", []string{"event", fmt.Sprintf(
 			`{"v":1,"kind":%q,"election":%q,"candidate":%q,"token":%d,"time":"2026-11-21T07:00:%02dZ"%s}`, kind, election, who, token, second, more)})

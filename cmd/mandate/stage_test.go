@@ -23,7 +23,11 @@ import (
 
 // patience is how long the scripts wait for what should happen: far more than
 // it takes, because these machines are small and busy.
-const patience = 30 * time.Second
+const patience = time.Minute
+
+// noExitPause has a program that is built with -race end at once, and not a second later:
+// the guard of a command, too.
+const noExitPause = "atexit_sleep_ms=0"
 
 // workScript is the command that the scripts run: it notes what it does in the
 // journal, and it notes OVERLAP when another one, or a child of another one,
@@ -69,6 +73,7 @@ func setupStage(env *testscript.Env) error {
 	env.Setenv("PORT", strconv.Itoa(v.port))
 	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+strconv.Itoa(v.port))
 	env.Setenv("LEADER", "")
+	env.Setenv("GORACE", noExitPause)
 	acl, err := filepath.Abs("../../docs/redis.acl")
 	if err != nil {
 		return err
@@ -129,7 +134,7 @@ func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
 	cmd := exec.Command("mandate", append([]string{"run", "--id", name}, args[1:]...)...)
 	cmd.Dir = ts.Getenv("WORK")
-	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+ts.Getenv("MANDATE_REDIS"))
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS="+ts.Getenv("MANDATE_REDIS"), "GORACE="+noExitPause)
 	for suffix, w := range map[string]*io.Writer{".out": &cmd.Stdout, ".log": &cmd.Stderr} {
 		f, err := os.OpenFile(ts.MkAbs(name+suffix), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		ts.Check(err)
@@ -250,6 +255,9 @@ func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// pollEvery is how often poll looks.
+const pollEvery = 5 * time.Millisecond
+
 func poll(ok func() error) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -257,6 +265,6 @@ func poll(ok func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(pollEvery)
 	}
 }

@@ -35,7 +35,7 @@ func (p *syncBuffer) String() string {
 // The story is on the page until it is interrupted.
 func TestServe(t *testing.T) {
 	defer noLeaks(t)()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
