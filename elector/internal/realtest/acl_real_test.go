@@ -113,7 +113,10 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	if err := b.leadsOrEnds(2*el.lease + slack); err != nil {
 		return append(complaints, "no follower")
 	}
-	if d := time.Since(began); d > el.lease/2 {
+	// A release that is not noticed is found by the end of the lease as b saw it when it joined:
+	// three quarters of one from here, less what the lines above took. One that is noticed
+	// takes milliseconds. A busy machine may be as late in either.
+	if d := time.Since(began); d > el.lease*3/8 {
 		complain("slow hand-over")
 	}
 	if !hears(seen, el.lease, func(ev elector.Event) bool {

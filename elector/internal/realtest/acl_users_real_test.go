@@ -32,13 +32,6 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := make(chan elector.Event, 100)
-	events := observe(t.Context(), e.Election())
-	go func() {
-		for ev := range events {
-			seen <- ev
-		}
-	}()
 	servertest.Eventually(t, slack, "the history tells of the election", func() bool {
 		terms, err := electionOf(a.Q, "orders").History(t.Context(), 1)
 		return err == nil && len(terms) == 1
@@ -60,9 +53,18 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
 		complain("no roll call")
 	}
-	time.Sleep(el.lease / 4) // the observer has subscribed, if it may
+	seen := make(chan elector.Event, 100)
+	events := observe(t.Context(), e.Election())
+	go func() {
+		for ev := range events {
+			seen <- ev
+		}
+	}()
+	// One that receives no messages looks a lease after it began: what it finds then must not
+	// be taken for news.
+	time.Sleep(el.lease / 4) // it has subscribed, if it may
 	a.shutdown()
-	if !hears(seen, el.lease/2, func(ev elector.Event) bool { return ev.Kind == elector.EventReleased }) {
+	if !hears(seen, el.lease*3/8, func(ev elector.Event) bool { return ev.Kind == elector.EventReleased }) {
 		complain("no news")
 	}
 	return complaints
