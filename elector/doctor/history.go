@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// recentTerms are what the history tells of late.
+// recentTerms are the last terms of the history.
 func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -21,7 +21,7 @@ func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecor
 
 // unreadable reports a history that can't be read, or be written either: a key of
 // another type, or a right that is missing. That nodes are away, or refuse this user,
-// other checks say.
+// other checks find.
 func (e *examination) unreadable(err error) {
 	var node *elector.NodeError
 	switch {
@@ -69,7 +69,7 @@ const (
 	flapsIn = 10 * time.Minute
 )
 
-// flapping counts the latest terms that nobody wanted to end.
+// flapping counts the latest terms whose end was not wanted.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
 	count := map[elector.Reason]int{}
 	all := 0

@@ -1,13 +1,13 @@
-// Package electorprom tells Prometheus about an elector.
+// Package electorprom reports an elector to Prometheus.
 //
 //	c := electorprom.New(e)
 //	registry.MustRegister(c)
 //	go c.Run(ctx) // counts what happens
 //
-// What holds now (who leads, for how long) is asked at every scrape, from the
+// What holds now (who leads, for how long) is read at every scrape, from the
 // clock; what happened is counted by Run. All series are there from the first
-// scrape, at 0: an alert can tell "never" from "not watched". All have the label
-// election and prefix; the replicas are told apart by the labels that Prometheus gives to
+// scrape, at 0: an alert can distinguish "never" from "not watched". All have the label
+// election and prefix; the replicas are distinguished by the labels that Prometheus gives to
 // its targets.
 //
 // Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
@@ -46,8 +46,8 @@ type Collector struct {
 	stepDowns                       *prometheus.CounterVec
 
 	mu      sync.Mutex
-	known   bool          // somebody leads, as far as was heard
-	vacant  time.Time     // since when nobody does; zero: somebody does, or nobody looks
+	known   bool          // a candidate leads, as far as is known
+	vacant  time.Time     // since when none does; zero: one does, or Run is not running
 	without time.Duration // in all, before that
 	newest  uint64        // the token of the newest term
 }
@@ -208,7 +208,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	for ev := range c.elector.Election().Observe(ctx) {
 		c.count(ev)
 	}
-	c.leads(false, true) // nobody looks any more
+	c.leads(false, true) // Run no longer watches
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (c *Collector) count(ev elector.Event) {
 		}
 	case elector.EventReleased, elector.EventVacant:
 		c.leads(false, false)
-	case elector.EventStopping: // told of this candidate only
+	case elector.EventStopping: // reported of this candidate only
 		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
 	case elector.EventOverrun:
 		c.overruns.Inc()

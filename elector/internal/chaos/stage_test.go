@@ -160,7 +160,7 @@ func (c *candidate) signal(sig syscall.Signal) {
 }
 
 // awaitEnd waits until the process has ended, and kills it after a while.
-func (c *candidate) awaitEnd(patience time.Duration) (graceful bool) {
+func (c *candidate) awaitEnd(waitLimit time.Duration) (graceful bool) {
 	c.mu.Lock()
 	gone := c.gone
 	c.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *candidate) awaitEnd(patience time.Duration) (graceful bool) {
 	select {
 	case <-gone:
 		return true
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		c.signal(syscall.SIGKILL)
 		<-gone
 		return false
