@@ -31,7 +31,6 @@ type renewal struct {
 	sent      lease.Stamp
 	tally     quorum.Tally
 	advertise string // the address that it brought to the nodes
-	took      time.Duration
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
@@ -65,8 +64,7 @@ func (r *renewer) renew() {
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	go func() {
 		tally := m.voter.Renew(left, r.term.token, heir, fit)
-		took, _ := m.clock.PeekSince(sent)
-		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised(), took: took}
+		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised()}
 	}()
 }
 
@@ -83,7 +81,6 @@ func (r *renewer) count(of renewal) {
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
 			r.placed(of.advertise)
-			m.counters.renewalTook(of.took)
 		}
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):

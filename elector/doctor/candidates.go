@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // rollCall is what the candidates of an election answer.
@@ -17,8 +18,8 @@ type rollCall struct {
 	err     error
 }
 
-// callRoll calls the roll. Two answers of a leader may be those of one before and
-// of one after a change: then it calls once more.
+// callRoll asks the candidates. Two answers of a leader may be those of one before and
+// of one after a change: then it asks once more.
 func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -44,10 +45,10 @@ func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
-// candidates compares their answers with each other, and with the nodes given here.
+// candidates compares what they say with each other, and with the nodes given here.
 func (e *examination) candidates(r rollCall) {
 	if r.err != nil {
-		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.err))
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", words(r.err))
 		return
 	}
 	if len(r.leaders) > 1 {
@@ -71,6 +72,11 @@ func (e *examination) candidates(r rollCall) {
 			}
 			who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
 		}
+		if e.emptied() {
+			e.add("", "candidates", LevelUnknown, "repeat this when the node votes again",
+				"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
+			return
+		}
 		e.add("", "candidates", LevelFail, sameList+": two that can't meet may both lead", "they vote with different nodes: %s", strings.Join(who, "; "))
 		return
 	}
@@ -85,6 +91,12 @@ func (e *examination) candidates(r rollCall) {
 	default:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
 	}
+}
+
+// emptied tells that a node has a new identity, so that a candidate may still go by the
+// former one, and seem to vote with another node.
+func (e *examination) emptied() bool {
+	return slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Newcomer > 0 })
 }
 
 // drift names settings in which the candidates differ: a deploy that has not ended, or a

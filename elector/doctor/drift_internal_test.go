@@ -117,3 +117,20 @@ type answer string
 
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
+
+// A node that lost its data has another identity: candidates that know the former one are
+// not accused of having another list. Without such a node they are.
+func TestEmptiedNodeIsNoOtherList(t *testing.T) {
+	voter := func(id, identity string) elector.CandidateStatus {
+		return elector.CandidateStatus{ID: id, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
+	}
+	for left, want := range map[time.Duration]Level{time.Second: LevelUnknown, 0: LevelFail} {
+		f := goodFacts("n")
+		f.View.Newcomer = left
+		e := newExamination(quorum.KeysOf("mandate", "e"), []quorum.Facts{f}, 1, 0)
+		e.candidates(rollCall{all: []elector.CandidateStatus{voter("a", "new"), voter("b", "old")}})
+		if got := find(e.findings, "candidates"); got.Level != want {
+			t.Errorf("abstains for %v: %+v, want %s", left, got, want)
+		}
+	}
+}

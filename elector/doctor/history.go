@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// recentTerms are the last terms of the history.
+// recentTerms are what the history tells of late.
 func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -21,7 +21,7 @@ func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecor
 
 // unreadable reports a history that can't be read, or be written either: a key of
 // another type, or a right that is missing. That nodes are away, or refuse this user,
-// other checks find.
+// other checks say.
 func (e *examination) unreadable(err error) {
 	var node *elector.NodeError
 	switch {
@@ -69,11 +69,19 @@ const (
 	flapsIn = 10 * time.Minute
 )
 
-// flapping counts the latest terms whose end was not wanted.
+// flapping reports an election whose leadership is lost again and again.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
+	if found, reason := Flapping(terms, now); found != "" {
+		e.add("", "flapping", LevelWarn, unwanted[reason]+": "+e.command("history", name), "%s", found)
+	}
+}
+
+// Flapping tells, by the terms of History, that the leadership was lost at least three times
+// in the last ten minutes without anybody wanting it, and how most of these terms ended. The
+// text is empty when it was not.
+func Flapping(terms []elector.TermRecord, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}
 	all := 0
-	var often elector.Reason
 	for _, r := range terms {
 		end := r.Until
 		if end.IsZero() {
@@ -83,14 +91,14 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 			continue
 		}
 		all++
-		if count[r.Reason]++; count[r.Reason] > count[often] {
-			often = r.Reason
+		if count[r.Reason]++; count[r.Reason] > count[most] {
+			most = r.Reason
 		}
 	}
-	if all >= flaps {
-		e.add("", "flapping", LevelWarn, unwanted[often]+": "+e.command("history", name),
-			"%d terms of the last %d min ended unwanted, %d of them as %s", all, int(flapsIn.Minutes()), count[often], often)
+	if all < flaps {
+		return "", ""
 	}
+	return fmt.Sprintf("%d terms of the last %d min ended unwanted, %d of them as %s", all, int(flapsIn.Minutes()), count[most], most), most
 }
 
 // unwanted are the ends that need an explanation, and where to look for it.

@@ -173,7 +173,7 @@ func TestAdviceSpellsCommands(t *testing.T) {
 	e.leader("e", outside{})
 	e.leader("e", outside{status: elector.Status{Paused: true}, roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
 	e.leader("e", outside{roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
-	e.leader("e", outside{unresponsive: true, status: elector.Status{Leader: &elector.Leader{}}})
+	e.leader("e", outside{silent: true, status: elector.Status{Leader: &elector.Leader{}}})
 	e.ready("e", make([]elector.CandidateStatus, 1))
 	now := time.Now()
 	e.flapping("e", []elector.TermRecord{{Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}}, now)
@@ -184,5 +184,27 @@ func TestAdviceSpellsCommands(t *testing.T) {
 	}
 	if len(e.findings) != 7 || !strings.Contains(e.findings[0].Advice, "<pause e --for 1h>") {
 		t.Errorf("%v", e.findings)
+	}
+}
+
+// Leadership that is lost again and again is reported, planned ends are not.
+func TestFlapping(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	term := func(reason elector.Reason, ago time.Duration) elector.TermRecord {
+		return elector.TermRecord{Reason: reason, Until: now.Add(-ago)}
+	}
+	old := flapsIn + time.Second
+	for want, terms := range map[string][]elector.TermRecord{
+		"": {
+			term(elector.ReasonLost, 0), term(elector.ReasonLost, flapsIn), term(elector.ReasonLost, old), term(elector.ReasonShutdown, 0),
+			term(elector.ReasonResigned, 0), {Current: true, Reason: elector.ReasonLost},
+		},
+		"3 terms of the last 10 min ended unwanted, 2 of them as expired": {
+			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
+		},
+	} {
+		if found, _ := Flapping(terms, now); found != want {
+			t.Errorf("%q, want %q", found, want)
+		}
 	}
 }
