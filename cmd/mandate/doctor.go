@@ -105,7 +105,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 // causes are the checks whose findings explain an incident, in this order, before all others;
 // lasting are how a Redis is configured, which is no news.
 var (
-	causes  = []string{"leaders", "locks", "nodes", "same-server", "lock", "reach", "rights", "majority", "leader", "pause", "flapping", "ids", "candidates", "able"}
+	causes  = []string{"leaders", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "vote", "pause", "flapping", "leader", "ids", "candidates", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 
@@ -131,7 +131,7 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		}
 	}
 	if worst == nil {
-		return p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}})
+		return append(p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}), "")
 	}
 	found, color := worst.Found, output.Yellow
 	if worst.Node != "" && !strings.Contains(found, worst.Node) {

@@ -48,8 +48,10 @@ func (r *report) problem() (why, next string) {
 		return r.downText(), show
 	case refuse > 0:
 		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
-	case !sameNodes(r.roll):
+	case !sameNodes(r.roll) && r.abstains() == 0: // a candidate may not have met an emptied node again
 		return "the candidates vote with different nodes, so two of them can lead", show
+	case r.flaps != "":
+		return r.flaps + detailOf(r.last), r.flags.command("history", name)
 	case r.Paused:
 		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
 	}
@@ -60,10 +62,12 @@ func (r *report) problem() (why, next string) {
 func (r *report) candidateProblem() (why, next string) {
 	name := r.Election
 	differ := differencesOf(r.roll)
-	unable, twins := 0, []string{}
+	unable, resting, twins := 0, 0, []string{}
 	for i, c := range r.roll {
 		if !c.Healthy {
 			unable++
+		} else if c.RestFor > 0 { // after each step-down: no reason to worry
+			resting++
 		}
 		if slices.ContainsFunc(r.roll[:i], func(o elector.CandidateStatus) bool { return o.ID == c.ID }) {
 			twins = append(twins, c.ID)
@@ -74,7 +78,7 @@ func (r *report) candidateProblem() (why, next string) {
 		return "", ""
 	case len(twins) > 0:
 		return "several candidates have the same id (" + output.List(slices.Compact(twins), 3) + "): give each its own", r.flags.command("candidates", name)
-	case r.able() < 2 && len(r.roll) > 1:
+	case r.able()+resting < 2 && len(r.roll) > 1:
 		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case unable > 0:
 		return fmt.Sprintf("%d of %d candidates could not lead%s", unable, len(r.roll), r.firstUnable()), r.flags.command("candidates", name)
@@ -82,6 +86,14 @@ func (r *report) candidateProblem() (why, next string) {
 		return "the candidates have different settings", r.flags.command("doctor", name)
 	}
 	return "", ""
+}
+
+// detailOf is why a term ended, in parentheses; empty when it is not known.
+func detailOf(t *elector.TermRecord) string {
+	if t == nil || t.Detail == "" {
+		return ""
+	}
+	return " (" + t.Detail + ")"
 }
 
 // down is how many nodes could not be read.
@@ -107,8 +119,14 @@ func (r *report) downText() string {
 	return fmt.Sprintf("%d of %d nodes %s (%s: %s)", r.down(), len(r.Nodes), what, r.Nodes[i].Node, strings.TrimPrefix(r.Nodes[i].Error, r.Nodes[i].Node+": "))
 }
 
-// recently is how long an end that nobody wanted stays in the first line.
+// recently is how long the last end stays in the first line.
 const recently = time.Hour
+
+// justEnded tells that the last end still is news.
+func (r *report) justEnded(now time.Time) bool {
+	return r.last != nil && r.Leader != nil && (r.last.Until.IsZero() || now.Sub(r.last.Until) < recently) &&
+		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
+}
 
 // headline is the first lines of a report: what happened, and what to type next.
 func (r *report) headline(now time.Time) []output.Field {
@@ -116,12 +134,14 @@ func (r *report) headline(now time.Time) []output.Field {
 	if why != "" {
 		return []output.Field{{Name: "problem", Text: why, Color: output.Red}, {Name: "next", Text: next, Color: output.Yellow}}
 	}
-	text := r.Leader.Candidate + " leads"
-	if l := r.last; l != nil && !slices.Contains(planned, l.Reason) && (l.Until.IsZero() || now.Sub(l.Until) < recently) && !r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently {
-		text += "; before it " + endText(l)
-		return []output.Field{{Name: "ok", Text: text, Color: output.Green}, {Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow}}
+	fields := []output.Field{{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}}
+	if r.justEnded(now) {
+		fields[0].Text += "; before it " + endText(r.last)
+		if !slices.Contains(planned, r.last.Reason) {
+			fields = append(fields, output.Field{Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow})
+		}
 	}
-	return []output.Field{{Name: "ok", Text: text, Color: output.Green}}
+	return fields
 }
 
 // silence is what to expect of a leader that does not answer.
@@ -143,10 +163,7 @@ func (r *report) first() bool {
 
 // vacant is why there is no leader.
 func (r *report) vacant(name string) (why, next string) {
-	abstain := time.Duration(0)
-	for _, n := range r.Nodes {
-		abstain = max(abstain, n.Abstains)
-	}
+	abstain := r.abstains()
 	switch {
 	case r.unheardOf():
 		return "no trace of an election of this name", r.flags.command("ls")
@@ -158,6 +175,8 @@ func (r *report) vacant(name string) (why, next string) {
 		return "no leader", r.flags.command("candidates", name)
 	case len(r.roll) == 0:
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
+	case r.flaps != "" && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
+		return r.flaps + detailOf(r.last), r.flags.command("history", name)
 	case r.able() == 0:
 		return "no candidate can lead" + r.firstUnable(), r.flags.command("candidates", name)
 	case abstain > 0 && r.first():
@@ -167,6 +186,14 @@ func (r *report) vacant(name string) (why, next string) {
 	default:
 		return "candidates are there: an election may be under way", r.flags.command("wait", name)
 	}
+}
+
+// abstains is for how long a node will not vote, because it is new or lost its data.
+func (r *report) abstains() (left time.Duration) {
+	for _, n := range r.Nodes {
+		left = max(left, n.Abstains)
+	}
+	return left
 }
 
 // firstElection is no reason to worry, but a new node might remember no other leader.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
@@ -23,9 +24,10 @@ type report struct {
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
-	silent  bool                      // the leader does not answer, see doctor.Unresponsive
+	silent  bool                      // the leader does not answer, see doctor.Silent
 	writes  []doctor.Finding          // of each node; empty: not tried
 	last    *elector.TermRecord       // the newest term that has ended
+	flaps   string                    // see doctor.Flapping
 }
 
 // examine makes a report; the parts are read at the same time, until ctx ends.
@@ -34,8 +36,9 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	var wg sync.WaitGroup
 	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
 	wg.Go(func() {
-		if terms, err := el.History(ctx, 2); err == nil {
+		if terms, err := el.History(ctx, recentTerms); err == nil {
 			r.last = lastEnded(terms)
+			r.flaps, _ = doctor.Flapping(terms, time.Now())
 		}
 	})
 	if tryWrites {
@@ -52,8 +55,11 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 
 // listen looks for the leader among those that answered. Without a roll nobody is accused.
 func (r *report) listen(ctx context.Context, el *elector.Election) {
-	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Unresponsive(ctx, el, *r.Leader, r.roll)
+	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Silent(ctx, el, *r.Leader, r.roll)
 }
+
+// recentTerms are enough to see that the leadership keeps changing.
+const recentTerms = 10
 
 func lastEnded(terms []elector.TermRecord) *elector.TermRecord {
 	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }); i >= 0 {
@@ -161,10 +167,7 @@ func endText(t *elector.TermRecord) string {
 	if !t.Until.IsZero() {
 		text += ", " + output.Ago(t.Until)
 	}
-	if t.Detail != "" {
-		text += " (" + t.Detail + ")"
-	}
-	return text
+	return text + detailOf(t)
 }
 
 // reportMore are the keys of a report beside those of the status.

@@ -17,6 +17,9 @@ func TestProblemOfAReport(t *testing.T) {
 	follows := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
 	led := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading, Succession: "race"}
 	follows.Succession = "race"
+	voter := func(id, identity string) elector.CandidateStatus {
+		return elector.CandidateStatus{ID: id, Healthy: true, Role: elector.RoleFollowing, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
+	}
 	fresh := []elector.NodeStatus{{Node: "n", Reachable: true}}
 	abstains := []elector.NodeStatus{{Node: "n", Reachable: true, Abstains: 8500 * time.Millisecond}}
 	lost := []elector.NodeStatus{known[0], abstains[0]}
@@ -49,7 +52,23 @@ func TestProblemOfAReport(t *testing.T) {
 			"1 of 3 candidates could not lead (c: its lease is 3s)", "mandate candidates e",
 		},
 		"one rests": {
-			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}},
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}},
+			"", "",
+		},
+		"leadership keeps changing": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, rollErr: elector.ErrDenied, flaps: "3 terms ended unwanted", last: &elector.TermRecord{Detail: "disk"}},
+			"3 terms ended unwanted (disk)", "mandate history e",
+		},
+		"none leads, for they all rest": {
+			report{Status: elector.Status{Nodes: known}, roll: []elector.CandidateStatus{{ID: "a", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}, flaps: "3 terms ended unwanted"},
+			"3 terms ended unwanted", "mandate history e",
+		},
+		"another list": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}},
+			"the candidates vote with different nodes, so two of them can lead", "mandate doctor e",
+		},
+		"a node has a new identity": {
+			report{Status: elector.Status{Leader: leads, Nodes: lost}, roll: []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}},
 			"", "",
 		},
 		"another succession": {
@@ -133,7 +152,7 @@ func TestHeadline(t *testing.T) {
 	if got := line(); got != "ok b leads; before it a: vanished; next mandate history e --prefix p; " {
 		t.Errorf("after a crash: %q", got)
 	}
-	if r.last.Reason = elector.ReasonShutdown; line() != "ok b leads; " {
+	if r.last.Reason = elector.ReasonShutdown; line() != "ok b leads; before it a: shutdown; " {
 		t.Errorf("after a deploy: %q", line())
 	}
 	r.last.Reason, r.Leader.Since = elector.ReasonUnhealthy, now.Add(-2*time.Hour)

@@ -56,7 +56,8 @@ type stageValues struct {
 	port       int        // of its redis-server
 	mu         sync.Mutex
 	redis      *servertest.Server
-	stoppedAt  time.Time // when Redis, or a candidate, was stopped
+	nodes      []*servertest.Server // of an incident with several
+	stoppedAt  time.Time            // when Redis, or a candidate, was stopped
 	candidates map[string]*candidateProcess
 	sick       *atomic.Bool // the program beside mandate serve
 }

@@ -27,8 +27,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
 Redis nodes, how the last term ended; and, if something is wrong, what it is and
 which command to type next. The first line says what happened: "problem", or
-"ok", with the last end that nobody wanted if it is less than an hour ago. It
-answers within 2 s whatever Redis does.
+"ok", with the last end if it is less than an hour ago. It answers within 2 s
+whatever Redis does.
 
 A node is ok if it accepts writes, too: one that is out of memory or disk
 answers queries, and lets no leader be elected. To find out it sets a key of its
@@ -83,23 +83,24 @@ func (a *app) printStatus(r *report, f format) error {
 	case f == formatName:
 		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	fields := append(r.headline(time.Now()), a.whereFields()...)
+	now := time.Now()
+	fields := append(r.headline(now), a.whereFields()...)
 	fields = append(fields, output.Field{Name: "election", Text: st.Election})
 	fields = append(fields, statusFields(st, f == formatWide, r.unheardOf())...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
-	fields = append(fields, r.fields()...)
+	fields = append(fields, r.fields(now)...)
 	fields = append(fields, conditionFields(st, 0, r.flags)...)
 	lines := append(p.Fields(fields), "")
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, f == formatWide))...))
 }
 
 // fields are what a report has beside the leader.
-func (r *report) fields() []output.Field {
+func (r *report) fields(now time.Time) []output.Field {
 	text, color := r.redisText()
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
-	if r.last != nil {
+	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it stands in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: endText(r.last)})
 	}
 	return fields

@@ -169,14 +169,14 @@ func benchHandOver(b *testing.B, sig syscall.Signal) {
 	if err := r.readTerms(b.Context(), q); err != nil {
 		b.Fatal(err)
 	}
-	var gaps []float64
+	var silent []float64
 	for _, t := range r.terms[1:] {
-		gaps = append(gaps, float64(t.gap.Milliseconds()))
+		silent = append(silent, float64(t.silent.Milliseconds()))
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(chaosLease.Milliseconds()), "lease-ms")
-	b.ReportMetric(median(gaps), "gap-ms")
-	b.ReportMetric(slices.Max(gaps), "gap-max-ms")
+	b.ReportMetric(median(silent), "silent-ms")
+	b.ReportMetric(slices.Max(silent), "silent-max-ms")
 }
 
 func median(all []float64) float64 {
