@@ -67,7 +67,7 @@ type Config struct {
 	// Default one lease.
 	Cooldown time.Duration
 	// RestartDelay is the pause before this candidate runs again when its work
-	// returned nil. Default a tenth of the lease.
+	// returned nil or a RestartError. Default a tenth of the lease.
 	RestartDelay time.Duration
 	// RetryFailed keeps Run going when the work returns an error: the term ends as failed,
 	// in the log and in the history too, and the candidate runs again after its Cooldown,

@@ -39,3 +39,18 @@ func (e *Ended) detail() string {
 	}
 	return Problem(e.Err)
 }
+
+// RestartError is the error of work that failed and is to run again as if it had returned
+// nil: the term ends as ReasonFailed with Err as the detail, so that the history tells why,
+// and the candidate runs again after Config.RestartDelay. Config.RetryFailed, which gives
+// other errors the longer Cooldown, does not matter.
+type RestartError struct{ Err error }
+
+func (e *RestartError) Error() string { return Problem(e.Err) }
+
+func (e *RestartError) Unwrap() error { return e.Err }
+
+func restarts(err error) bool {
+	var again *RestartError
+	return errors.As(err, &again)
+}

@@ -20,14 +20,18 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		m.owed = nil // what it holds still this term has taken over
 		ended := m.startTerm(ctx, term, work).lead()
 		close(term.over)
+		reason := ended.Reason // as far as it decides how the candidate goes on
+		if reason == ReasonFailed && restarts(ended.Err) {
+			reason = ReasonFinished
+		}
 		switch {
-		case ended.Reason == ReasonPanicked, ended.Reason == ReasonFailed && !m.cfg.RetryFailed:
+		case reason == ReasonPanicked, reason == ReasonFailed && !m.cfg.RetryFailed:
 			return ended.Err
 		case ctx.Err() != nil:
 			return term.unreleased // shutdown is how Run ends well
 		}
-		trips = tripped(trips, ended.Reason, time.Since(term.since), m.cfg.Lease)
-		if d := m.cfg.restAfter(ended.Reason, trips); d > 0 {
+		trips = tripped(trips, reason, time.Since(term.since), m.cfg.Lease)
+		if d := m.cfg.restAfter(reason, trips); d > 0 {
 			m.mu.Lock()
 			m.rested = time.Now().Add(d)
 			m.mu.Unlock()

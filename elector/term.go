@@ -13,8 +13,8 @@ import (
 // Work is what a leader does. It must return soon after ctx ends (within
 // Config.StopMargin, or another leader may start beside it); context.Cause(ctx)
 // is then an *Ended. Returning nil ends the term, and the candidate runs again
-// after Config.RestartDelay; returning an error ends Run, or with Config.RetryFailed the
-// term. A panic ends the process, as
+// after Config.RestartDelay, as it does after a RestartError; returning another error ends
+// Run, or with Config.RetryFailed the term. A panic ends the process, as
 // ever, after the lock was released and the panic recorded in the history: within two
 // requests' time. Run does not return then.
 type Work func(ctx context.Context, term *Term) error

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -142,6 +143,41 @@ func TestFailedWorkIsRetried(t *testing.T) {
 		for _, r := range all[1:] {
 			if r.Reason != elector.ReasonFailed || r.Detail != "the table is locked" {
 				t.Errorf("%+v: recorded as %q (%s)", r, r.Reason, r.Detail)
+			}
+		}
+		a.Shutdown()
+	})
+}
+
+// Work that fails and is to run again at once is no work that has finished: the history
+// tells why.
+func TestRestartErrorIsRecordedAsFailed(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		const delay = 100 * time.Millisecond
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) { cfg.RestartDelay, cfg.Cooldown = delay, time.Hour })
+		cause := errors.New("exit status 3")
+		a.Begin(func(context.Context, *elector.Term) error {
+			return fmt.Errorf("the job: %w", &elector.RestartError{Err: cause})
+		})
+		for range 6 { // the delay never grows
+			term := a.Elected(time.Minute)
+			if ended := wantReason(t, term, time.Second, elector.ReasonFailed); !errors.Is(ended, cause) {
+				t.Errorf("ended with %v", ended)
+			}
+			ended := time.Now()
+			a.Terms <- a.Elected(time.Minute)
+			if d := time.Since(ended); d < delay || d > 2*delay {
+				t.Errorf("leads again after %v", d)
+			}
+		}
+		time.Sleep(delay / 2) // the end of the last term is announced in the background
+		all, err := a.Election().History(t.Context(), 10)
+		if err != nil || len(all) < 6 {
+			t.Fatalf("%d terms, %v", len(all), err)
+		}
+		for _, r := range all[1:] {
+			if r.Reason != elector.ReasonFailed || r.Detail != "the job: exit status 3" {
+				t.Errorf("recorded as %q (%s)", r.Reason, r.Detail)
 			}
 		}
 		a.Shutdown()

@@ -87,6 +87,8 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 		return nil
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
+	case code != 0: // the history must not call it finished
+		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status()))}
 	default:
 		return nil
 	}
