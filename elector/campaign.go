@@ -131,6 +131,7 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		return true
 	}
 	logged := false
+	var remind reminder
 	look := m.lookout()
 	defer look.close()
 	for {
@@ -138,7 +139,7 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		st := m.probes.candidate.Status()
 		if st.Healthy {
 			if logged {
-				m.log.Info("healthy again")
+				m.log.Info("healthy again", "for", remind.lasted(time.Now()))
 				m.subscribers.publish(m.event(EventHealthy, ""))
 			}
 			return true
@@ -146,8 +147,12 @@ func (m *machine) awaitHealth(ctx context.Context) bool {
 		// Before the first answer there is nothing to log.
 		if !logged && st.LastErr != nil {
 			logged = true
+			remind.begin(time.Now())
 			m.log.Warn("unhealthy, not campaigning", "reason", st.Err)
 			m.subscribers.publish(m.event(EventUnhealthy, st.Err.Error()))
+		}
+		if now := time.Now(); logged && remind.due(now) {
+			m.log.Warn("still unhealthy, cannot campaign", "for", remind.lasted(now), "reason", st.Err)
 		}
 		again := time.NewTimer(m.timing.RenewEvery)
 		select {

@@ -42,8 +42,10 @@ type candidate struct {
 	role      Role
 	condition condition // why this candidate cannot campaign right now
 	reminder  reminder  // of the condition
-	paused    string    // the note of the pause that was logged; "": not paused
-	rested    time.Time // when it campaigns again after a term; past, or zero: it does not rest
+	paused    string    // what the key of the pause holds that was logged; "": not paused
+	// pauseReminder is of the pause.
+	pauseReminder reminder
+	rested        time.Time // when it campaigns again after a term; past, or zero: it does not rest
 }
 
 // condition is an error and the key under which it is the same one as before: its
@@ -185,17 +187,30 @@ func (c *candidate) isPaused() bool {
 	return c.paused != ""
 }
 
-// setPaused logs a pause once, and once that it has ended.
+// setPaused logs a pause when it begins, while it lasts, and when it has ended. note is
+// what its key holds; empty: not paused.
 func (c *candidate) setPaused(note string) {
 	c.mu.Lock()
 	old := c.paused
 	c.paused = note
+	if note == "" && old == "" { // as at nearly every renewal
+		c.mu.Unlock()
+		return
+	}
+	at := time.Now()
+	if old == "" {
+		c.pauseReminder.begin(at)
+	}
+	again := note == old && c.pauseReminder.due(at)
+	lasted := c.pauseReminder.lasted(at)
 	c.mu.Unlock()
 	switch {
-	case note != "" && old != note:
-		c.log.Info("election paused, no new leader will be elected", slog.String("note", note))
-	case note == "" && old != "":
-		c.log.Info("election resumed")
+	case note == "":
+		c.log.Info("election resumed", "for", lasted)
+	case old != note:
+		c.log.Info("election paused, no new leader will be elected", "note", quorum.ParsePauseNote(note).String())
+	case again:
+		c.log.Info("election still paused, no new leader will be elected", "for", lasted, "note", quorum.ParsePauseNote(note).String())
 	}
 }
 

@@ -1,9 +1,10 @@
 package elector
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -139,26 +140,74 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 
 // Pause keeps everybody from being elected anew, for d, or until Resume when d is
 // 0. A leader that is there remains leader, and makes room for another one only
-// on request. A pause outlives restarts of all candidates. It blocks for
-// two round trips, at most 2.5 s. The error holds the NodeError of each node that
-// did not take it, and matches ErrUnreachable when no majority did: without that,
-// the election is paused. reason is for operators to see, at most 500 bytes.
+// when it is asked to. A pause outlives restarts of all candidates. It blocks for
+// at most 2.5 s. The error is ErrRefused when another operator (As) has paused the election
+// already; one's own pause is replaced. Otherwise the error holds the NodeError of each node
+// that did not take it, and matches ErrUnreachable when no majority did: without that,
+// the election is paused. reason is for operators to see, at most 500 bytes. The history
+// records the pause if the Redis user may write there.
 func (el *Election) Pause(ctx context.Context, d time.Duration, reason string) error {
+	return el.pause(ctx, d, reason, false)
+}
+
+// ReplacePause is Pause also where another operator has paused the election.
+func (el *Election) ReplacePause(ctx context.Context, d time.Duration, reason string) error {
+	return el.pause(ctx, d, reason, true)
+}
+
+func (el *Election) pause(ctx context.Context, d time.Duration, reason string, replace bool) error {
 	if d < 0 || d > 0 && d < time.Millisecond {
 		return failed(nil, "a pause of %v: give at least a millisecond, or 0 for no end", d)
 	}
-	reason = el.signed(reason)
-	if err := checkReason(reason); err != nil {
+	if err := checkReason(el.signed(reason)); err != nil {
 		return err
 	}
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
-	note := cmp.Or(strings.ToValidUTF8(reason, "?"), "paused")
-	err := enough(el.nodes, el.nodes.Pause(ctx, el.keys, note, d, statusTimeout))
-	el.channel().Paused(ctx, note)
+	note := quorum.PauseNote{By: el.operator, Reason: strings.ToValidUTF8(reason, "?"), Since: time.Now().UTC().Truncate(time.Millisecond)}
+	errs := el.nodes.Pause(ctx, el.keys, note, d, replace, statusTimeout)
+	if err := pausedByAnother(errs, el.nodes.Majority()); err != nil {
+		return err
+	}
+	err := enough(el.nodes, errs)
+	el.record(ctx, Event{Kind: EventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
+		el.channel().Paused(ctx, note.String())
+	})
 	return err
 }
+
+// pausedByAnother is the refusal of a majority of the nodes.
+func pausedByAnother(errs []error, majority int) error {
+	refusals := 0
+	var other *quorum.PausedError
+	for _, err := range errs {
+		if errors.As(err, &other) {
+			refusals++
+		}
+	}
+	if refusals < majority {
+		return nil
+	}
+	return refused("%s", other.Error())
+}
+
+// record has the nodes record an operator's action that a majority has carried out, while
+// the candidates are notified.
+func (el *Election) record(ctx context.Context, ev Event, err error, notify func(context.Context)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if !errors.Is(err, ErrUnreachable) {
+		ev.Version, ev.Election, ev.Time = eventVersion, el.name, time.Now().Round(0).UTC()
+		// Best effort: a user that may not write there pauses all the same.
+		wg.Go(func() { el.nodes.Record(ctx, el.keys, ev.encode(), recordTimeout) })
+	}
+	notify(ctx)
+}
+
+// recordTimeout bounds the record of an operator's action: it is no longer than the
+// candidates are notified.
+const recordTimeout = time.Second
 
 func checkReason(s string) error {
 	if len(s) > quorum.MaxReason {
@@ -173,8 +222,13 @@ func (el *Election) Resume(ctx context.Context) error {
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
-	err := enough(el.nodes, el.nodes.Resume(ctx, el.keys, statusTimeout))
-	el.channel().Resumed(ctx)
+	ended, errs := el.nodes.Resume(ctx, el.keys, statusTimeout)
+	err := enough(el.nodes, errs)
+	if !ended {
+		el.channel().Resumed(ctx)
+		return err
+	}
+	el.record(ctx, Event{Kind: EventResumed, By: el.operator}, err, el.channel().Resumed)
 	return err
 }
 

@@ -63,6 +63,6 @@ func (s self) IsPaused() bool { return s.c.isPaused() }
 
 func (s self) ReadPause(ctx context.Context) {
 	if st, err := s.c.election.look(ctx); err == nil {
-		s.c.setPaused(st.Pause)
+		s.c.setPaused(st.pauseNote)
 	}
 }

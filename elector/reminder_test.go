@@ -46,6 +46,49 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 	})
 }
 
+// So is a pause, and a probe that fails.
+func TestPausedAndUnhealthyAreLoggedAgain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		seed := c.Start("seed")
+		seed.Elected(3 * shortLease)
+		time.Sleep(shortLease)
+		op := electionOf(c.Quorum("operator"), "orders").As("ann")
+		if err := op.Pause(t.Context(), 0, "migration"); err != nil {
+			t.Fatal(err)
+		}
+		seed.Shutdown()
+		w := &ward{}
+		a := c.Start("a")
+		b := c.Start("b", flaky(w)...)
+		time.Sleep(shortLease)
+		w.set(errors.New("sick"))
+		time.Sleep(16 * time.Minute)
+		w.set(nil)
+		time.Sleep(2 * shortLease)
+		if err := op.Resume(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first(t, shortLease, a, b)
+		time.Sleep(shortLease)
+		for _, l := range []struct {
+			of    *candidate
+			with  []string
+			times int
+		}{
+			{a, []string{"election paused", `note="by ann: migration"`}, 1},
+			{a, []string{"election still paused", `note="by ann: migration"`, "for="}, 5}, // after 10 s, a minute, and every five minutes
+			{a, []string{"election resumed", "for=16m"}, 1},
+			{b, []string{"level=WARN", `msg="unhealthy, not campaigning"`, "sick"}, 1},
+			{b, []string{"level=WARN", `msg="still unhealthy, cannot campaign"`, "sick", "for="}, 4},
+			{b, []string{"healthy again", "for=16m"}, 1},
+		} {
+			if n := len(l.of.Log.Lines(l.with...)); n != l.times {
+				t.Errorf("%s: %d lines with %q, want %d", l.of.ID(), n, l.with, l.times)
+			}
+		}
+	})
+}
+
 // The log tells a candidate's configuration, who leads, and what is worth a look; with units
 // also as JSON, and no password.
 func TestLogOfATerm(t *testing.T) {

@@ -13,10 +13,15 @@ type Status struct {
 	Election string  `json:"election"`
 	Leader   *Leader `json:"leader"` // nil: no candidate leads
 	Paused   bool    `json:"paused"` // no new leader is elected
-	// Pause is why, and PauseLeft for how long still (zero: until it is resumed).
-	Pause     string        `json:"pause,omitempty"`
-	PauseLeft time.Duration `json:"-"`
-	Nodes     []NodeStatus  `json:"nodes"`
+	// Pause is who paused it and why in words, and PauseLeft for how long still (zero: until
+	// it is resumed). PauseBy, PauseReason and PauseSince are its parts; empty where the
+	// operator did not give them.
+	Pause       string        `json:"pause,omitempty"`
+	PauseBy     string        `json:"pause_by,omitempty"`
+	PauseReason string        `json:"pause_reason,omitempty"`
+	PauseSince  time.Time     `json:"pause_since,omitzero"`
+	PauseLeft   time.Duration `json:"-"`
+	Nodes       []NodeStatus  `json:"nodes"`
 	// Blocked is set when no leader can be elected until an operator removes what the lock key
 	// holds on so many nodes that no majority is left: no candidate wrote it.
 	Blocked string `json:"blocked,omitempty"`
@@ -27,6 +32,8 @@ type Status struct {
 	// mayLead is the incarnation that leads if the nodes which did not answer hold its
 	// lock, as others do; empty: there is none.
 	mayLead string
+
+	pauseNote string // what the key of the pause holds; empty: not paused
 }
 
 // Leader is who leads.
@@ -68,7 +75,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	st := Status{Election: election}
 	var errs []error
 	var holders []string
-	paused, foreign := 0, 0
+	paused, foreign, note := 0, 0, ""
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
@@ -89,12 +96,16 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 		}
 		if v.Paused {
 			paused++
-			st.Pause, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
+			note, st.PauseLeft = v.Pause, max(st.PauseLeft, v.PauseLeft)
 		}
 		st.Nodes = append(st.Nodes, n)
 	}
 	if st.Paused = paused >= majority; !st.Paused {
-		st.Pause, st.PauseLeft = "", 0
+		st.PauseLeft = 0
+	} else {
+		pause := quorum.ParsePauseNote(note)
+		st.pauseNote = note
+		st.Pause, st.PauseBy, st.PauseReason, st.PauseSince = pause.String(), pause.By, pause.Reason, pause.Since
 	}
 	if len(views)-foreign >= majority {
 		st.Blocked = ""

@@ -33,7 +33,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Long: `Show the latest terms of the election NAME, newest first: the leader, when the
 term began and how long it lasted, why it ended, and how long it took until the
 next leader; and the pauses. If no candidate leads, the first line tells since
-when. The last line sums up for how long there was no leader; pauses count apart.
+when. The last line sums up the time without a leader; pauses count apart.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end; "<=" marks what is known as a bound only. A
@@ -56,7 +56,7 @@ Exit codes
   mandate history poller --since 7d
   mandate history --all --since 12h
   mandate history --all 'orders-*' -n 50
-  mandate history poller -n 100 --json | jq '.terms[] | select(.reason == "lost")'`,
+  mandate history poller -n 99 --json | jq '.terms[] | .reason'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {

@@ -16,20 +16,23 @@ import (
 func (a *app) pauseCommand() *cobra.Command {
 	var d time.Duration
 	var reason, by string
-	var asJSON bool
+	var asJSON, force bool
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
 		Short: "Prevent the election of new leaders",
 		Long: `Pause the election NAME: no new leader is elected until it is resumed, or for
 the time of --for. The current leader remains leader while it can renew; when
 its term ends there is no leader. The pause is kept in Redis and survives
-restarts.
+restarts. A pause of your own is replaced; one by another operator only with
+--force. With --force an election can be paused before its first start.
 
 Exit codes
   0  paused on all nodes
   1  paused, but not on all nodes; stderr names the others
   2  invalid flags or arguments
-  4  no majority of the Redis nodes answered`,
+  3  there is no such election: check the name, or use --force
+  4  no majority of the Redis nodes answered
+  7  another operator has paused it already; nothing was done`,
 		Example:           `  mandate pause poller --for 1h --reason "schema migration"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -41,20 +44,40 @@ Exit codes
 	}
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: reason, By: by}
-		err := el.As(by).Pause(ctx, d, reason)
-		if st, serr := el.Status(ctx); serr == nil {
-			a.hintTrace(cmd, el, st)
-			if st.Leader != nil {
-				done.leader = st.Leader.Candidate
-			}
+		st, err := el.Status(ctx)
+		if err == nil && !force && !st.Paused && unheardOf(ctx, el, st) {
+			return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
+		}
+		if st.Leader != nil {
+			done.leader = st.Leader.Candidate
+		}
+		pause := el.As(by).Pause
+		if force {
+			pause = el.As(by).ReplacePause
+		}
+		err = pause(ctx, d, reason)
+		if errors.Is(err, elector.ErrRefused) {
+			return refused("%s; to replace that pause, use --force", elector.Problem(err))
+		}
+		if st.Paused {
+			done.Replaced = pausedBy(st)
 		}
 		return a.printPause(err, done, asJSON)
 	})
 	a.duration(cmd.Flags(), &d, "for", 0, time.Second, "end the pause automatically after this time (default: until resume)")
 	a.byFlag(cmd, &by)
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that status and the candidates' logs show")
+	cmd.Flags().BoolVar(&force, "force", false, "replace another operator's pause; pause also an unknown election")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// pausedBy is who paused an election, since when and why.
+func pausedBy(st elector.Status) string {
+	if st.PauseSince.IsZero() {
+		return st.Pause
+	}
+	return "since " + st.PauseSince.Local().Format(dateTimeZone) + ", " + st.Pause
 }
 
 // pauseJSON is what pause and resume print with --json.
@@ -63,8 +86,9 @@ type pauseJSON struct {
 	Paused   bool    `json:"paused"`
 	ForMS    float64 `json:"for_ms,omitempty"` // 0: until it is resumed
 	Reason   string  `json:"reason,omitempty"`
-	By       string  `json:"by,omitempty"`    // who paused it
-	Error    string  `json:"error,omitempty"` // of the nodes that did not take it
+	By       string  `json:"by,omitempty"`       // who paused it
+	Replaced string  `json:"replaced,omitempty"` // the pause before: since when, by whom and why
+	Error    string  `json:"error,omitempty"`    // of the nodes that did not take it
 
 	length time.Duration
 	leader string // that remains leader in spite of the pause
@@ -76,7 +100,10 @@ func (p pauseJSON) String() string {
 	case p.idle:
 		return p.Election + " was not paused"
 	case !p.Paused:
-		return p.Election + ": election resumed"
+		if p.Replaced == "" {
+			return p.Election + ": election resumed"
+		}
+		return p.Election + ": election resumed; it was paused " + output.Printable(p.Replaced)
 	}
 	until, on := "until it is resumed", ""
 	if p.length != 0 {
@@ -85,15 +112,10 @@ func (p pauseJSON) String() string {
 	if p.leader != "" {
 		on = "; " + output.Printable(p.leader) + " remains leader"
 	}
-	return p.Election + " is paused: no new leader will be elected " + until + on
-}
-
-// hintTrace prints that Redis knows nothing of this election. It is no failure: an operator
-// may want a pause before the first start.
-func (a *app) hintTrace(cmd *cobra.Command, el *elector.Election, st elector.Status) {
-	if unheardOf(cmd.Context(), el, st) {
-		fmt.Fprintf(a.stderr, "%s: %s: %s\n", cmd.CommandPath(), st.Election, noTrace)
+	if p.Replaced != "" {
+		on += "; it replaces a pause " + output.Printable(p.Replaced)
 	}
+	return p.Election + " is paused: no new leader will be elected " + until + on
 }
 
 // printPause prints what has been done, unless no majority of the nodes did it.

@@ -142,7 +142,11 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 		if st.PauseLeft > 0 {
 			until = "for another " + output.Rounded(max(0, st.PauseLeft-age))
 		}
-		add("paused", "%s: no new leader will be elected (%s)", until, st.Pause)
+		since := ""
+		if !st.PauseSince.IsZero() {
+			since = "since " + st.PauseSince.Local().Format(dateTimeZone) + ", "
+		}
+		add("paused", "%s%s: no new leader will be elected (%s)", since, until, st.Pause)
 	}
 	if st.Blocked != "" {
 		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: %s", st.Blocked, next.command("doctor", st.Election))

@@ -53,8 +53,8 @@ func (k Keys) forRelease() []string { return []string{k.Lock, k.Fence, k.New, k.
 // release is published to a few first.
 const FrontRow = 8
 
-// historyLength is how many events the history stream keeps, about.
-const historyLength = "1000"
+// maxEntries is how many events the history stream keeps, about.
+const maxEntries = 1000
 
 // reserved stands before the incarnation of the heir for which a node refuses all
 // others. Without it the name is that of the first to try: a hint.

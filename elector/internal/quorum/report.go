@@ -99,7 +99,7 @@ func (rec *recorder) record(r Report, first bool) bool {
 		events, front = "", ""
 	}
 	refused, err := announceScript.Run(ctx, rec.rdb, []string{rec.keys.History},
-		r.Event(!first), historyLength, events, rec.keys.Wake, front).Text()
+		r.Event(!first), maxEntries, events, rec.keys.Wake, front).Text()
 	if err == nil && refused != "" {
 		rec.refused(needs(errors.New(refused), "+xadd ~"+rec.keys.History))
 	}

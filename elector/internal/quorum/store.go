@@ -33,20 +33,6 @@ func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payloa
 	return ns.nodeError(node, needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
 }
 
-// Pause makes every node refuse claims, for d, or until Resume when d is 0.
-func (ns *Nodes) Pause(ctx context.Context, k Keys, note string, d, limit time.Duration) []error {
-	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return needs(c.Set(ctx, k.Pause, note, d).Err(), "+set ~"+k.Pause)
-	})
-}
-
-// Resume ends a pause.
-func (ns *Nodes) Resume(ctx context.Context, k Keys, limit time.Duration) []error {
-	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return needs(c.Del(ctx, k.Pause).Err(), "+del ~"+k.Pause)
-	})
-}
-
 // each asks all nodes at once; the errors are by node.
 func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)

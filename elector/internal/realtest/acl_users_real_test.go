@@ -97,6 +97,8 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	}
 	if err := electionOf(q, "orders").Pause(t.Context(), time.Minute, "a test"); err != nil {
 		complain("no pause", err)
+	} else if past, err := electionOf(as(t, candidates, s), "orders").Timeline(t.Context(), 1, time.Time{}); err != nil || len(past.Pauses) != 1 {
+		complain("no record of the pause", err)
 	}
 	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
 		complain("no resumption", err)
@@ -272,6 +274,8 @@ func TestRealACLOperatorIsEnough(t *testing.T) {
 		{"EVAL", "return 1", "0"},
 		{"DEL", "mandate:{orders}:lock"},
 		{"SET", "mandate:{orders}:fence", "0"},
+		{"DEL", "mandate:{orders}:history"},
+		{"XADD", "mandate:{orders}:lock", "*", "a", "b"},
 		{"PUBLISH", "mandate:{orders}:events", "x"},
 	} {
 		answer := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", operator}, harm...)...).String()
@@ -306,6 +310,8 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"+xrevrange":          nil, // the reader's, as are these
 		"+scan":               nil,
 		"+ping":               nil,
+		// A pause is as good without its record.
+		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
 	}
 	all := shipped(t, operator)
 	for i, right := range all {

@@ -63,7 +63,7 @@ func resume(ctx context.Context, el *elector.Election, o actionRequest) (string,
 
 // result is what a majority of the nodes did, with the trouble of the others.
 func result(said string, err error) (string, error) {
-	if err == nil || errors.Is(err, elector.ErrUnreachable) {
+	if err == nil || errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrRefused) {
 		return said, err
 	}
 	return said + "; " + problemText(err), nil
