@@ -39,7 +39,8 @@ type Handover struct {
 //
 // The error is ErrNoLeader when no candidate leads, or none does so yet when ctx ends,
 // or will while the election is paused (then with Handover.From); ErrRefused when
-// the leader does not answer or its term has ended.
+// the leader does not answer or its term has ended. It does not check whether another
+// candidate could lead: Successors does.
 func (el *Election) StepDown(ctx context.Context, note string) (Handover, error) {
 	return el.handOver(ctx, "", note)
 }
@@ -47,17 +48,18 @@ func (el *Election) StepDown(ctx context.Context, note string) (Handover, error)
 // Transfer is StepDown in favour of the candidate with that id: for a quarter of
 // the lease the nodes elect no other candidate. The error is ErrRefused also when that
 // candidate does not campaign, is not healthy, or leads already; when the election is
-// paused; and when, in the end, another one was elected. It blocks as StepDown does, and
-// before that for a roll call (Candidates).
+// paused, or so many nodes refuse writes that none could be elected; and when, in the end,
+// another one was elected. It blocks as StepDown does, and before that for a roll call
+// (Candidates).
 func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	st, err := el.look(ctx)
 	if err != nil {
 		return Handover{}, err
 	}
 	if st.Paused {
-		return Handover{}, refused("the election is paused (%s): resume it first", st.Pause)
+		return Handover{}, refusedByPause(st)
 	}
-	all, err := el.Candidates(ctx)
+	all, err := el.electable(ctx)
 	if err != nil {
 		return Handover{}, err
 	}

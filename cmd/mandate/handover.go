@@ -33,12 +33,11 @@ Exit codes
 
 // handoverFlags are those of resign and transfer.
 type handoverFlags struct {
-	asJSON   bool
-	yes      bool
-	force    bool
-	canForce bool // the command has --force
-	timeout  time.Duration
-	by       string
+	asJSON  bool
+	yes     bool
+	force   bool
+	timeout time.Duration
+	by      string
 }
 
 func (o *handoverFlags) add(a *app, cmd *cobra.Command) {
@@ -89,10 +88,10 @@ func (a *app) operator(by string) string {
 
 // handover is a change of the leader that an operator wants.
 type handover struct {
-	// plan decides, from the roll, whether it makes sense now, and returns what to ask.
-	// errLeadsAlready: nothing is left to do.
-	plan func(leader elector.Leader, roll []elector.CandidateStatus) (question string, err error)
-	do   func(context.Context, *elector.Election) (elector.Handover, error)
+	// question is what to ask before it, when these candidates could lead next; empty: nothing.
+	// errLeadsAlready: nothing is left to do. refusal is why none could.
+	question func(leader elector.Leader, able []elector.CandidateStatus, refusal error) (string, error)
+	do       func(context.Context, *elector.Election) (elector.Handover, error)
 }
 
 var errLeadsAlready = errors.New("leads already")
@@ -126,8 +125,8 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 	}
 }
 
-// prepare calls the roll and plans. Without a leader there is nothing to plan: the request
-// itself is then the one to say so.
+// prepare finds out who could lead next. Without a leader there is nothing to find out: the
+// request itself is then the one to say so.
 func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move handover) (h elector.Handover, question string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -139,41 +138,14 @@ func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move 
 	if o.force {
 		return h, fmt.Sprintf("Make %s step down from %s without checking who could lead then?", h.From.Candidate, el.Name()), nil
 	}
-	roll, err := el.Candidates(ctx)
-	if err != nil {
-		return h, "", err
-	}
-	if question, err = move.plan(h.From, roll); st.Paused && !errors.Is(err, errLeadsAlready) {
-		err = refused("the election is paused (%s), so no other candidate could lead; resume it first%s", st.Pause, o.orForce())
+	able, err := el.Successors(ctx)
+	switch {
+	case err == nil, errors.Is(err, elector.ErrRefused):
+		question, err = move.question(h.From, able, err)
+	case errors.Is(err, elector.ErrNoLeader): // it has just gone
+		err = nil
 	}
 	return h, question, err
-}
-
-// orForce is the advice where --force exists.
-func (o *handoverFlags) orForce() string {
-	if o.canForce {
-		return ", or use --force"
-	}
-	return ""
-}
-
-// others divides the candidates besides the leader into those that could lead now, and why
-// the rest could not.
-func others(leader elector.Leader, roll []elector.CandidateStatus) (able, unable []string) {
-	for _, c := range roll {
-		switch {
-		case c.Incarnation == leader.Incarnation:
-		case c.Unable:
-			unable = append(unable, fmt.Sprintf("%s is unable: %s", c.ID, c.Detail))
-		case !c.Healthy:
-			unable = append(unable, fmt.Sprintf("%s is unhealthy: %s", c.ID, c.Detail))
-		case c.Role != elector.RoleFollowing:
-			unable = append(unable, fmt.Sprintf("%s is %s", c.ID, c.Role))
-		default:
-			able = append(able, c.ID)
-		}
-	}
-	return able, unable
 }
 
 // handoverJSON is what resign and transfer print with --json.

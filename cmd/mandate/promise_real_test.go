@@ -174,7 +174,7 @@ func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all 
 		switch what := rnd.IntN(100); {
 		case what < 25:
 			acts["resigned"]++
-			r.request(http.MethodPost, "/resign", 3*promiseLease)
+			r.request(http.MethodPost, "/resign?force=true", 3*promiseLease)
 		case what < 35:
 			acts["transferred"]++
 			r.request(http.MethodPost, "/transfer?to="+all[rnd.IntN(len(all))].id, 3*promiseLease)

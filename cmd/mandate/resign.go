@@ -20,8 +20,9 @@ func (a *app) resignCommand() *cobra.Command {
 lock, and campaigns again after its cool-down. Waits until another candidate
 leads, and prints how long there was no leader.
 
-It calls the roll first, and is refused if no other candidate could lead now:
-the work would stop. --force does it nevertheless.` + handoverCodes,
+It calls the roll and tries whether the Redis nodes take writes, and is refused
+if no other candidate could lead now: the work would stop. --force does it
+nevertheless.` + handoverCodes,
 		Example: `  mandate resign poller --reason "kernel update on worker-3"
   mandate resign poller --yes`,
 		Args:              cobra.ArbitraryArgs,
@@ -32,8 +33,11 @@ the work would stop. --force does it nevertheless.` + handoverCodes,
 			return a.openElection(cmd, args)
 		},
 		RunE: a.handOver(&o, handover{
-			plan: func(leader elector.Leader, roll []elector.CandidateStatus) (string, error) {
-				return planStepDown(a.election.Name(), leader, roll, o.orForce())
+			question: func(leader elector.Leader, able []elector.CandidateStatus, refusal error) (string, error) {
+				if refusal != nil { // the last leader stays
+					return "", refused("%s, or use --force", elector.Problem(refusal))
+				}
+				return askStepDown(a.election.Name(), leader, able), nil
 			},
 			do: func(ctx context.Context, el *elector.Election) (elector.Handover, error) {
 				return el.StepDown(ctx, reason)
@@ -41,22 +45,11 @@ the work would stop. --force does it nevertheless.` + handoverCodes,
 		}),
 	}
 	o.add(a, cmd)
-	o.canForce = true
 	cmd.Flags().BoolVar(&o.force, "force", false, "even if no other candidate could lead")
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the history")
 	return cmd
 }
 
-// planStepDown refuses to take the last leader away. What could be done nevertheless is
-// orForce, where there is such a flag.
-func planStepDown(election string, leader elector.Leader, roll []elector.CandidateStatus, orForce string) (question string, err error) {
-	able, unable := others(leader, roll)
-	switch {
-	case len(able) > 0:
-		return fmt.Sprintf("Make %s step down from %s? Then one of these leads: %s.", leader.Candidate, election, output.List(able, 5)), nil
-	case len(unable) == 0:
-		return "", refused("there is no other candidate that could lead; start one%s", orForce)
-	default:
-		return "", refused("no other candidate could lead now: %s; wait for one%s", output.List(unable, 5), orForce)
-	}
+func askStepDown(election string, leader elector.Leader, able []elector.CandidateStatus) string {
+	return fmt.Sprintf("Make %s step down from %s? Then one of these leads: %s.", leader.Candidate, election, output.List(idsOf(able), 5))
 }

@@ -185,13 +185,13 @@ func (v *topView) askStepDown(r *report) {
 		v.say("the election is paused, so no other candidate could lead: resume it first")
 		return
 	}
-	question, err := planStepDown(r.Election, *r.Leader, r.roll, "")
+	able, err := r.Leader.SuccessorsIn(r.roll)
 	if err != nil {
-		v.say(err.Error())
+		v.say(elector.Problem(err))
 		return
 	}
 	name, asked := r.Election, *r.Leader
-	v.ask, v.order = question, func(ctx context.Context, q *elector.Quorum, by string) string {
+	v.ask, v.order = askStepDown(name, asked, able), func(ctx context.Context, q *elector.Quorum, by string) string {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		el, err := q.Election(name)
@@ -201,6 +201,9 @@ func (v *topView) askStepDown(r *report) {
 		// The question may have stood there for long.
 		if now, err := el.Leader(ctx); err == nil && (now.Token != asked.Token || now.Incarnation != asked.Incarnation) {
 			return name + ": the leader has changed meanwhile; nothing was done"
+		}
+		if _, err := el.Successors(ctx); err != nil {
+			return name + ": " + elector.Problem(err)
 		}
 		h, err := el.As(by).StepDown(ctx, "")
 		if err != nil {

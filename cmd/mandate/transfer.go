@@ -31,8 +31,8 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 			return a.openElection(cmd, args)
 		},
 		RunE: a.handOver(&o, handover{
-			plan: func(leader elector.Leader, roll []elector.CandidateStatus) (string, error) {
-				return planTransfer(a.election.Name(), to, leader, roll)
+			question: func(leader elector.Leader, able []elector.CandidateStatus, _ error) (string, error) {
+				return planTransfer(a.election.Name(), to, leader, able)
 			},
 			do: func(ctx context.Context, el *elector.Election) (elector.Handover, error) { return el.Transfer(ctx, to) },
 		}),
@@ -45,18 +45,21 @@ fails meanwhile, any candidate may lead after a quarter of the lease.` + handove
 
 // planTransfer finds out that nothing needs to be done; what speaks against the transfer the
 // library knows.
-func planTransfer(election, to string, leader elector.Leader, roll []elector.CandidateStatus) (question string, err error) {
-	sameID := 0
-	for _, c := range roll {
-		if c.ID == to {
-			sameID++
-		}
-	}
-	if leader.Candidate == to && sameID <= 1 { // of two with one id it may be the other that is meant
+func planTransfer(election, to string, leader elector.Leader, able []elector.CandidateStatus) (string, error) {
+	switch is := slices.Contains(idsOf(able), to); {
+	case leader.Candidate == to && !is: // of two with one id it may be the other that is meant
 		return "", errLeadsAlready
-	}
-	if able, _ := others(leader, roll); !slices.Contains(able, to) {
+	case !is:
 		return "", nil // it will be refused, with the reason
+	default:
+		return fmt.Sprintf("Hand %s over from %s to %s?", election, leader.Candidate, to), nil
 	}
-	return fmt.Sprintf("Hand %s over from %s to %s?", election, leader.Candidate, to), nil
+}
+
+func idsOf(candidates []elector.CandidateStatus) []string {
+	ids := make([]string, len(candidates))
+	for i, c := range candidates {
+		ids[i] = c.ID
+	}
+	return ids
 }

@@ -176,6 +176,19 @@ func TestResign(t *testing.T) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})
+	bubble(t, func(t *testing.T, s *stage) { // nobody could lead after it
+		e, h := s.start("a", electorhttp.Config{Token: token})
+		until(t, "a leads", 2*lease, e.IsLeader)
+		for path, want := range map[string]int{"/resign": http.StatusConflict, "/resign?force=false": http.StatusConflict, "/resign?force=yes": http.StatusBadRequest} {
+			w := ask(h, http.MethodPost, path, "Authorization", "Bearer "+token)
+			if w.Code != want || !strings.Contains(w.Body.String(), "force") || !e.IsLeader() {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		if w := ask(h, http.MethodPost, "/resign?force=true", "Authorization", "Bearer "+token); w.Code != http.StatusOK || e.IsLeader() {
+			t.Errorf("forced: %d %s", w.Code, w.Body)
+		}
+	})
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{})
 		until(t, "a leads", 2*lease, e.IsLeader)

@@ -1,9 +1,11 @@
 package electorhttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -35,15 +37,27 @@ func (h *Handler) handover(w http.ResponseWriter, r *http.Request) (context.Cont
 	return context.WithTimeout(r.Context(), wait)
 }
 
-// resign asks this candidate to step down, and waits until it has.
+// resign asks this candidate to step down, and waits until it has. Unless it is forced the last
+// leader stays; what can't be found out (a node that hangs, a missing right) does not hold it.
 func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 	term := h.elector.Term()
 	if term == nil {
 		refuse(w, http.StatusConflict, "%s does not lead", h.elector.ID())
 		return
 	}
+	force, err := strconv.ParseBool(cmp.Or(r.URL.Query().Get("force"), "false"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "force is %.100q: send true or false", r.URL.Query().Get("force"))
+		return
+	}
 	ctx, cancel := h.handover(w, r)
 	defer cancel()
+	if !force {
+		if _, err := h.elector.Election().Successors(ctx); errors.Is(err, elector.ErrRefused) {
+			refuse(w, http.StatusConflict, "%s, or send force=true", elector.Problem(err))
+			return
+		}
+	}
 	if err := h.elector.Resign(ctx); err != nil {
 		refuse(w, http.StatusAccepted, "stepping down, its work has not stopped yet")
 		return

@@ -38,8 +38,8 @@ func TestRealACLOperatorLessStepDowns(t *testing.T) {
 		"+xrevrange":          {used: true, gapless: true},
 		"+unsubscribe":        {used: true}, // the refusal costs the connection
 		"~mandate:{*}:pause":  {},           // pause and resume need these
-		"~mandate:{*}:check":  {},           // status finds with it whether the nodes take writes
-		"+set":                {},
+		"~mandate:{*}:check":  {used: true}, // whether the nodes take writes is then not known
+		"+set":                {used: true},
 		"+del":                {},
 		"+scan":               {}, // ls, and the completion of names
 		"+ping":               {}, // half a minute of silence

@@ -50,6 +50,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	if names, err := q.Elections(t.Context()); err != nil || !slices.Equal(names, []string{"orders"}) {
 		complain("no list")
 	}
+	receiveRollCalls(t, s, 1)
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) == 0 {
 		complain("no roll call")
 	}
@@ -86,6 +87,7 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	q := as(t, operator, s)
 	leads, _ := el.next(0, el.lease+slack)
 	other := map[string]string{"a": "b", "b": "a"}[leads.ID()]
+	receiveRollCalls(t, s, 2)
 	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
 		complain("no roll call", err)
 	}
@@ -104,6 +106,17 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 		complain("no resumption", err)
 	}
 	return complaints
+}
+
+// receiveRollCalls waits until so many candidates have subscribed: one that has not yet, on a
+// busy machine, cannot answer.
+func receiveRollCalls(t *testing.T, s *servertest.Server, candidates int64) {
+	t.Helper()
+	const roll = "mandate:{orders}:roll"
+	c := s.Client(t)
+	servertest.Eventually(t, lease+slack, "the candidates receive roll calls", func() bool {
+		return c.PubSubNumSub(t.Context(), roll).Val()[roll] == candidates
+	})
 }
 
 // The reader may look at everything, without any refusal, and may do nothing; doctor has

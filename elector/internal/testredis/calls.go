@@ -103,9 +103,20 @@ func (n *Node) Deny(commands ...string) {
 	n.denied = commands
 }
 
-// denial is the server's message for a command that may not be run.
+// Fill makes the node refuse new values for want of memory, as maxmemory with noeviction
+// does: it is read, and lets keys expire later or be deleted.
+func (n *Node) Fill(full bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full = full
+}
+
+// denial is the server's message for a command that may not be run, or not now.
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	name := strings.ToLower(cmd)
+	if n.full && (name == "set" || name == "xadd") {
+		return "OOM command not allowed when used memory > 'maxmemory'."
+	}
 	if !slices.Contains(n.denied, name) && len(args) > 0 {
 		name += "|" + strings.ToLower(args[0])
 	}

@@ -52,6 +52,7 @@ type Node struct {
 	asked   int      // requests of any kind, without what scripts do
 	answer  string   // an error that stands for every answer
 	denied  []string // commands that no user may run
+	full    bool     // no memory for new values
 	hook    func(Call, *server.Peer) (handled bool)
 	own     peer          // of a call that runs behind a hook's back
 	clients map[peer]bool // connections, which scripts are not

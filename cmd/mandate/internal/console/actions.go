@@ -20,6 +20,7 @@ type actionRequest struct {
 	To       string `json:"to,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`     // who wants it
+	Force    bool   `json:"force,omitempty"`  // resign although no other candidate could lead
 	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
 }
 
@@ -34,6 +35,11 @@ type operatorAction func(context.Context, *elector.Election, actionRequest) (str
 var actions = map[string]operatorAction{"resign": resign, "transfer": transfer, "pause": pauseElection, "resume": resume}
 
 func resign(ctx context.Context, el *elector.Election, o actionRequest) (string, error) {
+	if !o.Force {
+		if _, err := el.Successors(ctx); err != nil {
+			return "", err
+		}
+	}
 	h, err := el.StepDown(ctx, o.Reason)
 	return handover(h), err
 }

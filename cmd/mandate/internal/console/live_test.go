@@ -308,6 +308,12 @@ func TestOrders(t *testing.T) {
 		if v.get("status e", "paused") != true || v.get("status e", "pause") != "by console from pipe: migration" {
 			t.Errorf("%v", v.get("status e"))
 		}
+		if code, said := post("resign", `{"election":"e"}`); code != 409 || !strings.Contains(said, "the election is paused (migration)") || !a.IsLeader() {
+			t.Errorf("resign in a pause: %d %s", code, said)
+		}
+		if code, said := post("resign", `{"election":"e","force":true}`); code != 409 || !strings.Contains(said, "has stepped down") || a.IsLeader() {
+			t.Errorf("resign all the same: %d %s", code, said)
+		}
 		if code, said := post("resume", `{"election":"e"}`); code != 200 {
 			t.Errorf("resume: %d %s", code, said)
 		}

@@ -79,6 +79,7 @@ function body() {
   if (action === 'transfer') o.to = $('action-to').value;
   if (action === 'pause') o.for_ms = Number($('action-for').value);
   if (action === 'pause' || action === 'resign') o.reason = $('action-reason').value;
+  if (current.force) o.force = true;
   return o;
 }
 
@@ -98,6 +99,7 @@ async function send() {
     if (res.ok) kind = 'ok';
     label = res.ok ? got.result : got.error;
     if (res.status === 401) keep('');
+    if (res.status === 409 && mine.action === 'resign') mine.force = true; // no other candidate could lead
   } catch {
     label = 'The console does not answer.';
   }
@@ -109,6 +111,8 @@ async function send() {
     text($('action-close'), 'Close');
     $('action-close').focus();
     askForToken(false);
+  } else if (mine.force) {
+    text($('action-go'), 'Resign anyway');
   } else if (!token()) {
     askForToken(true);
     $('action-token').focus();

@@ -1,0 +1,112 @@
+package elector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// trialTimeout bounds the trial write of Successors and Transfer.
+const trialTimeout = time.Second
+
+// Successors are the candidates that could be elected if the leader stepped down now, by id: what
+// to look at before StepDown, which takes the last leader away if it is told to. The
+// error is ErrNoLeader when no candidate leads, and ErrRefused when no other one could: the election
+// is paused, so many nodes refuse writes that no lock can be taken (without memory or disk a node
+// still answers, and lets the leader renew), or none of the other candidates is able.
+//
+// It calls the roll as Candidates does, with its bounds and errors, and writes on each node a
+// key that ends after 100 ms; a Redis user that may not write learns nothing of that.
+func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
+	st, err := el.look(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Leader == nil:
+		return nil, ErrNoLeader
+	case st.Paused:
+		return nil, refusedByPause(st)
+	}
+	all, err := el.electable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.Leader.SuccessorsIn(all)
+}
+
+// SuccessorsIn are those of a roll call that could be elected if this leader stepped down; ErrRefused
+// when there is none. Unlike Successors it asks nobody: a pause or a Redis that refuses writes
+// would still prevent it.
+func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) {
+	var able []CandidateStatus
+	var unable []string
+	for _, c := range roll {
+		switch why := c.unable(); {
+		case c.Incarnation == l.Incarnation:
+		case why != "":
+			unable = append(unable, why)
+		default:
+			able = append(able, c)
+		}
+	}
+	switch {
+	case len(able) > 0:
+		return able, nil
+	case len(unable) == 0:
+		return nil, refused("there is no other candidate that could lead; start one")
+	default:
+		const shown = 5
+		if more := len(unable) - shown; more > 0 {
+			unable = append(unable[:shown], fmt.Sprintf("%d more", more))
+		}
+		return nil, refused("no other candidate could lead now: %s; wait for one", strings.Join(unable, ", "))
+	}
+}
+
+func refusedByPause(st Status) error {
+	return refused("the election is paused (%s), so no other candidate could lead; resume it first", st.Pause)
+}
+
+// unable is why a candidate that does not lead could not be elected now; "" if it could.
+func (c CandidateStatus) unable() string {
+	switch {
+	case c.Unable:
+		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)
+	case !c.Healthy:
+		return fmt.Sprintf("%s is unhealthy: %s", c.ID, strings.TrimPrefix(c.Detail, "unhealthy: "))
+	case c.Role != RoleFollowing:
+		return fmt.Sprintf("%s is %s", c.ID, c.Role)
+	default:
+		return ""
+	}
+}
+
+// electable calls the roll, and finds out meanwhile whether the nodes would let anyone take the
+// lock: ErrRefused, when a majority does not. The leader must not release it then.
+func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
+	tried := make(chan []error, 1)
+	go func() { tried <- el.nodes.TryWrite(ctx, el.keys, trialTimeout) }()
+	all, err := el.Candidates(ctx)
+	errs := <-tried
+	if err != nil {
+		return nil, err
+	}
+	took := 0
+	var refusing []error
+	for _, err := range errs {
+		switch {
+		case err == nil, quorum.Denied(err): // what this user may not do, the candidates may
+			took++
+		case quorum.Answered(err):
+			refusing = append(refusing, err)
+		}
+	}
+	if took >= el.nodes.Majority() || len(refusing) == 0 {
+		return all, nil
+	}
+	why := nodeErrors(refusing)[0]
+	return nil, refused("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), el.nodes.Len(), strings.TrimRight(why.Error(), "."))
+}
