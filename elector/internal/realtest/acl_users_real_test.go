@@ -115,7 +115,7 @@ func receiveRollCalls(t *testing.T, s *servertest.Server, candidates int64) {
 	const roll = "mandate:{orders}:roll"
 	c := s.Client(t)
 	servertest.Eventually(t, lease+slack, "the candidates receive roll calls", func() bool {
-		return c.PubSubNumSub(t.Context(), roll).Val()[roll] == candidates
+		return c.PubSubNumSub(t.Context(), roll).Val()[roll] >= candidates
 	})
 }
 

@@ -308,7 +308,7 @@ func TestOrders(t *testing.T) {
 		if v.get("status e", "paused") != true || v.get("status e", "pause") != "by console from pipe: migration" {
 			t.Errorf("%v", v.get("status e"))
 		}
-		if code, said := post("resign", `{"election":"e"}`); code != 409 || !strings.Contains(said, "the election is paused (migration)") || !a.IsLeader() {
+		if code, said := post("resign", `{"election":"e"}`); code != 409 || !strings.Contains(said, "the election is paused (by console from pipe: migration)") || !a.IsLeader() {
 			t.Errorf("resign in a pause: %d %s", code, said)
 		}
 		if code, said := post("resign", `{"election":"e","force":true}`); code != 409 || !strings.Contains(said, "has stepped down") || a.IsLeader() {
