@@ -73,6 +73,12 @@ func (el *Election) signed(reason string) string {
 	}
 }
 
+// Prefix is the first part of its keys: that of the Quorum which made it.
+func (el *Election) Prefix() string {
+	prefix, _, _ := strings.Cut(el.keys.Lock, ":{")
+	return prefix
+}
+
 // Name is the election's name.
 func (el *Election) Name() string { return el.name }
 

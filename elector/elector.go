@@ -259,9 +259,9 @@ func (e *Elector) Check() error {
 
 // Stats counts what happened so far. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
-	renewals, nodes := e.counters.read()
+	renewals, times, nodes := e.counters.read()
 	return Stats{
-		Renewals: renewals, Nodes: nodes, LeaderUnknown: e.election.unknown.Load(),
+		Renewals: renewals, RenewalTimes: times, Nodes: nodes, LeaderUnknown: e.election.unknown.Load(), Paused: e.isPaused(),
 		Probe: probeStatus(e.probes.candidate), WorkProbe: probeStatus(e.probes.work),
 	}
 }

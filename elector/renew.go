@@ -31,6 +31,7 @@ type renewal struct {
 	sent      lease.Stamp
 	tally     quorum.Tally
 	advertise string // the address that it brought to the nodes
+	took      time.Duration
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
@@ -64,7 +65,8 @@ func (r *renewer) renew() {
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	go func() {
 		tally := m.voter.Renew(left, r.term.token, heir, fit)
-		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised()}
+		took, _ := m.clock.PeekSince(sent)
+		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised(), took: took}
 	}()
 }
 
@@ -81,6 +83,7 @@ func (r *renewer) count(of renewal) {
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
 			r.placed(of.advertise)
+			m.counters.renewalTook(of.took)
 		}
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):

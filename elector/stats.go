@@ -12,7 +12,10 @@ import (
 // Stats counts what an Elector did since New.
 type Stats struct {
 	Renewals RenewalStats
-	Nodes    []NodeStats // in the order of the quorum
+	// RenewalTimes is how long the confirmed renewals took, from the moment that they were
+	// sent until a majority had confirmed them.
+	RenewalTimes Latency
+	Nodes        []NodeStats // in the order of the quorum
 	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe, with what they
 	// counted since New; nil where there is none.
 	Probe, WorkProbe *health.Status
@@ -20,6 +23,57 @@ type Stats struct {
 	// and no majority has answered since. It is maintained only while Observe is
 	// running.
 	LeaderUnknown bool
+	// Paused is true while no new leader is elected, as far as this candidate knows: a
+	// leader learns it with its renewals, a follower with a refused claim.
+	Paused bool
+}
+
+// Latency counts operations by how long they took.
+type Latency struct {
+	Count   uint64
+	Sum     time.Duration
+	Buckets []LatencyBucket // the shortest first
+}
+
+// LatencyBucket is how many operations took at most so long.
+type LatencyBucket struct {
+	UpTo  time.Duration
+	Count uint64
+}
+
+// latencyBounds are those of the buckets: from a round trip on one machine to a long lease's
+// quarter.
+var latencyBounds = [...]time.Duration{
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
+}
+
+// latencies count the same inside, without a bucket for what took longer than all bounds.
+type latencies struct {
+	count uint64
+	sum   time.Duration
+	in    [len(latencyBounds)]uint64
+}
+
+func (l *latencies) add(took time.Duration) {
+	l.count++
+	l.sum += took
+	for i, bound := range latencyBounds {
+		if took <= bound {
+			l.in[i]++
+			return
+		}
+	}
+}
+
+func (l *latencies) read() Latency {
+	all := Latency{Count: l.count, Sum: l.sum}
+	below := uint64(0)
+	for i, bound := range latencyBounds {
+		below += l.in[i]
+		all.Buckets = append(all.Buckets, LatencyBucket{bound, below})
+	}
+	return all
 }
 
 // RenewalStats counts renewals by their outcome.
@@ -52,6 +106,7 @@ type counters struct {
 
 	mu       sync.Mutex // of all below
 	renewals RenewalStats
+	times    latencies   // of the confirmed ones
 	nodes    []nodeCount // by node
 }
 
@@ -68,7 +123,7 @@ func newCounters(log *slog.Logger, names []string) *counters {
 }
 
 // read is what was counted so far.
-func (c *counters) read() (RenewalStats, []NodeStats) {
+func (c *counters) read() (RenewalStats, Latency, []NodeStats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	nodes := make([]NodeStats, len(c.nodes))
@@ -76,7 +131,7 @@ func (c *counters) read() (RenewalStats, []NodeStats) {
 		nodes[i] = n.NodeStats
 		nodes[i].Node = c.names[i]
 	}
-	return c.renewals, nodes
+	return c.renewals, c.times.read(), nodes
 }
 
 // request counts a request, and logs now and then that a node does not answer or answers with
@@ -117,5 +172,12 @@ func (c *counters) request(node int, took time.Duration, err error) {
 func (c *counters) renewal(outcome func(*RenewalStats) *uint64) {
 	c.mu.Lock()
 	*outcome(&c.renewals)++
+	c.mu.Unlock()
+}
+
+// renewalTook counts how long a confirmed renewal took.
+func (c *counters) renewalTook(took time.Duration) {
+	c.mu.Lock()
+	c.times.add(took)
 	c.mu.Unlock()
 }

@@ -129,7 +129,7 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 			}
 		case <-tick.C:
 			if until, ok := j.until(term); ok {
-				p.Tell(until)
+				p.Extend(until)
 				w.extended()
 			}
 		}
@@ -160,7 +160,7 @@ func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 // (SIGSTOP) for a part of that time.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	left := min(j.endTime(), supervise.Until(p.Until()))
-	p.Tell(supervise.Now().Add(left))
+	p.Extend(supervise.Now().Add(left))
 	grace := time.NewTimer(max(0, left-j.kill/4))
 	defer grace.Stop()
 	began := !p.HasExited()

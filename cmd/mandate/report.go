@@ -24,7 +24,7 @@ type report struct {
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
-	silent  bool                      // the leader does not answer, see doctor.Silent
+	silent  bool                      // the leader does not answer, see doctor.Unresponsive
 	writes  []doctor.Finding          // of each node; empty: not tried
 	last    *elector.TermRecord       // the newest term that has ended
 	flaps   string                    // see doctor.Flapping
@@ -55,7 +55,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 
 // listen looks for the leader among those that answered. Without a roll nobody is accused.
 func (r *report) listen(ctx context.Context, el *elector.Election) {
-	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Silent(ctx, el, *r.Leader, r.roll)
+	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Unresponsive(ctx, el, *r.Leader, r.roll)
 }
 
 // recentTerms are enough to see that the leadership keeps changing.

@@ -18,8 +18,8 @@ type rollCall struct {
 	err     error
 }
 
-// callRoll asks the candidates. Two answers of a leader may be those of one before and
-// of one after a change: then it asks once more.
+// callRoll calls the roll. Two answers of a leader may be those of one before and
+// of one after a change: then it calls once more.
 func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -45,10 +45,10 @@ func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
-// candidates compares what they say with each other, and with the nodes given here.
+// candidates compares their answers with each other, and with the nodes given here.
 func (e *examination) candidates(r rollCall) {
 	if r.err != nil {
-		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", words(r.err))
+		e.add("", "candidates", LevelUnknown, "", "the roll could not be called: %s", problemOf(r.err))
 		return
 	}
 	if len(r.leaders) > 1 {

@@ -60,10 +60,10 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"` // what to do
 }
 
-// Config says what Examine looks at. The zero value examines the nodes alone.
+// Config is what Examine looks at. The zero value examines the nodes alone.
 type Config struct {
 	// Election is also examined: who leads, which nodes its candidates vote with, what its
-	// history tells. Default: none.
+	// history holds. Default: none.
 	Election string
 	// Lease is what the nodes are measured against. Default: the one that the leader uses,
 	// or else 10 s.
@@ -73,7 +73,7 @@ type Config struct {
 	Command func(verb string, args ...string) string
 }
 
-// timeout bounds what Examine asks of a node.
+// timeout bounds each of the two rounds of requests to a node.
 const timeout = 3 * time.Second
 
 // Examine checks what an election needs of its Redis: that it answers, how
@@ -81,11 +81,11 @@ const timeout = 3 * time.Second
 // keys away, replicas, clocks, whether messages arrive. Elections with other prefixes
 // are examined by way of q.Namespace.
 //
-// It asks each node for at most 3 s and then for 3 s more, or until ctx ends.
-// Beside the election's keys it writes two of its own (prefix:{election}:check)
-// and removes them. What Redis refuses to tell is LevelUnknown, no failure. A Redis that
+// It blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx ends.
+// Beside the election's keys it writes two more (prefix:{election}:check)
+// and removes them. What Redis refuses to report is LevelUnknown, no failure. A Redis that
 // is down is a finding: the error is only for a Config that can't be used, or a Quorum
-// that Open or NewQuorum did not make. The candidates of a named election are asked
+// that Open or NewQuorum did not make. The candidates of a named election are queried
 // which nodes they vote with, and who leads.
 func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, error) {
 	nodes := inside.NodesOf(q)
@@ -103,13 +103,13 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 	}
 	keys := quorum.KeysOf(q.Prefix(), el.Name())
 	var seen outside
-	var asked sync.WaitGroup
+	var requests sync.WaitGroup
 	if cfg.Election != "" {
-		asked.Go(func() { seen.callRoll(ctx, el) })
-		asked.Go(func() { seen.terms, seen.termsErr = recentTerms(ctx, el) })
+		requests.Go(func() { seen.callRoll(ctx, el) })
+		requests.Go(func() { seen.terms, seen.termsErr = recentTerms(ctx, el) })
 	}
 	facts := nodes.Inspect(ctx, keys, timeout)
-	asked.Wait()
+	requests.Wait()
 	e := newExamination(keys, facts, nodes.Majority(), cfg.Lease)
 	if cfg.Command != nil {
 		e.command = cfg.Command
@@ -133,25 +133,25 @@ func byNode(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Node], place[b.Node]) })
 }
 
-// outside is what the public face of the election tells about it.
+// outside is what the public face of the election shows.
 type outside struct {
-	status    elector.Status
-	statusErr error
-	roll      rollCall
-	silent    bool // the leader
-	terms     []elector.TermRecord
-	termsErr  error
+	status       elector.Status
+	statusErr    error
+	roll         rollCall
+	unresponsive bool // the leader
+	terms        []elector.TermRecord
+	termsErr     error
 }
 
-// callRoll asks the nodes who leads and at the same time the candidates what they are, and
+// callRoll queries the nodes (who leads) and at the same time the candidates (what they are), and
 // compares.
 func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
-	var asked sync.WaitGroup
-	asked.Go(func() { o.status, o.statusErr = el.Status(ctx) })
+	var requests sync.WaitGroup
+	requests.Go(func() { o.status, o.statusErr = el.Status(ctx) })
 	o.roll = callRoll(ctx, el)
-	asked.Wait()
+	requests.Wait()
 	if l := o.status.Leader; l != nil && o.statusErr == nil && o.roll.err == nil {
-		o.silent = Silent(ctx, el, *l, o.roll.all)
+		o.unresponsive = Unresponsive(ctx, el, *l, o.roll.all)
 	}
 }
 
@@ -174,7 +174,7 @@ func spelled(verb string, args ...string) string {
 	return strings.Join(append([]string{"mandate", verb}, args...), " ")
 }
 
-// leaseOf is the lease that the holder of the lock uses; 0 when nobody holds it.
+// leaseOf is the lease that the holder of the lock uses; 0 when it is free.
 func leaseOf(facts []quorum.Facts) time.Duration {
 	for _, f := range facts {
 		if b, err := quorum.ParseBallot(f.View.Holder); err == nil {

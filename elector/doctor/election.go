@@ -44,8 +44,8 @@ func (e *examination) lock(f *quorum.Facts) {
 		e.add(f.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+e.keys.Lock+"'; or choose another prefix",
 			"%s holds %s, which no candidate wrote: this node can't vote; %s", e.keys.Lock, f.View.Foreign, end)
 	}
-	if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, say
-		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", words(err))
+	if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, for example
+		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
 	}
 }
 
@@ -89,7 +89,7 @@ func (e *examination) leader(name string, seen outside) {
 	switch {
 	case seen.statusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
-	case seen.silent:
+	case seen.unresponsive:
 		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; its lease ends in %v unless it renews", st.Leader.Candidate, st.Leader.Token, short(st.Leader.LeaseLeft))
 	case st.Leader != nil:

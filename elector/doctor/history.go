@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// recentTerms are what the history tells of late.
+// recentTerms are the last terms of the history.
 func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -21,7 +21,7 @@ func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecor
 
 // unreadable reports a history that can't be read, or be written either: a key of
 // another type, or a right that is missing. That nodes are away, or refuse this user,
-// other checks say.
+// other checks find.
 func (e *examination) unreadable(err error) {
 	var node *elector.NodeError
 	switch {
@@ -77,7 +77,7 @@ func (e *examination) flapping(name string, terms []elector.TermRecord, now time
 }
 
 // Flapping tells, by the terms of History, that the leadership was lost at least three times
-// in the last ten minutes without anybody wanting it, and how most of these terms ended. The
+// in the last ten minutes although no operator requested it, and how most of these terms ended. The
 // text is empty when it was not.
 func Flapping(terms []elector.TermRecord, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}

@@ -173,7 +173,7 @@ func TestAdviceSpellsCommands(t *testing.T) {
 	e.leader("e", outside{})
 	e.leader("e", outside{status: elector.Status{Paused: true}, roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
 	e.leader("e", outside{roll: rollCall{all: make([]elector.CandidateStatus, 1)}})
-	e.leader("e", outside{silent: true, status: elector.Status{Leader: &elector.Leader{}}})
+	e.leader("e", outside{unresponsive: true, status: elector.Status{Leader: &elector.Leader{}}})
 	e.ready("e", make([]elector.CandidateStatus, 1))
 	now := time.Now()
 	e.flapping("e", []elector.TermRecord{{Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}, {Reason: elector.ReasonLost, Until: now}}, now)

@@ -21,9 +21,9 @@ func (e *examination) node(f *quorum.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := words(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping))
+		found, advice := problemOf(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping))
 		var node *quorum.NodeError
-		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets a line of its own
+		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets its own line
 			found = node.Problem()
 		}
 		if late(f.Ping) {
@@ -48,7 +48,7 @@ func (e *examination) node(f *quorum.Facts) {
 // unreachable is what helps against an error that is no refusal of the election.
 func unreachable(err error) string {
 	var name *net.DNSError
-	switch msg := words(err); {
+	switch msg := problemOf(err); {
 	case errors.As(err, &name):
 		return "correct the host name, or DNS on this machine"
 	case late(err):
@@ -67,9 +67,9 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
 }
 
-// words of an error, without the node's name that stands beside it, and without
+// problemOf is the text of an error, without the node's name that stands beside it, and without
 // the advice for an election: most of what is refused here it does not need.
-func words(err error) string {
+func problemOf(err error) string {
 	var node *quorum.NodeError
 	if errors.As(err, &node) {
 		err = node.Err
@@ -108,7 +108,7 @@ func (e *examination) rights(f *quorum.Facts) {
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
 			"this Redis user may read elections, but cannot campaign")
 	case f.EvalErr != nil:
-		e.add(f.Node, "rights", LevelFail, remedy(words(f.EvalErr)), "scripts can't be run: %s", words(f.EvalErr))
+		e.add(f.Node, "rights", LevelFail, remedy(problemOf(f.EvalErr)), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
 		level := LevelWarn // these only report and speed up
 		for _, r := range f.Refused {
@@ -122,7 +122,7 @@ func (e *examination) rights(f *quorum.Facts) {
 	}
 }
 
-// remedy tells what helps against a refusal: not all of them are for want of a
+// remedy is what helps against a refusal: not all of them are for want of a
 // right.
 func remedy(refusal string) string {
 	switch {
@@ -145,7 +145,7 @@ func (e *examination) messages(f *quorum.Facts) {
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
 	case f.ReceiveErr != nil:
 		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
-			"no message is received on the channels: %s", words(f.ReceiveErr))
+			"no message is received on the channels: %s", problemOf(f.ReceiveErr))
 	default:
 		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Heard))
 	}
@@ -156,7 +156,7 @@ func (e *examination) role(f *quorum.Facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "failover", LevelUnknown, "grant +info to see it", "%s", words(f.InfoErr))
+		e.add(f.Node, "failover", LevelUnknown, "grant +info to see it", "%s", problemOf(f.InfoErr))
 	case f.Info["role"] == "slave", f.Info["role"] == "replica": // the latter is Dragonfly's word
 		e.add(f.Node, "failover", LevelFail, "give the address of the master, or of the sentinels (redis+sentinel://)", "it is a replica, and takes no writes")
 	case f.Info["cluster_enabled"] == "1" && !f.Cluster:
@@ -173,7 +173,7 @@ func (e *examination) role(f *quorum.Facts) {
 	}
 }
 
-// persistence asks what is left after a restart.
+// persistence finds out what is left after a restart.
 func (e *examination) persistence(f *quorum.Facts) {
 	aof := f.Conf["appendonly"]
 	if f.ConfErr != nil {
@@ -230,7 +230,7 @@ func (e *examination) eviction(f *quorum.Facts) {
 func (e *examination) clock(f *quorum.Facts) {
 	switch {
 	case f.SkewErr != nil:
-		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", words(f.SkewErr))
+		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", problemOf(f.SkewErr))
 	case f.Skew.Abs() > time.Second:
 		e.add(f.Node, "clock", LevelWarn, "run NTP here and there: after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
 	default:

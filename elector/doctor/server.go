@@ -65,7 +65,7 @@ func (e *examination) version(f *quorum.Facts) {
 	least, tested := minVersions[s.name]
 	switch {
 	case f.InfoErr != nil:
-		e.add(f.Node, "version", LevelUnknown, "grant +info to see it", "%s", words(f.InfoErr))
+		e.add(f.Node, "version", LevelUnknown, "grant +info to see it", "%s", problemOf(f.InfoErr))
 	case !tested:
 		e.add(f.Node, "version", LevelWarn, "try it before you rely on it: docs/servers.md lists what is known of each server", "%s: mandate is not tested with it", s)
 	case err != nil:

@@ -17,7 +17,7 @@ const writeTimeout = 1500 * time.Millisecond
 
 // Writable finds out whether each node accepts writes, which reading it does not reveal: one
 // without memory or disk answers every query, and lets no leader be elected. It sets one key
-// of its own (prefix:{election}:check), which ends after 100 ms, and waits at most 1.5 s, or
+// more (prefix:{election}:check), which ends after 100 ms, and waits at most 1.5 s, or
 // until ctx ends. There is one Finding for each node, in their order, of the check "write":
 // LevelOK; LevelFail, with what the node answered; LevelUnknown where this Redis user may not
 // write, or the node did not answer. The error is that of Examine.
@@ -36,9 +36,9 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		case quorum.Denied(err):
 			f.Level, f.Found = LevelUnknown, "this Redis user may not write"
 		case err != nil && !quorum.Answered(err):
-			f.Level, f.Found = LevelUnknown, words(err)
+			f.Level, f.Found = LevelUnknown, problemOf(err)
 		case err != nil:
-			f.Level, f.Found, f.Advice = LevelFail, strings.TrimRight(words(err), "."), remedy(words(err))
+			f.Level, f.Found, f.Advice = LevelFail, strings.TrimRight(problemOf(err), "."), remedy(problemOf(err))
 		}
 		findings = append(findings, f)
 	}

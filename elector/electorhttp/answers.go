@@ -14,7 +14,7 @@ type Leadership struct {
 	Election  string `json:"election"`
 	Candidate string `json:"candidate"` // this one
 	Leading   bool   `json:"leading"`   // this one leads
-	Leader    string `json:"leader"`    // empty: nobody, or not known. This candidate's id: an earlier life of it, or another process
+	Leader    string `json:"leader"`    // empty: none, or not known. This candidate's id: an earlier life of it, or another process
 	Address   string `json:"address,omitempty"`
 	Token     uint64 `json:"token,omitempty"`
 	// ValidFor is for how long after the request was sent a worker may work; the
@@ -22,7 +22,7 @@ type Leadership struct {
 	ValidFor int64 `json:"valid_for_ms"`
 }
 
-// leader never waits for anything: load balancers ask it every second.
+// leader never waits for anything: load balancers poll it every second.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 	worker, most, err := h.wanted(r)
 	if err != nil {
@@ -71,10 +71,10 @@ func answerLeader(w http.ResponseWriter, code int, l Leadership) {
 }
 
 func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
-	h.ask(w, r, func(ctx context.Context) {
+	h.query(w, r, func(ctx context.Context) {
 		st, err := h.elector.Election().Status(ctx)
 		if err != nil {
-			reply(w, http.StatusBadGateway, st) // it holds what each node said
+			reply(w, http.StatusBadGateway, st) // it holds what each node answered
 			return
 		}
 		reply(w, http.StatusOK, st)
@@ -90,7 +90,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	h.ask(w, r, func(ctx context.Context) {
+	h.query(w, r, func(ctx context.Context) {
 		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
 		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
@@ -100,25 +100,25 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ask lets a question to Redis through: however many ask, Redis is asked by a
+// query lets a query of Redis through: however many requests come, Redis is queried by a
 // few at a time.
-func (h *Handler) ask(w http.ResponseWriter, r *http.Request, question func(context.Context)) {
-	limit := time.Now().Add(askTimeout)
+func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.Context)) {
+	limit := time.Now().Add(queryTimeout)
 	ctx, cancel := context.WithDeadline(r.Context(), limit)
 	defer cancel()
 	select {
-	case h.asking <- struct{}{}:
-		defer func() { <-h.asking }()
+	case h.queries <- struct{}{}:
+		defer func() { <-h.queries }()
 		// Both may have come at once, and the context ends a little after its limit: a
 		// request without any time left would be answered as if Redis had failed.
 		if ctx.Err() == nil && time.Now().Before(limit) {
-			question(ctx)
+			f(ctx)
 			return
 		}
 	case <-ctx.Done():
 	}
 	w.Header().Set("Retry-After", "1")
-	refuse(w, http.StatusServiceUnavailable, "too many ask at a time")
+	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
 func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
@@ -130,7 +130,7 @@ func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {
-	h.ask(w, r, func(ctx context.Context) {
+	h.query(w, r, func(ctx context.Context) {
 		all, err := h.elector.Election().Candidates(ctx)
 		if err != nil {
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))

@@ -1,4 +1,4 @@
-// Package electorhttp tells over HTTP who leads: to load balancers, to readiness
+// Package electorhttp serves over HTTP who leads: to load balancers, to readiness
 // probes, and to a program in any language that works beside the candidate.
 //
 //	h, err := electorhttp.New(e, electorhttp.Config{})
@@ -7,15 +7,15 @@
 //
 //	GET  /leader   200 on the leader, 503 elsewhere; who leads, as JSON and headers
 //	POST /stopped  a worker reports that it has stopped (?worker=, &token=)
-//	GET  /status   what every Redis node says
+//	GET  /status   what every Redis node reports
 //	GET  /history  the last terms (?n=, 20 by default)
-//	GET  /candidates  who takes part (asks all of them)
+//	GET  /candidates  the candidates (all of them are queried)
 //	GET  /events   every change, as server-sent events
 //	GET  /live     200 as long as this process answers
-//	GET  /ready    200 when this candidate is able to take part
+//	GET  /ready    200 when this candidate can campaign
 //	GET  /metrics  what Config.Metrics serves
 //	POST /resign   this candidate steps down; only with Config.Token
-//	POST /transfer?to=ID  whoever leads hands over; only with Config.Token
+//	POST /transfer?to=ID  the leader hands over; only with Config.Token
 //
 // All GETs may be HEADs.
 //
@@ -41,7 +41,7 @@
 // call Promise when the term begins, and Lapse before Term.Resign. Without any of
 // them nothing is promised, and valid_for_ms is 0. A promise never reaches beyond
 // the term's deadline, so it also holds when this process is killed. HEAD, and
-// GET with valid_for_ms=0, ask for no promise: for load balancers. Serve until
+// GET with valid_for_ms=0, request no promise: for load balancers. Serve until
 // Run has returned, so that workers are answered 503, and can give back, while
 // the term ends.
 //
@@ -49,11 +49,11 @@
 //
 // # Events
 //
-// A stream begins with how things stand (elected or vacant), and goes on with the
+// A stream begins with how things stand (elected or vacant), and continues with the
 // events of package elector, their JSON as data and their kind as the event's
 // name. A client that comes back with Last-Event-ID gets what it missed, up to
 // 256 events, or "skipped" with how many were too many. Comments are sent in
-// quiet times, so that a client can tell quiet from cut off.
+// quiet times, so that a client can distinguish quiet from cut off.
 //
 // The stopping event of this candidate is sent the moment its term ends. Events
 // are news: none of them permits anybody to work.

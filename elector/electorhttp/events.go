@@ -46,7 +46,7 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	at      uint64 // the number of the last event that was sent
-	begun   bool   // and not still without anything to tell
+	begun   bool   // and not still without anything to send
 	broken  bool   // the client is gone, or too slow
 }
 
@@ -79,7 +79,7 @@ func (s *stream) catchUp() (<-chan struct{}, bool) {
 	}
 	events, lost, changed, closed := s.h.journal.after(s.at)
 	if !s.begun {
-		if len(events) > 0 { // heard just now: begin with how things stand
+		if len(events) > 0 { // received just now: begin with how things stand
 			return s.catchUp()
 		}
 		return changed, closed

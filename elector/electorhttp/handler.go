@@ -15,12 +15,12 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
-// Config says what a Handler serves beside who leads.
+// Config is what a Handler serves beside who leads.
 type Config struct {
-	// Token enables POST /resign and /transfer for whoever sends it as a bearer
+	// Token enables POST /resign and /transfer for anyone who sends it as a bearer
 	// token. At least 16 bytes. Default: both are refused.
 	Token string
-	// Hosts are names under which the Handler is asked for, beside localhost and
+	// Hosts are names under which the Handler is reached, beside localhost and
 	// addresses; all others are refused, because a web site can point a name of its
 	// own at this server and read the answers in its visitors' browsers. Default:
 	// none where Handler.Serve listens on a loopback address, which no other machine
@@ -35,7 +35,7 @@ type Config struct {
 	// negative: nothing is promised. Needs Work, which keeps it.
 	Promise time.Duration
 	// Health serves /live and /ready; healthhttp.Handler does. Default: /live is
-	// always 200, and /ready asks Elector.Check.
+	// always 200, and /ready calls Elector.Check.
 	Health http.Handler
 	// Metrics serves /metrics. Default: 404.
 	Metrics http.Handler
@@ -54,8 +54,8 @@ const leastToken = 16
 const (
 	writeTimeout = 5 * time.Second  // for a piece of an answer: a slower client is cut off
 	readTimeout  = 10 * time.Second // for a request
-	askTimeout   = 4 * time.Second  // for what is asked of Redis
-	maxAsking    = 8                // requests that ask Redis at a time
+	queryTimeout = 4 * time.Second  // for a query of Redis
+	maxQueries   = 8                // requests that query Redis at a time
 	maxBody      = 1 << 10
 	maxHeader    = 16 << 10
 )
@@ -69,7 +69,7 @@ type Handler struct {
 	journal *journal
 	running atomic.Bool
 	streams chan struct{}
-	asking  chan struct{}
+	queries chan struct{}
 
 	bearer   *webguard.Bearer         // nil: there is no token
 	promised atomic.Pointer[promises] // of the newest term that has any
@@ -100,7 +100,7 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
 	h := &Handler{
 		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
-		streams: make(chan struct{}, cfg.MaxStreams), asking: make(chan struct{}, maxAsking),
+		streams: make(chan struct{}, cfg.MaxStreams), queries: make(chan struct{}, maxQueries),
 	}
 	if cfg.Token != "" {
 		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))

@@ -16,12 +16,12 @@ const kept = 256
 // journal numbers the events and keeps the last ones, for any number of readers
 // at their own pace. Nobody who writes to it ever waits for one who reads.
 type journal struct {
-	session string // tells the numbers of this process from those of another one
+	session string // distinguishes the numbers of this process from those of another one
 
 	mu      sync.Mutex
 	entries []elector.Event // the last ones, oldest first
 	last    uint64          // the number of the newest; the first one is 1
-	elected *elector.Event  // nil: nobody leads
+	elected *elector.Event  // nil: no candidate leads
 	ended   uint64          // the token of the term that ended last
 	changed chan struct{}   // closed at the next change
 	closed  bool
@@ -41,7 +41,7 @@ func (j *journal) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed = true
-	j.elected = nil // nobody tells any more when this ends
+	j.elected = nil // it will not be known when this ends
 	j.wake()
 }
 
@@ -54,7 +54,7 @@ func (j *journal) wake() {
 func (j *journal) add(ev elector.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	switch ev.Kind { //nolint:exhaustive // the others change nobody's leadership
+	switch ev.Kind { //nolint:exhaustive // the others do not change who leads
 	case elector.EventElected: // the newest is right, also when its token is lower
 		j.elected = &ev
 	case elector.EventAddress:
@@ -74,7 +74,7 @@ func (j *journal) add(ev elector.Event) {
 	j.wake()
 }
 
-// leader is who leads as far as was heard, nil when nobody does.
+// leader is who leads as far as is known, nil when no candidate does.
 func (j *journal) leader() *elector.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,7 +82,7 @@ func (j *journal) leader() *elector.Event {
 }
 
 // now is how things stand, for a reader who knows nothing: as an event with the
-// number of the newest one. False: nothing was heard yet.
+// number of the newest one. False: nothing was received yet.
 func (j *journal) now(election string) (elector.Event, uint64, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

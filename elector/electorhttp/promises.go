@@ -31,7 +31,7 @@ type promises struct {
 
 	mu      sync.Mutex
 	closed  bool                 // no more promises: the term has ended, or its work has
-	nobody  time.Time            // when the last promise to a request without a name lapses
+	unnamed time.Time            // when the last promise to a request without a name lapses
 	workers map[string]time.Time // when each worker's does; zero: it has stopped
 	stopped bool                 // one has, at least
 	changed chan struct{}        // closed when all that were waited for have stopped
@@ -85,12 +85,12 @@ func (h *Handler) Lapse(term *elector.Term, grace time.Duration) (stopped bool) 
 	}
 }
 
-// close ends the promising, and tells when the last promise lapses.
+// close ends the promising, and returns when the last promise lapses.
 func (p *promises) close() (until time.Time, stopped bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	until = p.nobody
+	until = p.unnamed
 	for _, t := range p.workers {
 		if t.After(until) {
 			until = t
@@ -118,8 +118,8 @@ func (p *promises) give(term *elector.Term, worker string, most time.Duration) (
 	_, known := p.workers[worker]
 	switch {
 	case worker == "" || !known && len(p.workers) >= maxWorkers:
-		if until.After(p.nobody) {
-			p.nobody = until
+		if until.After(p.unnamed) {
+			p.unnamed = until
 		}
 	case until.After(p.workers[worker]):
 		p.workers[worker] = until
@@ -132,12 +132,12 @@ func (p *promises) give(term *elector.Term, worker string, most time.Duration) (
 func (h *Handler) promise(term *elector.Term, worker string, most time.Duration) (valid time.Duration, ok bool) {
 	p := h.promised.Load()
 	if p == nil || p.token != term.Token() {
-		return 0, true // nobody would keep it
+		return 0, true // no work would keep it
 	}
 	return p.give(term, worker, most)
 }
 
-// wanted reads from a request who asks, and for how long a promise.
+// wanted reads from a request which worker wants a promise, and for how long.
 func (h *Handler) wanted(r *http.Request) (worker string, most time.Duration, err error) {
 	most = h.cfg.Promise
 	if r.Method == http.MethodHead { // its answer can't name a time

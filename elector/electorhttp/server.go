@@ -11,7 +11,7 @@ import (
 )
 
 // Listen listens on an address: host:port. Without a host it is the loopback
-// interface, because what is told here is not for everybody; write 0.0.0.0:port
+// interface, because what is served here is not for everyone; write 0.0.0.0:port
 // or [::]:port to be reached from elsewhere.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(addr)
@@ -24,7 +24,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, err // it says "listen tcp" and the address
+		return nil, err // its text has "listen tcp" and the address
 	}
 	return l, nil
 }
@@ -35,7 +35,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 func NewServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readTimeout / 2, ReadTimeout: readTimeout,
-		WriteTimeout: askTimeout + writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
+		WriteTimeout: queryTimeout + writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
 	}
 }

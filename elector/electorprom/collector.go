@@ -1,13 +1,13 @@
-// Package electorprom tells Prometheus about an elector.
+// Package electorprom reports an elector to Prometheus.
 //
 //	c := electorprom.New(e)
 //	registry.MustRegister(c)
 //	go c.Run(ctx) // counts what happens
 //
-// What holds now (who leads, for how long) is asked at every scrape, from the
+// What holds now (who leads, for how long) is read at every scrape, from the
 // clock; what happened is counted by Run. All series are there from the first
-// scrape, at 0: an alert can tell "never" from "not watched". All have the label
-// election; the replicas are told apart by the labels that Prometheus gives to
+// scrape, at 0: an alert can distinguish "never" from "not watched". All have the label
+// election and prefix; the replicas are distinguished by the labels that Prometheus gives to
 // its targets.
 //
 // Alert rules and a dashboard are in docs/alerts.yml and docs/grafana.json.
@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +38,7 @@ type Collector struct {
 
 	isLeader, token, left, lease, able *prometheus.Desc
 	leaderKnown, leaderless            *prometheus.Desc
+	paused, build, renewalTime         *prometheus.Desc
 	renewals, requests, requestTime    *prometheus.Desc
 	probeUp, probeRuns, probeTime      *prometheus.Desc
 
@@ -43,8 +46,8 @@ type Collector struct {
 	stepDowns                       *prometheus.CounterVec
 
 	mu      sync.Mutex
-	known   bool          // somebody leads, as far as was heard
-	vacant  time.Time     // since when nobody does; zero: somebody does, or nobody looks
+	known   bool          // a candidate leads, as far as is known
+	vacant  time.Time     // since when none does; zero: one does, or Run is not running
 	without time.Duration // in all, before that
 	newest  uint64        // the token of the newest term
 }
@@ -55,9 +58,24 @@ var reasons = []elector.Reason{
 	elector.ReasonLost, elector.ReasonExpired, elector.ReasonFinished, elector.ReasonFailed, elector.ReasonPanicked,
 }
 
+// version is that of the mandate module in this program.
+var version = func() string {
+	const module = "github.com/mandate-dev/mandate"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Version != "" {
+			return m.Version
+		}
+	}
+	return "(devel)"
+}()
+
 // New makes a Collector. It does no I/O.
 func New(e *elector.Elector) *Collector {
-	labels := prometheus.Labels{"election": e.Election().Name()}
+	labels := prometheus.Labels{"election": e.Election().Name(), "prefix": e.Election().Prefix()}
 	desc := func(name, help string, varying ...string) *prometheus.Desc {
 		return prometheus.NewDesc("mandate_"+name, help, varying, labels)
 	}
@@ -73,10 +91,13 @@ func New(e *elector.Elector) *Collector {
 		able:        desc("able", "1 while this candidate can campaign: running, healthy, Redis reachable."),
 		leaderKnown: desc("leader_known", "1 while this candidate knows a leader; 0 when Redis has not confirmed the leader for a lease."),
 		leaderless:  desc("leaderless_seconds_total", "Time without a leader, as far as this candidate knows."),
+		paused:      desc("paused", "1 while no new leader is elected because an operator paused the election, as far as this candidate knows."),
+		build:       desc("build_info", "1, with the version of the mandate module and of Go.", "version", "go_version"),
+		renewalTime: desc("renewal_seconds", "How long the confirmed renewals took, from sending until a majority had confirmed."),
 		renewals:    desc("renewals_total", "Renewals of this candidate's leases, by result: confirmed, unconfirmed (tried again), refused (the term ended).", "result"),
 		requests:    desc("requests_total", "Claims, renewals and releases sent to a Redis node, by result.", "node", "result"),
 		requestTime: desc("request_seconds_total", "Time that the answered requests to a Redis node took.", "node"),
-		probeUp:     desc("probe_healthy", "1 while the probe passes. The work's probe is checked during a term only.", "probe"),
+		probeUp:     desc("probe_healthy", "1 while the probe passes. The work's probe is there during a term only.", "probe"),
 		probeRuns:   desc("probe_runs_total", "Finished runs of a probe, by result.", "probe", "result"),
 		probeTime:   desc("probe_seconds_total", "Time that the runs of a probe took.", "probe"),
 		won:         counter("elections_won_total", "Terms of this candidate."),
@@ -97,7 +118,7 @@ func New(e *elector.Elector) *Collector {
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.isLeader, c.token, c.left, c.lease, c.able, c.leaderKnown, c.leaderless,
-		c.renewals, c.requests, c.requestTime, c.probeUp, c.probeRuns, c.probeTime,
+		c.paused, c.build, c.renewalTime, c.renewals, c.requests, c.requestTime, c.probeUp, c.probeRuns, c.probeTime,
 	} {
 		ch <- d
 	}
@@ -122,16 +143,23 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	stats := c.elector.Stats()
 	gauge(c.leaderKnown, flag(known && (leads == 1 || !stats.LeaderUnknown)))
 	ch <- prometheus.MustNewConstMetric(c.leaderless, prometheus.CounterValue, without.Seconds())
-	c.collectStats(ch, stats)
+	gauge(c.paused, flag(stats.Paused))
+	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, version, runtime.Version())
+	c.collectStats(ch, stats, leads == 1)
 	for _, m := range []prometheus.Collector{c.won, c.changes, c.overruns, c.skipped, c.stepDowns} {
 		m.Collect(ch)
 	}
 }
 
-func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats) {
+func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats, leads bool) {
 	count := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
+	buckets := map[float64]uint64{}
+	for _, b := range st.RenewalTimes.Buckets {
+		buckets[b.UpTo.Seconds()] = b.Count
+	}
+	ch <- prometheus.MustNewConstHistogram(c.renewalTime, st.RenewalTimes.Count, st.RenewalTimes.Sum.Seconds(), buckets)
 	count(c.renewals, float64(st.Renewals.Confirmed), "confirmed")
 	count(c.renewals, float64(st.Renewals.Unconfirmed), "unconfirmed")
 	count(c.renewals, float64(st.Renewals.Refused), "refused")
@@ -144,7 +172,9 @@ func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats) 
 		if p == nil {
 			continue
 		}
-		ch <- prometheus.MustNewConstMetric(c.probeUp, prometheus.GaugeValue, flag(p.Healthy), name)
+		if name != "work" || leads { // a follower has no work that could fail
+			ch <- prometheus.MustNewConstMetric(c.probeUp, prometheus.GaugeValue, flag(p.Healthy), name)
+		}
 		count(c.probeRuns, float64(p.Runs-p.Failures), name, "passed")
 		count(c.probeRuns, float64(p.Failures), name, "failed")
 		count(c.probeTime, p.Took.Seconds(), name)
@@ -178,7 +208,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	for ev := range c.elector.Election().Observe(ctx) {
 		c.count(ev)
 	}
-	c.leads(false, true) // nobody looks any more
+	c.leads(false, true) // Run no longer watches
 	return nil
 }
 
@@ -195,7 +225,7 @@ func (c *Collector) count(ev elector.Event) {
 		}
 	case elector.EventReleased, elector.EventVacant:
 		c.leads(false, false)
-	case elector.EventStopping: // told of this candidate only
+	case elector.EventStopping: // reported of this candidate only
 		c.stepDowns.WithLabelValues(string(ev.Reason)).Inc()
 	case elector.EventOverrun:
 		c.overruns.Inc()

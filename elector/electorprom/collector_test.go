@@ -24,6 +24,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
+	"github.com/mandate-dev/mandate/elector/electortest"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/simtest"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
@@ -75,16 +76,16 @@ func scrape(t *testing.T, c prometheus.Collector) map[string]float64 {
 			name := f.GetName()
 			var others []string
 			for _, l := range m.GetLabel() { // by name
-				if l.GetName() != "election" {
+				if want := map[string]string{"election": "orders", "prefix": "mandate"}[l.GetName()]; want == "" {
 					others = append(others, l.GetValue())
-				} else if l.GetValue() != "orders" {
-					t.Errorf("%s is of the election %q", name, l.GetValue())
+				} else if l.GetValue() != want {
+					t.Errorf("%s has the %s %q", name, l.GetName(), l.GetValue())
 				}
 			}
 			if len(others) > 0 {
 				name += "{" + strings.Join(others, ",") + "}"
 			}
-			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return all
@@ -166,11 +167,26 @@ func TestCollector(t *testing.T) {
 		without := scrape(t, c)["mandate_leaderless_seconds_total"]
 		time.Sleep(lease)
 		got := scrape(t, c)
+		if took := got["mandate_renewal_seconds"]; took != got["mandate_renewals_total{confirmed}"] {
+			t.Errorf("%v renewals have a time, %v were confirmed", took, got["mandate_renewals_total{confirmed}"])
+		}
 		if got["mandate_renewals_total{confirmed}"] < 3 || got["mandate_renewals_total{unconfirmed}"] != 0 ||
 			got["mandate_requests_total{127.0.0.1:7001,answered}"] < 4 || got["mandate_requests_total{127.0.0.1:7001,failed}"] != 0 ||
 			got["mandate_probe_healthy{candidate}"] != 1 || got["mandate_probe_runs_total{candidate,passed}"] < 5 {
 			t.Errorf("after a lease of leading: %v", got)
 		}
+
+		// A pause is seen by the leader, and its end.
+		if err := e.Election().Pause(ctx, 0, "migration"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease)
+		want("paused", map[string]float64{"mandate_paused": 1, "mandate_is_leader": 1})
+		if err := e.Election().Resume(ctx); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lease)
+		want("resumed", map[string]float64{"mandate_paused": 0})
 
 		mu.Lock()
 		sick = errors.New("not well")
@@ -209,11 +225,45 @@ func TestHandler(t *testing.T) {
 	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
 	w := httptest.NewRecorder()
 	electorprom.New(e).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, line := range []string{`mandate_is_leader{election="orders"} 0`, `mandate_step_downs_total{election="orders",reason="lost"} 0`, "go_goroutines"} {
+	for _, line := range []string{`mandate_is_leader{election="orders",prefix="mandate"} 0`, `mandate_step_downs_total{election="orders",prefix="mandate",reason="lost"} 0`, "go_goroutines"} {
 		if !strings.Contains(w.Body.String(), line) {
 			t.Errorf("%d, without %s:\n%s", w.Code, line, w.Body)
 		}
 	}
+}
+
+// A follower has no work: its probe neither passes nor fails.
+func TestWorkProbeOfALeaderOnly(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		e, err := elector.New(r.Quorum("a"), elector.Config{
+			Election: "orders", ID: "a", Logger: slog.New(slog.DiscardHandler),
+			WorkProbe: health.Func(func(context.Context) error { return nil }),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := electorprom.New(e)
+		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
+			t.Errorf("before it leads: %v", v)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		}()
+		r.Lead(e)
+		electortest.Advance(lease)
+		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; !ok || v != 1 {
+			t.Errorf("while it leads: %v, there: %v", v, ok)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := scrape(t, c)["mandate_probe_healthy{work}"]; ok {
+			t.Errorf("after its term: %v", v)
+		}
+	})
 }
 
 // The alerts and the dashboard ask for what there is, and show all of it.
@@ -231,7 +281,7 @@ func TestNamesInDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := regexp.MustCompile(`\bmandate_[a-z_]+`).FindAllString(string(b), -1)
+		names := regexp.MustCompile(`\bmandate_[a-z_]+`).FindAllString(strings.ReplaceAll(string(b), "_seconds_bucket", "_seconds"), -1)
 		if len(names) == 0 {
 			t.Errorf("%s names no metric", file)
 		}
@@ -249,7 +299,7 @@ func TestNamesInDocs(t *testing.T) {
 	}
 }
 
-// Prometheus' own promtool reads the rules.
+// Prometheus' own promtool reads the rules, and plays incidents against them.
 func TestAlertsByPromtool(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
@@ -257,8 +307,10 @@ func TestAlertsByPromtool(t *testing.T) {
 		}
 		t.Skip("no promtool on PATH: the rules' names are checked, their syntax is NOT; install prometheus")
 	}
-	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "../../docs/alerts.yml").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, args := range [][]string{{"check", "rules", "../../docs/alerts.yml"}, {"test", "rules", "testdata/alerts_test.yml"}} {
+		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
 	}
 }
 

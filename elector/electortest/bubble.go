@@ -22,15 +22,15 @@ func Test(t *testing.T, f func(t *testing.T, r *Redis)) {
 		t.Cleanup(func() { // the last of all clean-ups
 			// What an elector left in the background ends within a lease or
 			// so. A bubble must not be left before that.
-			time.Sleep(settle)
+			time.Sleep(leftoverTime)
 			synctest.Wait()
 		})
 		f(t, Start(t))
 	})
 }
 
-// settle is more virtual time than anything in the background takes.
-const settle = time.Hour
+// leftoverTime is more virtual time than anything in the background takes.
+const leftoverTime = time.Hour
 
 // Advance lets d of virtual time pass, and returns when everything that happens
 // up to that moment has happened. Only within [Test] (it panics elsewhere).

@@ -7,9 +7,9 @@
 //			e, err := elector.New(r.Quorum("a"), elector.Config{Election: "orders"})
 //			...
 //			go e.Run(ctx, poller.Work)
-//			r.Lead(e)                        // it leads, whoever else runs
+//			r.Lead(e)                        // it leads, whatever else runs
 //			electortest.Advance(time.Minute) // a minute of work, in no time
-//			r.TakeLease(e)                   // somebody else has the lease
+//			r.TakeLease(e)                   // another candidate has the lease
 //			// now: has the poller stopped?
 //		})
 //	}

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	look     = time.Millisecond      // how often Lead looks
-	patience = 10 * time.Minute      // of Lead and TakeLease, by the test's clock
-	retry    = 20 * time.Millisecond // when those that Lead keeps out may ask again
+	pollEvery = time.Millisecond      // how often Lead looks
+	waitLimit = 10 * time.Minute      // of Lead and TakeLease, by the test's clock
+	retry     = 20 * time.Millisecond // when those that Lead keeps out may try again
 )
 
-// rival is the candidate that has the lease when no elector of the test shall.
+// rival is the candidate that has the lease when no elector of the test is to have it.
 const rival = "electortest"
 
 // Lead makes e the leader of its election, and returns when its term has begun.
@@ -34,9 +34,9 @@ func (r *Redis) Lead(e *elector.Elector) {
 	r.t.Helper()
 	r.choose(e.Election().Name(), e.ID())
 	defer r.choose(e.Election().Name(), "")
-	for limit := time.Now().Add(patience); !e.IsLeader(); time.Sleep(look) {
+	for limit := time.Now().Add(waitLimit); !e.IsLeader(); time.Sleep(pollEvery) {
 		if time.Now().After(limit) {
-			r.t.Fatalf("electortest: %s does not lead %s: is its Run or Campaign under way? Check says: %v", e.ID(), e.Election().Name(), e.Check())
+			r.t.Fatalf("electortest: %s does not lead %s: is its Run or Campaign under way? Check returns: %v", e.ID(), e.Election().Name(), e.Check())
 		}
 		if lock, holder := r.lockOf(e.Election().Name()); lock != "" && holder.Candidate != e.ID() {
 			r.seize(lock, holder, "", 0)
@@ -58,13 +58,13 @@ func (r *Redis) TakeLease(e *elector.Elector) {
 	}
 	select {
 	case <-term.Done():
-	case <-time.After(patience):
-		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", e.ID(), patience)
+	case <-time.After(waitLimit):
+		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", e.ID(), waitLimit)
 	}
 }
 
 // lockOf finds the lock of an election, under whatever prefix; the key is empty
-// when nobody holds it.
+// when it is free.
 func (r *Redis) lockOf(election string) (key string, holder quorum.Ballot) {
 	for _, k := range r.server.Keys() {
 		if !strings.HasSuffix(k, lockSuffix(election)) {
@@ -81,7 +81,7 @@ func (r *Redis) lockOf(election string) (key string, holder quorum.Ballot) {
 // lockSuffix is the lock's key but for the prefix.
 func lockSuffix(election string) string { return quorum.KeysOf("", election).Lock }
 
-// seizeScript ends the holding of an attempt as a term of somebody else's would:
+// seizeScript ends the holding of an attempt as another candidate's term would:
 // the counter has moved on, so that the holder's next renewal finds the lock
 // taken, or closed. In one step: the attempt may release, and another one win,
 // at any time.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Probe is a health.Probe that does what the test says, for Config.Probe or
+// Probe is a health.Probe that does what the test sets, for Config.Probe or
 // Config.WorkProbe. The zero value passes. Safe for concurrent use.
 //
 // An elector acts on it as on any probe: after the failures, intervals and

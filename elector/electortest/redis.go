@@ -16,7 +16,7 @@ import (
 
 // Redis is an embedded Redis server, empty at first, whose keys expire by the
 // test's clock. Safe for concurrent use; its methods end the test where they
-// can't do what they say, so call them on the test's goroutine.
+// can't do what they promise, so call them on the test's goroutine.
 type Redis struct {
 	t      testing.TB
 	server *miniredis.Miniredis
@@ -28,7 +28,7 @@ type Redis struct {
 	chosen map[string]string // election: the only candidate that may win it
 }
 
-// addr is nobody's: all connections are in memory.
+// addr is not listened on: all connections are in memory.
 const addr = "redis.test:6379"
 
 // Start starts a Redis that ends with the test, on the real clock. For virtual
@@ -91,9 +91,9 @@ func newClient(dial func() (net.Conn, error)) *redis.Client {
 }
 
 // CutOff cuts hosts off from the Redis, or all hosts when none is named: what
-// they send is lost, what is sent to them is lost, and nobody tells them. heal
+// they send is lost, what is sent to them is lost, and no error shows it. heal
 // ends that (a second call of it does nothing). A leader that is cut off keeps
-// leading until its deadline, and its work is told then.
+// leading until its deadline, and its work is cancelled then.
 func (r *Redis) CutOff(hosts ...string) (heal func()) {
 	if len(hosts) == 0 {
 		hosts = []string{everyHost}

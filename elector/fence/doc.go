@@ -1,6 +1,6 @@
 // Package fence makes a resource refuse the writes of old leaders.
 //
-// A leader can be paused for any time between asking "do I lead" and writing: by
+// A leader can be paused for any time between checking "do I lead" and writing: by
 // the garbage collector, by SIGSTOP, by the machine under it. When it wakes up,
 // another one leads. So whatever leaders write to must itself refuse them: every
 // write brings the token of its term (elector.Term.Token), the resource remembers
@@ -21,8 +21,8 @@
 // and the data share a hash tag, as above.
 //
 // A mark that no fence has written (a hand did, or another program) refuses every
-// token: whether one is old can't be told then. That is an ErrStale too, so that
-// nobody goes on writing, and [ErrForeignMark]: no new leader helps, somebody has to
+// token: whether one is old is not known then. That is an ErrStale too, so that
+// no leader continues to write, and [ErrForeignMark]: no new leader helps, an operator has to
 // look.
 //
 // When the data lives on the very Redis that alone holds the election (a quorum
@@ -53,7 +53,7 @@
 //
 // # Anything else
 //
-// Send the token along (for HTTP, say, in a header named Fencing-Token), and let the
+// Send the token along (for HTTP, in a header named Fencing-Token), and let the
 // receiver compare and set under the lock, or in the transaction, of the write
 // itself; the example "Receiver" shows it. A receiver with several replicas needs
 // one place for its mark, such as one of the two above. A resource that can only

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Errors that a caller may want to tell apart; the error at hand is a [*StaleError].
+// Errors that a caller may want to distinguish; the error at hand is a [*StaleError].
 var (
-	// ErrStale says that the resource refuses the token, and that nothing was written.
+	// ErrStale: the resource refuses the token, and that nothing was written.
 	// The token is older than the newest one that the resource has seen: another
 	// leader was elected since.
 	ErrStale = errors.New("fence: stale token")
 	// ErrForeignMark is an [ErrStale] with another cause: what stands in the mark's
-	// place was not put there by a fence, so nobody can tell whether the token is old.
-	// It refuses every leader, until somebody has set it right.
+	// place was not put there by a fence, so it is not known whether the token is old.
+	// It refuses every leader, until an operator has fixed it.
 	ErrForeignMark = errors.New("fence: foreign mark")
 )
 
@@ -27,7 +27,7 @@ type StaleError struct {
 	Foreign  string // what a foreign mark holds, in words; empty otherwise
 }
 
-// Error says what was refused, and what to do.
+// Error is what was refused, and what to do.
 func (e *StaleError) Error() string {
 	if e.Foreign != "" {
 		return fmt.Sprintf("%v: the mark %s holds %s, so token %d is refused as if it were stale: find out what else writes there, "+

@@ -23,7 +23,7 @@ type Redis struct {
 	access string // raise: the mark is ours; read: it is the election's
 }
 
-// NewRedis fences with a mark of its own under the given key, which the first
+// NewRedis fences with its own mark under the given key, which the first
 // write makes. On Cluster the mark and all the data must share one hash tag. The mark
 // must live as long as the data: no expiry, no eviction. It does no I/O.
 func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
@@ -33,7 +33,7 @@ func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
 	case mark == "":
 		return nil, errors.New("fence: the mark has no key: name one beside the data, such as {orders}:mark")
 	case strings.HasSuffix(mark, "}:fence"):
-		return nil, fmt.Errorf("fence: %s looks like an election's own counter, which nobody else may write: "+
+		return nil, fmt.Errorf("fence: %s looks like an election's own counter, which no other program may write: "+
 			"use OnElection, or another key", mark)
 	}
 	return &Redis{client: client, mark: mark, access: "raise"}, nil
@@ -97,7 +97,7 @@ func failed(ctx context.Context, err error) *redis.Cmd {
 }
 
 // Raise writes nothing but the mark: from its return on, all older tokens are
-// refused. With OnElection it only asks whether the token is still the newest.
+// refused. With OnElection it only checks whether the token is still the newest.
 func (r *Redis) Raise(ctx context.Context, token uint64) error {
 	return r.Run(ctx, token, nothing, nil).Err()
 }

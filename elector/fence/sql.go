@@ -97,7 +97,7 @@ func (s *SQL) Create(ctx context.Context, db interface {
 	return nil
 }
 
-// Guard lets the transaction go on when the token is not older than the resource's
+// Guard lets the transaction continue when the token is not older than the resource's
 // newest one, which it becomes with the commit. Otherwise it returns a [*StaleError],
 // also for a mark that no fence has written, and the caller rolls back.
 //

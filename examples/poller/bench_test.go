@@ -169,14 +169,14 @@ func benchHandOver(b *testing.B, sig syscall.Signal) {
 	if err := r.readTerms(b.Context(), q); err != nil {
 		b.Fatal(err)
 	}
-	var silent []float64
+	var gaps []float64
 	for _, t := range r.terms[1:] {
-		silent = append(silent, float64(t.silent.Milliseconds()))
+		gaps = append(gaps, float64(t.gap.Milliseconds()))
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(chaosLease.Milliseconds()), "lease-ms")
-	b.ReportMetric(median(silent), "silent-ms")
-	b.ReportMetric(slices.Max(silent), "silent-max-ms")
+	b.ReportMetric(median(gaps), "gap-ms")
+	b.ReportMetric(slices.Max(gaps), "gap-max-ms")
 }
 
 func median(all []float64) float64 {

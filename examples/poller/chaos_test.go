@@ -25,7 +25,7 @@ const (
 	// What a lease promises, and then what a small machine may add that runs all
 	// of this, under the race detector, and other tests beside it.
 	chaosAllowance = 5 * time.Second
-	patience       = time.Minute
+	waitLimit      = time.Minute
 )
 
 func TestChaosRealSQLite(t *testing.T) {
@@ -127,7 +127,7 @@ func (c *crew) leaderAfter(token uint64) elector.Leader {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(waitLimit); ; time.Sleep(20 * time.Millisecond) {
 		st, err := el.Status(context.Background())
 		if err == nil && st.Leader != nil && st.Leader.Token > token {
 			return *st.Leader
@@ -148,7 +148,7 @@ func (c *crew) feeding() elector.Leader {
 		c.t.Fatal(err)
 	}
 	defer q.close()
-	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(waitLimit); ; time.Sleep(5 * time.Millisecond) {
 		leader := c.leaderAfter(0)
 		token, err := q.client.HGet(context.Background(), checkpointKey, "token").Uint64()
 		if err == nil && token == leader.Token {
@@ -206,8 +206,8 @@ func (c *crew) end(name string) {
 			c.logs()
 			c.t.Errorf("%s: exit code %d after SIGTERM", name, code)
 		}
-	case <-time.After(patience):
-		c.t.Errorf("%s has not ended %v after SIGTERM", name, patience)
+	case <-time.After(waitLimit):
+		c.t.Errorf("%s has not ended %v after SIGTERM", name, waitLimit)
 	}
 }
 
@@ -229,7 +229,7 @@ func (c *crew) verify(where string, faults int) {
 		c.t.Fatal(err)
 	}
 	defer q.close()
-	r, err := verifyWithin(c.t.Context(), db, q, patience)
+	r, err := verifyWithin(c.t.Context(), db, q, waitLimit)
 	if err != nil {
 		c.t.Fatal(err)
 	}

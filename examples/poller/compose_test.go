@@ -153,7 +153,7 @@ func withPort(command []string, port string) []string {
 // healthy runs a health check until it passes.
 func (d *deployment) healthy(service string, command []string) {
 	d.t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for limit := time.Now().Add(waitLimit); ; time.Sleep(100 * time.Millisecond) {
 		out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
 		if err == nil {
 			return
@@ -215,8 +215,8 @@ func (d *deployment) playAndVerify() {
 	next := d.crew.leaderAfter(leader.Token)
 	d.crew.start(leader.Candidate, p.args...)
 	time.Sleep(2 * time.Second)
-	for _, args := range [][]string{{"mandate", "status", "poller"}, {"poller", "verify", "--wait", patience.String()}} {
-		ctx, cancel := context.WithTimeout(d.t.Context(), 2*patience)
+	for _, args := range [][]string{{"mandate", "status", "poller"}, {"poller", "verify", "--wait", waitLimit.String()}} {
+		ctx, cancel := context.WithTimeout(d.t.Context(), 2*waitLimit)
 		cmd := exec.CommandContext(ctx, filepath.Join(d.bin, args[0]), args[1:]...)
 		cmd.Env = append(os.Environ(), d.crew.env...)
 		var out bytes.Buffer

@@ -35,7 +35,7 @@ func (a *app) demo(interrupted context.Context) (err error) {
 		return fmt.Errorf("starting the embedded Redis: %w", err)
 	}
 	defer m.Close()
-	s := &stage{app: a, dir: dir, redis: "redis://" + m.Addr(), began: time.Now(), children: map[string]*child{}}
+	s := &demoRun{app: a, dir: dir, redis: "redis://" + m.Addr(), began: time.Now(), children: map[string]*child{}}
 	defer func() {
 		s.endAll()
 		if interrupted.Err() != nil {
@@ -51,8 +51,8 @@ func (a *app) demo(interrupted context.Context) (err error) {
 	return s.play(ctx)
 }
 
-// stage holds the processes of the demo.
-type stage struct {
+// demoRun holds the processes of the demo.
+type demoRun struct {
 	app      *app
 	dir      string
 	redis    string
@@ -68,8 +68,8 @@ type child struct {
 	done  chan struct{}
 }
 
-func (s *stage) play(ctx context.Context) (err error) {
-	s.say("an embedded Redis, an SQLite file, and three workers as processes; the lease is %v", demoLease)
+func (s *demoRun) play(ctx context.Context) (err error) {
+	s.printf("an embedded Redis, an SQLite file, and three workers as processes; the lease is %v", demoLease)
 	if s.quorum, err = elector.Open(s.redis); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *stage) play(ctx context.Context) (err error) {
 	if err := s.start(ctx, "producer", "produce", "--rate", "60", "--late", "0.2", "--late-by", "1500ms"); err != nil {
 		return err
 	}
-	s.say("the legacy application writes 60 events a second; one in five commits late, out of order")
+	s.printf("the legacy application writes 60 events a second; one in five commits late, out of order")
 	work := []string{"work", "--lease", demoLease.String(), "--stall", "1s", "--claim-after", "2s"}
 	// The first to come is the first to lead, and will hang.
 	if err := s.start(ctx, "worker-1", append(work, "--stall-after", "3s")...); err != nil {
@@ -92,25 +92,25 @@ func (s *stage) play(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.say("in 3 s its polling hangs, while its process lives on and could renew for ever")
+	s.printf("in 3 s its polling hangs, while its process lives on and could renew for ever")
 	second, err := s.leaderAfter(ctx, first.Token)
 	if err != nil {
 		return err
 	}
 	pause(ctx, 2*time.Second)
-	s.say("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
+	s.printf("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
 	s.children[second.Candidate].kill()
 	if _, err := s.leaderAfter(ctx, second.Token); err != nil {
 		return err
 	}
 	pause(ctx, 2*time.Second)
 	s.children["producer"].end()
-	s.say("the legacy application stops; is everything handled, and once?")
+	s.printf("the legacy application stops; is everything handled, and once?")
 	return s.verify(ctx)
 }
 
 // start runs this program again as a child.
-func (s *stage) start(ctx context.Context, name string, args ...string) error {
+func (s *demoRun) start(ctx context.Context, name string, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -157,14 +157,14 @@ func (c *child) end() {
 	_ = c.log.Close()
 }
 
-func (s *stage) endAll() {
+func (s *demoRun) endAll() {
 	for _, c := range s.children {
 		c.end()
 	}
 }
 
 // leaderAfter waits for a leader with a newer token.
-func (s *stage) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
+func (s *demoRun) leaderAfter(ctx context.Context, token uint64) (elector.Leader, error) {
 	began := time.Now()
 	el, err := s.quorum.Election(s.app.election)
 	if err != nil {
@@ -176,13 +176,13 @@ func (s *stage) leaderAfter(ctx context.Context, token uint64) (elector.Leader, 
 			return elector.Leader{}, errors.New("no new leader in time")
 		}
 		if err == nil && st.Leader != nil && st.Leader.Token > token {
-			s.say("%s leads with token %d (%.1f s)", st.Leader.Candidate, st.Leader.Token, time.Since(began).Seconds())
+			s.printf("%s leads with token %d (%.1f s)", st.Leader.Candidate, st.Leader.Token, time.Since(began).Seconds())
 			return *st.Leader, nil
 		}
 	}
 }
 
-func (s *stage) verify(ctx context.Context) error {
+func (s *demoRun) verify(ctx context.Context) error {
 	db, err := openDatabase(ctx, filepath.Join(s.dir, "legacy.db"))
 	if err != nil {
 		return err
@@ -205,6 +205,6 @@ func (s *stage) verify(ctx context.Context) error {
 	return r.verdict(0)
 }
 
-func (s *stage) say(format string, args ...any) {
+func (s *demoRun) printf(format string, args ...any) {
 	fmt.Fprintf(s.app.stdout, "%6.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }

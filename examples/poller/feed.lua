@@ -15,7 +15,7 @@ if (got[1] or '') ~= ARGV[2] then return {'moved', now} end
 if got[2] ~= ARGV[3] then
   -- The first batch of a term: note the hand-over, and how long nobody fed.
   redis.call('XADD', KEYS[3], 'MAXLEN', '~', '1000', '*', 'token', ARGV[3], 'worker', ARGV[4],
-    'silent_ms', got[3] and string.format('%.0f', now - got[3]) or '0')
+    'gap_ms', got[3] and string.format('%.0f', now - got[3]) or '0')
 end
 for i = 6, #ARGV, 3 do
   redis.call('XADD', KEYS[1], '*', 'id', ARGV[i], 'type', ARGV[i + 1], 'payload', ARGV[i + 2], 'token', ARGV[3])

@@ -31,7 +31,7 @@ type share struct {
 // turn is the begin of a term, as the queue noted it.
 type turn struct {
 	token, worker string
-	silent        time.Duration // since the last poll of the term before
+	gap           time.Duration // since the last poll of the term before
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -184,12 +184,12 @@ func (r *report) readTerms(ctx context.Context, q *queue) error {
 	}
 	for _, e := range entries {
 		var ms int64
-		if _, err := fmt.Sscan(fmt.Sprint(e.Values["silent_ms"]), &ms); err != nil {
+		if _, err := fmt.Sscan(fmt.Sprint(e.Values["gap_ms"]), &ms); err != nil {
 			return fmt.Errorf("the hand-over %s: %w", e.ID, err)
 		}
 		t := turn{fmt.Sprint(e.Values["token"]), fmt.Sprint(e.Values["worker"]), time.Duration(ms) * time.Millisecond}
 		r.terms = append(r.terms, t)
-		r.longest = max(r.longest, t.silent)
+		r.longest = max(r.longest, t.gap)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (r *report) print(w io.Writer) {
 	for i, turn := range r.terms {
 		after := "the first"
 		if i > 0 {
-			after = fmt.Sprintf("%v after the last poll before", turn.silent)
+			after = fmt.Sprintf("%v after the last poll before", turn.gap)
 		}
 		fmt.Fprintf(t, "  %s\ttoken %s, %s\n", turn.worker, turn.token, after)
 	}

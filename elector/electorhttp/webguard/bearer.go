@@ -65,7 +65,7 @@ func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// First the limit, then the token: a limit that the right token passes would
-	// let a guesser go on at full speed.
+	// let a guesser continue at full speed.
 	if wait := b.limited(remoteOf(r), now); wait > 0 {
 		b.unlogged++
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
@@ -80,7 +80,7 @@ func (b *Bearer) Check(w http.ResponseWriter, r *http.Request) int {
 }
 
 // limited is for how long a remote must wait; 0: it may try. A remote without a
-// wrong token to its name may always: so nobody is locked out by what comes from
+// wrong token to its name may always: so no client is locked out by what comes from
 // elsewhere.
 func (b *Bearer) limited(remote string, now time.Time) time.Duration {
 	own := b.remotes[remote]

@@ -24,7 +24,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Expected reports whether somebody who means this server would ask under this
+// Expected reports whether a client that means this server would use this
 // name: localhost, an address, or one of names. Any other name is that of a site
 // that points its own name at this server, to read it in the browsers of its
 // visitors (DNS rebinding).
@@ -44,7 +44,7 @@ func Expected(host string, names []string) bool {
 	return false
 }
 
-// CrossSite reports whether a browser says that a page of another site asks. That
+// CrossSite reports whether a browser marks a request as one of another site's page. That
 // page can't read the answer, but the request may do something.
 func CrossSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")

@@ -21,7 +21,7 @@ type Sentinels struct {
 
 // Sentinel runs a master with replicas under three sentinels that
 // declare it dead after downAfter. The replicas log in as the user "repl", so
-// that a test can cut them off (see CutReplication) and nobody else.
+// that a test can cut them off (see CutReplication) and no other client.
 func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 	t.Helper()
 	login := []string{"--masteruser", "repl", "--masterauth", "repl", "--repl-diskless-sync-delay", "0"}
@@ -33,7 +33,7 @@ func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 		d.Replicas = append(d.Replicas, r)
 	}
 	for _, r := range d.Replicas {
-		Eventually(t, patience, "the replica follows", func() bool {
+		Eventually(t, startLimit, "the replica follows", func() bool {
 			return strings.Contains(r.info(t, "replication"), "master_link_status:up")
 		})
 	}
@@ -51,7 +51,7 @@ func Sentinel(t testing.TB, replicas int, downAfter time.Duration) *Sentinels {
 		d.Sentinels = append(d.Sentinels, start(t, s))
 	}
 	for _, s := range d.Sentinels {
-		Eventually(t, patience, "the sentinels know each other and the replicas", func() bool {
+		Eventually(t, startLimit, "the sentinels know each other and the replicas", func() bool {
 			info := s.info(t, "sentinel")
 			return strings.Contains(info, fmt.Sprintf("slaves=%d,sentinels=3", replicas))
 		})
@@ -108,7 +108,7 @@ const slots = 16384
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct{ Servers []*Server }
 
-// RedisCluster runs one; a master that is silent for timeout is replaced.
+// RedisCluster runs one; a master that does not answer for timeout is replaced.
 func RedisCluster(t testing.TB, timeout time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -127,13 +127,13 @@ func RedisCluster(t testing.TB, timeout time.Duration) *Cluster {
 		c.Servers[i].Do(t, "CLUSTER", "ADDSLOTSRANGE", i*slots/3, (i+1)*slots/3-1)
 	}
 	for _, s := range c.Servers {
-		Eventually(t, patience, "all know all", func() bool { return strings.Contains(s.clusterInfo(t), "cluster_known_nodes:6") })
+		Eventually(t, startLimit, "all know all", func() bool { return strings.Contains(s.clusterInfo(t), "cluster_known_nodes:6") })
 	}
 	for i := range 3 {
 		c.Servers[3+i].Do(t, "CLUSTER", "REPLICATE", c.Servers[i].ID(t))
 	}
 	for i, s := range c.Servers {
-		Eventually(t, patience, "the cluster is whole", func() bool {
+		Eventually(t, startLimit, "the cluster is whole", func() bool {
 			return strings.Contains(s.clusterInfo(t), "cluster_state:ok") &&
 				(i < 3 || strings.Contains(s.info(t, "replication"), "master_link_status:up"))
 		})

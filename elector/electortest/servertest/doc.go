@@ -1,6 +1,6 @@
 // Package servertest starts real servers for tests: Redis alone, in numbers, with TLS,
 // under sentinels and as a cluster, PostgreSQL, MariaDB. Each is on a free port of the
-// loopback interface, in a directory of its own, and ends with the test, whatever
+// loopback interface, in its own directory, and ends with the test, whatever
 // becomes of it.
 //
 //	func TestWorkerOutlivesRedis(t *testing.T) {
@@ -15,7 +15,7 @@
 // Start with electortest: its embedded Redis needs no server and runs on virtual time.
 // This package is for what only a real one does: to hang, to lose its data, to fail over,
 // to refuse a right. The programs must be installed. A missing one skips the test, and
-// says so; MANDATE_TEST_REQUIRE_REDIS=1 (_POSTGRES, _MARIADB) makes that a failure, as CI
+// logs that; MANDATE_TEST_REQUIRE_REDIS=1 (_POSTGRES, _MARIADB) makes that a failure, as CI
 // should. MANDATE_TEST_REDIS_SERVER=/path/to/valkey-server selects another Redis. Unix only.
 //
 // # Why it is public

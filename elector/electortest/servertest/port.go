@@ -10,16 +10,16 @@ import (
 
 // The ports of test servers lie below those that systems give to outgoing connections
 // (from 32768 on): between the look and the server's start, and while a killed server
-// is down, such a port can't become the local end of somebody's connection. So do the
+// is down, such a port can't become the local end of a connection. So do the
 // bus ports of clusters, 10000 above. Packages are tested in processes beside one
-// another: each has a block of its own, and draws no port twice before the block's end.
+// another: each has its own block, and draws no port twice before the block's end.
 const (
 	firstPort = 14000
 	blocks    = 64
 	blockSize = 125
 )
 
-// block is this process's: whoever listens on its first port owns it.
+// block is this process's: the process that listens on its first port owns it.
 var block struct {
 	mu    sync.Mutex
 	owner net.Listener // until the process ends
@@ -27,7 +27,7 @@ var block struct {
 	drawn int
 }
 
-// FreePort is a port of the loopback interface that nobody listens on now.
+// FreePort is a port of the loopback interface on which no process listens now.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	block.mu.Lock()

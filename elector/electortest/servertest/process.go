@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// patience is for a start on a small and busy machine.
-const patience = 60 * time.Second
+// startLimit is for a start on a small and busy machine.
+const startLimit = 60 * time.Second
 
-// missing skips, or fails when the variable says that the server is required.
+// missing skips, or fails when the variable has it that the server is required.
 func missing(t testing.TB, server, variable, install string) {
 	t.Helper()
 	if os.Getenv(variable) == "1" {
@@ -32,7 +32,7 @@ type process struct {
 	gone chan struct{} // closed when it has ended and was reaped
 }
 
-// launch starts a server and waits until it has said that it is ready.
+// launch starts a server and waits until it has printed that it is ready.
 func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 	t.Helper()
 	p := &process{cmd: cmd, out: &output{}, gone: make(chan struct{})}
@@ -44,10 +44,10 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // it is killed, or it did not start: out tells
+		_ = cmd.Wait() // it is killed, or it did not start: out shows which
 		close(p.gone)
 	}()
-	for limit := time.Now().Add(patience); !strings.Contains(p.out.String(), ready); {
+	for limit := time.Now().Add(startLimit); !strings.Contains(p.out.String(), ready); {
 		select {
 		case <-p.gone:
 			t.Fatalf("%s ended at its start:\n%s", filepath.Base(cmd.Path), p.out)
@@ -55,7 +55,7 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 		}
 		if time.Now().After(limit) {
 			p.kill()
-			t.Fatalf("%s is not ready after %v:\n%s", filepath.Base(cmd.Path), patience, p.out)
+			t.Fatalf("%s is not ready after %v:\n%s", filepath.Base(cmd.Path), startLimit, p.out)
 		}
 	}
 	return p
@@ -63,7 +63,7 @@ func launch(t testing.TB, cmd *exec.Cmd, ready string) *process {
 
 // kill ends it without a goodbye (SIGKILL), also a stopped one.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // an error: it has ended by itself
+	_ = p.cmd.Process.Kill() // an error: it has ended already
 	<-p.gone
 }
 

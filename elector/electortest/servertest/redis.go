@@ -24,7 +24,7 @@ var AOF = []string{"--appendonly", "yes", "--appendfsync", "always"}
 const serves = "Ready to accept connections"
 
 // Server is a redis-server process of the test's own: on a free port of the
-// loopback interface, in a directory of its own, ended with the test. Not safe
+// loopback interface, in its own directory, ended with the test. Not safe
 // for concurrent use, but for Addr, URL and Do.
 type Server struct {
 	Port int
@@ -82,7 +82,7 @@ func Redis(t testing.TB, args ...string) *Server {
 	return RedisOn(t, FreePort(t), args...)
 }
 
-// RedisOn is Redis on a port that somebody knew before.
+// RedisOn is Redis on a port that was known before.
 func RedisOn(t testing.TB, port int, args ...string) *Server {
 	t.Helper()
 	return start(t, &Server{Port: port, args: args, ready: serves})
@@ -104,7 +104,7 @@ func start(t testing.TB, s *Server) *Server {
 	s.Dir = t.TempDir()
 	t.Cleanup(func() {
 		if t.Failed() && s.proc != nil {
-			t.Logf("the redis-server on %s said:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
+			t.Logf("the redis-server on %s printed:\n%s", s.Addr(), tail(s.proc.out.String(), 5))
 		}
 		s.Kill()
 	})
@@ -166,7 +166,7 @@ func (s *Server) Up() bool { return s.proc != nil }
 // Hang stops the process (SIGSTOP): it accepts connections and never answers.
 func (s *Server) Hang(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }
 
-// Wake makes a hung server go on.
+// Wake resumes a hung server.
 func (s *Server) Wake(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGCONT) }
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
@@ -200,7 +200,7 @@ func (s *Server) Do(t testing.TB, args ...any) any {
 	return v
 }
 
-// Eventually asks until ok holds.
+// Eventually calls ok until it holds, and fails the test when it does not within the time.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(within); ; time.Sleep(time.Millisecond) {

@@ -72,10 +72,29 @@ func Check(journal []Record, p Promise) Report {
 	terms := termsOf(journal, &r)
 	r.Terms = len(terms)
 	checkTokens(terms, &r)
-	checkOverlaps(terms, pausesOf(journal), p, &r)
-	checkVacancies(journal, terms, p, &r)
+	late := lateness(journal)
+	checkOverlaps(terms, pausesOf(journal), late, p, &r)
+	checkVacancies(journal, terms, late, p, &r)
 	checkRegister(journal, &r)
 	return r
+}
+
+// lateness is when the machine let processes wait.
+func lateness(journal []Record) (late []span) {
+	for _, rec := range journal {
+		if rec.Kind == Late {
+			late = append(late, span{rec.At, rec.Until})
+		}
+	}
+	return late
+}
+
+// total is how much of all of them lies within a span.
+func total(all []span, within span) (sum time.Duration) {
+	for _, s := range all {
+		sum += s.and(within).length()
+	}
+	return sum
 }
 
 // span is a stretch of time.
@@ -95,6 +114,7 @@ type term struct {
 	// Nothing is proved by the record of the begin: a process can be stopped
 	// between winning and writing it.
 	proved  span
+	first   time.Duration // its first good answer came after this: it was valid then, or later
 	samples int
 	// seen is when it may have been: for what is said of vacancies.
 	seen span
@@ -119,7 +139,7 @@ func termsOf(journal []Record, r *Report) []*term {
 		}
 		if rec.Kind == Valid {
 			if t.samples == 0 {
-				t.proved.from = rec.Until
+				t.first, t.proved.from = rec.At, rec.Until
 			}
 			t.samples++
 			t.proved.to = max(t.proved.from, rec.At)
@@ -145,9 +165,9 @@ func checkTokens(terms []*term, r *Report) {
 		if t.samples == 0 {
 			continue
 		}
-		if newest != nil && t.proved.from < newest.proved.from {
+		if newest != nil && t.proved.from < newest.first {
 			r.violated("%s led with token %d %v before %s did with %d",
-				t.who, t.token, newest.proved.from-t.proved.from, newest.who, newest.token)
+				t.who, t.token, newest.first-t.proved.from, newest.who, newest.token)
 		}
 		newest = t
 	}
@@ -155,9 +175,10 @@ func checkTokens(terms []*term, r *Report) {
 
 // checkOverlaps wants no two terms to be valid at one time. All processes share
 // one clock, so there is nothing to forgive for drift. The command of a mandate run
-// that was stopped is ended by its guard, a process that may have to wait for a
-// processor: up to a twentieth of the lease is forgiven, and counted.
-func checkOverlaps(terms []*term, pauses map[string][]span, p Promise, r *Report) {
+// that was stopped, or that the machine let wait, is ended by its guard, a process that may
+// have to wait for a processor: up to a twentieth of the lease is forgiven, and for how long
+// processes were seen to wait meanwhile. It is counted.
+func checkOverlaps(terms []*term, pauses map[string][]span, late []span, p Promise, r *Report) {
 	for i, a := range terms {
 		for _, b := range terms[i+1:] {
 			both := a.proved.and(b.proved)
@@ -165,7 +186,8 @@ func checkOverlaps(terms []*term, pauses map[string][]span, p Promise, r *Report
 				continue
 			}
 			what := fmt.Sprintf("%s (token %d) and %s (token %d) were both valid for %v", a.who, a.token, b.who, b.token, both.length())
-			if both.length() <= p.Lease/20 && (excused(a, pauses) || excused(b, pauses)) {
+			waited := total(late, span{both.from - p.Lease, both.to})
+			if both.length() <= p.Lease/20+waited && (excused(a, pauses) || excused(b, pauses) || waited > 0 && (a.command || b.command)) {
 				r.Excused = append(r.Excused, what)
 			} else {
 				r.violated("%s", what)

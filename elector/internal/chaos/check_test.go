@@ -98,12 +98,27 @@ func TestCheckForgives(t *testing.T) {
 	if r := Check(longer, promise); len(r.Violations) != 1 || len(r.Excused) > 0 {
 		t.Errorf("the same for too long: %q, excused %q", r.Violations, r.Excused)
 	}
+	busy := slices.Insert(slices.Clone(longer), len(good()), Record{Kind: Late, At: 500 * ms, Until: 600 * ms})
+	if r := Check(busy, promise); len(r.Violations) > 0 || len(r.Excused) != 1 {
+		t.Errorf("the same on a machine that lets processes wait: %q, excused %q", r.Violations, r.Excused)
+	}
 	nobody := append(good(),
 		Record{Kind: Fault, At: 960 * ms, Target: "node:0"},
 		Record{Kind: Fault, At: 960 * ms, Target: "link:b:1"},
 		Record{Kind: Act, At: 9 * time.Second, Result: "nap"})
 	if r := Check(nobody, promise); len(r.Violations) > 0 {
 		t.Errorf("a vacancy while b reaches one node of three: %q", r.Violations)
+	}
+	slow := append(good(),
+		Record{Kind: Late, At: 960 * ms, Until: 2700 * ms},
+		Record{Kind: Act, At: 9 * time.Second, Result: "nap"})
+	if r := Check(slow, promise); len(r.Violations) > 0 {
+		t.Errorf("a vacancy while the machine lets processes wait: %q", r.Violations)
+	}
+	cut := good() // a's first answer, and its process is stopped before it writes that down
+	cut[5].Until = 940 * ms
+	if r := Check(cut, promise); len(r.Violations) > 0 {
+		t.Errorf("a process that was stopped in the middle of an answer: %q", r.Violations)
 	}
 	lost := good() // the reply to a's first write is lost, and the process is replaced
 	lost = append(lost[:7:7], lost[8:]...)

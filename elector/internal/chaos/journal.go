@@ -30,6 +30,7 @@ const (
 	Fault Kind = "fault" // Target is broken from here on
 	Heal  Kind = "heal"  // Target is whole from here on
 	Act   Kind = "act"   // what was done to Target, for the report: Result
+	Late  Kind = "late"  // the machine let a process wait from At, when it should have run, to Until
 )
 
 // Results of a write.

@@ -160,7 +160,7 @@ func (c *candidate) signal(sig syscall.Signal) {
 }
 
 // awaitEnd waits until the process has ended, and kills it after a while.
-func (c *candidate) awaitEnd(patience time.Duration) (graceful bool) {
+func (c *candidate) awaitEnd(waitLimit time.Duration) (graceful bool) {
 	c.mu.Lock()
 	gone := c.gone
 	c.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *candidate) awaitEnd(patience time.Duration) (graceful bool) {
 	select {
 	case <-gone:
 		return true
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		c.signal(syscall.SIGKILL)
 		<-gone
 		return false
@@ -195,9 +195,25 @@ func lastLines(s string, n int) string {
 	return strings.Join(all[max(0, len(all)-n):], "\n")
 }
 
-// leader is the candidate that leads as the servers see it, nil when nobody does.
-func (s *stage) leader() *candidate {
-	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
+// watch notes when the machine lets this process wait, until ctx ends.
+func (s *stage) watch(ctx context.Context) {
+	const pause = 5 * time.Millisecond
+	for ctx.Err() == nil {
+		due := Now() + pause
+		time.Sleep(pause)
+		if now := Now(); now-due > 4*pause {
+			s.journal.Write(Record{Kind: Late, At: due, Until: now})
+		}
+	}
+}
+
+// patience is how long the tests wait for what should happen: far more than it takes.
+const patience = time.Minute
+
+// leader is the candidate that leads as the servers see it, nil when nobody does, or they
+// don't answer soon.
+func (s *stage) leader(soon time.Duration) *candidate {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
 	el, err := s.operator.Election(election)
 	if err != nil {

@@ -24,7 +24,7 @@ func startAdopting() {
 	}()
 }
 
-// reapAdopted reaps the zombies that are nobody's: whoever has started a process
+// reapAdopted reaps the zombies without an owner: what has started a process
 // waits for it, so that it is no zombie a second later.
 func reapAdopted() {
 	was := zombies()

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestCgroup keeps an order, which holds the path, within what a pipe takes in one piece.
+// longestCgroup keeps a keepAlive, which holds the path, within what a pipe takes in one piece.
 const longestCgroup = 1024
 
 // newCgroup makes a group for one command, below our own. An error means that there is
@@ -60,7 +60,7 @@ func removeAbandoned(own string) {
 		if n, _ := fmt.Sscanf(filepath.Base(dir), "mandate-%d-%d-", &pid, &start); n != 2 {
 			continue
 		}
-		if p, ok := look(pid); !ok || p.start != start || p.dead {
+		if p, ok := readProcess(pid); !ok || p.start != start || p.dead {
 			cgroup(dir).remove()
 		}
 	}
@@ -133,7 +133,7 @@ func unescapeMount(s string) string {
 }
 
 // managed is an error for a group that belongs to systemd, which has the only right to
-// make groups below it unless the unit says Delegate=yes. Then it carries a mark.
+// make groups below it unless the unit has Delegate=yes. Then it carries a mark.
 func managed(dir string) error {
 	switch filepath.Ext(dir) {
 	case ".service", ".scope", ".slice":
@@ -188,7 +188,7 @@ func (c cgroup) populated() bool {
 	return hasMembers(events)
 }
 
-// hasMembers reads cgroup.events. The kernel writes it anew for whoever reads from its
+// hasMembers reads cgroup.events. The kernel writes it anew for each reader from its
 // start.
 func hasMembers(events io.ReaderAt) bool {
 	text := make([]byte, 256)
@@ -224,7 +224,7 @@ func (c cgroup) members() (found []Living) {
 		procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		for _, number := range strings.Fields(string(procs)) {
 			pid, _ := strconv.Atoi(number)
-			if p, ok := look(pid); ok && !p.dead {
+			if p, ok := readProcess(pid); ok && !p.dead {
 				found = append(found, Living{p.pid, p.name})
 			}
 		}

@@ -44,7 +44,7 @@ func into(t *testing.T, c cgroup, pid int) {
 }
 
 // gone reports whether a process has ended, whoever is to reap it.
-func gone(pid int) bool { p, ok := look(pid); return !ok || p.dead }
+func gone(pid int) bool { p, ok := readProcess(pid); return !ok || p.dead }
 
 func removed(t *testing.T, c cgroup) {
 	t.Helper()
@@ -93,7 +93,7 @@ func TestCgroupIsWaitedFor(t *testing.T) {
 	if p.Terminate(); p.AwaitGone(time.After(50*time.Millisecond), nil) {
 		t.Error("said to be gone while its cgroup has a member")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Error("not gone after SIGKILL")
 	}
 	if order, err := os.ReadFile(p.tree.cgroup.file("cgroup.kill")); string(order) != "1" {
@@ -103,11 +103,11 @@ func TestCgroupIsWaitedFor(t *testing.T) {
 
 // A guard that finds the reaper dead kills what is in the cgroup all the same.
 func TestGuardKillsTheCgroup(t *testing.T) {
-	o, ok := readOrder(string(order{tree: tree{root: 1 << 30, cgroup: fakeCgroup(t)}}.line()))
+	o, ok := readKeepAlive(string(keepAlive{tree: tree{root: 1 << 30, cgroup: fakeCgroup(t)}}.line()))
 	if !ok {
-		t.Fatal("no order")
+		t.Fatal("no keepAlive")
 	}
-	o.carryOut()
+	o.enforce()
 	if o.tree.cgroup.populated() {
 		t.Error("the cgroup has a member")
 	}
@@ -148,7 +148,7 @@ func TestCgroupHoldsTheCommandAlone(t *testing.T) {
 	if p.Terminate(); p.AwaitGone(time.After(100*time.Millisecond), nil) {
 		t.Fatal("said to be gone while a process that ignores SIGTERM lives")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	noneLeft(t, pids)
@@ -174,7 +174,7 @@ func TestCgroupMemberElsewhere(t *testing.T) {
 	if p.Close(); gone(pids[0]) { // as when mandate gives up: it must not be lost
 		t.Error("a member was killed by the removal of its cgroup")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	if !gone(pids[0]) {
@@ -209,7 +209,7 @@ func TestReaperKillsTheCgroup(t *testing.T) {
 	_, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
 	into(t, group, pids[0])
 	p.Close()
-	if !p.AwaitGone(time.After(patience), nil) {
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("something is left")
 	}
 	await(t, "the end of the member", func() bool { return gone(pids[0]) })

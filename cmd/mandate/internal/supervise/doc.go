@@ -12,14 +12,14 @@
 // Who ends the tree:
 //
 //   - mandate, at the end of a term: SIGTERM, the grace, SIGKILL;
-//   - the guard, when mandate is dead (the pipe between them closes) or has been silent
+//   - the guard, when mandate is dead (the pipe between them closes) or has sent nothing
 //     beyond the lease (SIGSTOP);
 //   - the reaper, in the same cases: any one of the three may be killed or stopped;
 //   - the kernel, for COMMAND itself, when the reaper is killed. What was below the
 //     reaper is then adopted by mandate, which is a subreaper as well, and kills it.
 //
-// Where a cgroup was delegated to mandate, COMMAND gets one of its own, below that, which
-// the helpers are not in. It is killed with the tree, and nothing is said to be gone while
+// Where a cgroup was delegated to mandate, COMMAND gets its own, below that, which
+// the helpers are not in. It is killed with the tree, and nothing is reported as gone while
 // it has a member: so mandate and the reaper may be killed together, and COMMAND may start
 // processes of other users.
 //
@@ -43,7 +43,7 @@ var ErrStart = errors.New("can't start a process")
 type Command struct {
 	Path      string
 	Argv, Env []string
-	Cgroup    bool // give it a cgroup of its own where that is possible
+	Cgroup    bool // give it its own cgroup where that is possible
 }
 
 // Living is a process that is still there, for people.

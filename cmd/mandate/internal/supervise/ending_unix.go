@@ -36,7 +36,7 @@ func (p *Process) signal(sig syscall.Signal) {
 	switch {
 	case !closed(p.gone):
 		p.tree.signal(sig)
-		// A reaper that somebody has stopped could neither reap nor report.
+		// A reaper that was stopped could neither reap nor report.
 		_ = p.reaper.Process.Signal(syscall.SIGCONT)
 	case p.orphaned:
 		p.rest().signal(sig, p.GuardPID())
@@ -52,7 +52,7 @@ func (p *Process) rest() tree {
 	return t
 }
 
-// Terminate asks all processes of the tree to end. A stopped one sees that only when
+// Terminate sends SIGTERM to all processes of the tree. A stopped one sees that only when
 // it continues.
 func (p *Process) Terminate() {
 	p.signal(syscall.SIGTERM)
@@ -65,7 +65,7 @@ func (p *Process) AwaitGone(timeout <-chan time.Time, hurry <-chan struct{}) boo
 	return p.await(timeout, hurry, p.isGone)
 }
 
-// Kill kills the tree, again and again until nothing is left of it: one look at a
+// Kill kills the tree, again and again until nothing is left of it: one scan of a
 // tree that grows never sees all of it. It returns false when the timeout came first.
 func (p *Process) Kill(timeout <-chan time.Time) bool {
 	p.killing = p.killing || Until(p.until) > 0 // later the guard does it, too
@@ -77,15 +77,15 @@ func (p *Process) Kill(timeout <-chan time.Time) bool {
 
 func (p *Process) await(timeout <-chan time.Time, hurry <-chan struct{}, done func() bool) bool {
 	var pause pauses
-	look := time.NewTimer(pause.next())
-	defer look.Stop()
+	rescan := time.NewTimer(pause.next())
+	defer rescan.Stop()
 	gone := p.gone
 	for !done() {
 		select {
 		case <-gone:
 			gone = nil
-		case <-look.C:
-			look.Reset(pause.next())
+		case <-rescan.C:
+			rescan.Reset(pause.next())
 		case <-timeout:
 			return p.isGone()
 		case <-hurry:

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// An order counts from when it was written, on the clock that both sides share: what
+// A keepAlive counts from when it was written, on the clock that both sides share: what
 // it takes to arrive is part of the time that the command has left.
 func TestOrderCountsFromWhenItWasWritten(t *testing.T) {
 	at := Instant(1_000_000_000_000)
-	want := order{tree: tree{root: 7, start: 8, group: 9, cgroup: "/sys/fs/a b\"c"}, mandate: tree{root: 5, start: 6}, until: at.Add(time.Second)}
-	o, ok := readOrder(string(want.line()))
+	want := keepAlive{tree: tree{root: 7, start: 8, group: 9, cgroup: "/sys/fs/a b\"c"}, mandate: tree{root: 5, start: 6}, until: at.Add(time.Second)}
+	o, ok := readKeepAlive(string(want.line()))
 	if !ok || o != want {
 		t.Fatalf("%+v, %v", o, ok)
 	}
@@ -27,8 +27,8 @@ func TestOrderCountsFromWhenItWasWritten(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "garbage\n", "1 2 3\n", "7 8 9 5 6 1000\n"} {
-		if _, ok := readOrder(bad); ok {
-			t.Errorf("%q is an order", bad)
+		if _, ok := readKeepAlive(bad); ok {
+			t.Errorf("%q is a keepAlive", bad)
 		}
 	}
 }
@@ -49,39 +49,39 @@ func TestFollow(t *testing.T) {
 		slop time.Duration
 	}{
 		"silence": {func(m *machine, w io.WriteCloser) {
-			w.Write(order{until: m.now().Add(time.Second)}.line())
+			w.Write(keepAlive{until: m.now().Add(time.Second)}.line())
 		}, time.Second, 0},
 		"told again and again": {func(m *machine, w io.WriteCloser) {
 			for range 10 {
-				w.Write(order{until: m.now().Add(time.Second)}.line())
+				w.Write(keepAlive{until: m.now().Add(time.Second)}.line())
 				time.Sleep(900 * time.Millisecond)
 			}
 		}, 9*900*time.Millisecond + time.Second, 0},
 		"told that it is sooner": {func(m *machine, w io.WriteCloser) {
-			w.Write(order{until: m.now().Add(time.Hour)}.line())
+			w.Write(keepAlive{until: m.now().Add(time.Hour)}.line())
 			time.Sleep(time.Second)
-			w.Write(order{until: m.now().Add(time.Second)}.line())
+			w.Write(keepAlive{until: m.now().Add(time.Second)}.line())
 		}, 2 * time.Second, 0},
 		"the end of mandate": {func(m *machine, w io.WriteCloser) {
-			w.Write(order{until: m.now().Add(time.Hour)}.line())
+			w.Write(keepAlive{until: m.now().Add(time.Hour)}.line())
 			time.Sleep(3 * time.Second)
 			w.Close()
 		}, 3 * time.Second, 0},
-		// One that was stopped, and finds what has piled up: only the newest order counts.
+		// One that was stopped, and finds what has piled up: only the newest one counts.
 		"a stopped guard": {func(m *machine, w io.WriteCloser) {
 			var pile []byte
 			for range 20 {
-				pile = append(pile, order{until: m.now().Add(-time.Second)}.line()...)
+				pile = append(pile, keepAlive{until: m.now().Add(-time.Second)}.line()...)
 			}
-			w.Write(append(pile, order{until: m.now().Add(time.Second)}.line()...))
+			w.Write(append(pile, keepAlive{until: m.now().Add(time.Second)}.line()...))
 		}, time.Second, 0},
-		"garbage is no order": {func(m *machine, w io.WriteCloser) {
-			w.Write(order{until: m.now().Add(time.Second)}.line())
+		"garbage is no keepAlive": {func(m *machine, w io.WriteCloser) {
+			w.Write(keepAlive{until: m.now().Add(time.Second)}.line())
 			io.WriteString(w, "garbage\n")
 		}, time.Second, 0},
 		// The timers stood still for the rest of the lease; the lease didn't.
 		"a suspended machine": {func(m *machine, w io.WriteCloser) {
-			w.Write(order{until: m.now().Add(time.Minute)}.line())
+			w.Write(keepAlive{until: m.now().Add(time.Minute)}.line())
 			time.Sleep(10 * time.Second)
 			m.suspended.Store(int64(time.Hour))
 		}, 10 * time.Second, 250 * time.Millisecond},
@@ -105,7 +105,7 @@ func TestFollow(t *testing.T) {
 // Orders that were not named a tree kill nobody: 0 and 1 would be ourselves and everybody.
 func TestNoOrderNoKill(t *testing.T) {
 	for _, root := range []int{0, 1} {
-		order{tree: tree{root: root, group: root}}.carryOut()
+		keepAlive{tree: tree{root: root, group: root}}.enforce()
 		(tree{root: root, group: root}).signalGroup(9)
 	}
 }

@@ -17,9 +17,9 @@ import (
 // The guard is a second, tiny process of this program. It reads from a pipe that
 // only mandate writes to. When mandate is killed, the kernel closes the pipe, and
 // the guard kills the tree: the command must not outlive its lease. The same happens
-// when mandate falls silent beyond the lease, because somebody has stopped it
-// (SIGSTOP, Ctrl-Z). All that it knows stands in every order, so that another guard
-// can take its place at any time.
+// when mandate sends nothing beyond the lease, because it was stopped (SIGSTOP,
+// Ctrl-Z). All that the guard knows is in every keepAlive, so that another guard can take
+// its place at any time.
 
 // guard is mandate's end.
 type guard struct {
@@ -44,7 +44,7 @@ func startGuard() (*guard, error) {
 	g.cmd.Args = []string{GuardName}
 	g.cmd.Dir = "/"
 	g.cmd.Stdin = r // stdout and stderr are /dev/null: it keeps no terminal or pipe of yours open
-	// A session of its own: neither Ctrl-C nor Ctrl-Z nor the end of the terminal reaches it.
+	// Its own session: neither Ctrl-C nor Ctrl-Z nor the end of the terminal reaches it.
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := g.cmd.Start(); err != nil {
 		_ = w.Close()
@@ -57,10 +57,10 @@ func startGuard() (*guard, error) {
 	return g, nil
 }
 
-// tell names the tree, and how long it may live if nothing more is heard. It never
+// send names the tree, and how long it may live unless another keepAlive arrives. It never
 // blocks: one attempt to write, which fails only when a guard hasn't read thousands
 // of lines.
-func (g *guard) tell(o order) {
+func (g *guard) send(o keepAlive) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	writeNow(g.pipe, o.line())
@@ -89,7 +89,7 @@ func (g *guard) dismiss() {
 }
 
 // exitKilled is the exit code of a guard that has killed the tree: any other end of
-// it is not of its own doing. (No test tells it from 0, which is as good.)
+// the guard is not its own. (No test distinguishes it from 0, which is as good.)
 const exitKilled = 9
 
 func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitKilled }
@@ -97,16 +97,16 @@ func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitK
 // GuardMain is the guard process.
 func GuardMain() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	follow(os.Stdin, Now).carryOut()
+	follow(os.Stdin, Now).enforce()
 	os.Exit(exitKilled)
 }
 
-// follow reads what tell writes until the pipe closes or falls silent, and returns
-// the last order.
-func follow(pipe io.Reader, now func() Instant) (last order) {
-	orders := make(chan order)
+// follow reads what send writes until the pipe closes or the last keepAlive has run out,
+// and returns that one.
+func follow(pipe io.Reader, now func() Instant) (last keepAlive) {
+	messages := make(chan keepAlive)
 	go func() {
-		defer close(orders)
+		defer close(messages)
 		lines := bufio.NewReader(pipe)
 		for {
 			line, err := lines.ReadString('\n')
@@ -114,59 +114,59 @@ func follow(pipe io.Reader, now func() Instant) (last order) {
 				return
 			}
 			// When we come late, only the newest of what has piled up counts.
-			if o, ok := readOrder(line); ok && lines.Buffered() == 0 {
-				orders <- o
+			if o, ok := readKeepAlive(line); ok && lines.Buffered() == 0 {
+				messages <- o
 			}
 		}
 	}()
-	silence := time.NewTimer(time.Hour)
-	silence.Stop()
+	expiry := time.NewTimer(time.Hour)
+	expiry.Stop()
 	for {
 		select {
-		case o, ok := <-orders:
+		case o, ok := <-messages:
 			if !ok {
 				return last
 			}
 			last = o
-		case <-silence.C:
+		case <-expiry.C:
 			if last.remaining(now()) <= 0 {
 				return last
 			}
 		}
 		// A timer stands still while the machine is suspended, and the lease doesn't: so
-		// look again before the time is over.
-		silence.Reset(min(last.remaining(now()), lookAgain))
+		// it is checked again before the time has passed.
+		expiry.Reset(min(last.remaining(now()), recheckEvery))
 	}
 }
 
-// lookAgain bounds how late the guard acts after the machine was suspended.
-const lookAgain = 250 * time.Millisecond
+// recheckEvery bounds how late the guard acts after the machine was suspended.
+const recheckEvery = 250 * time.Millisecond
 
-// order is what tell says.
-type order struct {
+// keepAlive is the message that lets a tree live on until a point in time.
+type keepAlive struct {
 	tree    tree
 	mandate tree // what mandate itself has started: the tree is in it if the reaper was killed
 	until   Instant
 }
 
-func (o order) line() []byte {
+func (o keepAlive) line() []byte {
 	return fmt.Appendf(nil, "%d %d %d %d %d %d %q\n", o.tree.root, o.tree.start, o.tree.group, o.mandate.root, o.mandate.start, o.until, string(o.tree.cgroup))
 }
 
-func readOrder(line string) (o order, ok bool) {
+func readKeepAlive(line string) (o keepAlive, ok bool) {
 	var group string
 	n, _ := fmt.Sscanf(line, "%d %d %d %d %d %d %q\n", &o.tree.root, &o.tree.start, &o.tree.group, &o.mandate.root, &o.mandate.start, &o.until, &group)
 	o.tree.cgroup = cgroup(group)
 	return o, n == 7
 }
 
-// remaining is what is left of an order when it is read: on a busy machine that is
+// remaining is what is left of a keepAlive when it is read: on a busy machine that is
 // later than it was written.
-func (o order) remaining(now Instant) time.Duration { return max(0, o.until.Sub(now)) }
+func (o keepAlive) remaining(now Instant) time.Duration { return max(0, o.until.Sub(now)) }
 
-// carryOut kills the tree. If somebody has killed its reaper, and stopped mandate
+// enforce kills the tree. If another process has killed its reaper, and stopped mandate
 // before it could clean up, what was in the tree is below mandate.
-func (o order) carryOut() {
+func (o keepAlive) enforce() {
 	if o.tree.root <= 1 { // nothing was named yet
 		return
 	}

@@ -3,7 +3,7 @@ package supervise
 import "time"
 
 // Instant is a reading, in nanoseconds, of a clock that all processes of this
-// machine share and nobody can set. The wall clock would do for neither: stepped
+// machine share and no user can set. The wall clock would do for neither: stepped
 // back by an hour, it would have the guard wait for an hour.
 type Instant int64
 

@@ -45,7 +45,7 @@ func felledWithoutReaper(script string) {
 	}
 	// The guard must not act before the signal: it is stopped until the test has seen that.
 	syscall.Kill(p.GuardPID(), syscall.SIGSTOP)
-	p.Tell(Now())
+	p.Extend(Now())
 	if os.WriteFile(os.Getenv("GUARD"), []byte(strconv.Itoa(p.GuardPID())), 0o600) != nil {
 		panic("the guard's number can't be written")
 	}
@@ -96,7 +96,7 @@ func deleted() {
 	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
 	<-p.GuardGone()
 	must(p.ReplaceGuard())
-	p.Tell(Now())
+	p.Extend(Now())
 	<-p.Exited()
 	if !p.KilledByGuard() {
 		panic("the new guard did not kill the command")
@@ -104,8 +104,8 @@ func deleted() {
 	os.Exit(0)
 }
 
-// patience is how long the tests wait for what should happen: far more than it takes.
-const patience = 30 * time.Second
+// waitLimit is how long the tests wait for what should happen: far more than it takes.
+const waitLimit = 30 * time.Second
 
 // start runs a shell script that notes the numbers of its processes (one a line) in
 // the file $PIDS, and waits until there are n.
@@ -126,7 +126,7 @@ func startIn(t *testing.T, c Command, until time.Duration, n int, script string)
 	}
 	t.Cleanup(func() {
 		sweep(t, file) // first: a Kill that is broken must not be waited for
-		p.Kill(time.After(patience))
+		p.Kill(time.After(waitLimit))
 		p.Close()
 	})
 	await(t, "the numbers of the processes", func() bool {
@@ -152,9 +152,9 @@ func numbers(t *testing.T, file string) (pids []int) {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(waitLimit); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
+			t.Fatalf("%s: not within %v", what, waitLimit)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestPoliteCommandIsAskedOnce(t *testing.T) {
 		echo $$ >>$PIDS
 		i=0; while [ $((i+=1)) -lt 6000 ]; do sleep 0.01; done`)
 	p.Terminate()
-	if !p.AwaitGone(time.After(patience), nil) {
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("it has not ended")
 	}
 	if ws := p.Status(); ws.ExitStatus() != 5 {
@@ -43,7 +43,7 @@ func TestExitStatus(t *testing.T) {
 		if got := p.Status(); got != want {
 			t.Errorf("%s: %v, want %v", script, got, want)
 		}
-		if !p.AwaitGone(time.After(patience), nil) {
+		if !p.AwaitGone(time.After(waitLimit), nil) {
 			t.Errorf("%s: something is left", script)
 		}
 	}
@@ -70,16 +70,16 @@ func TestCommandArrivesAsItIs(t *testing.T) {
 	}
 }
 
-// Silence beyond the order's time, or the end of mandate, has the guard kill the tree;
+// No keepAlive in time, or the end of mandate, has the guard kill the tree;
 // and that is told from any other end.
 func TestKilledByGuard(t *testing.T) {
 	p, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
-	p.Tell(Now().Add(300 * time.Millisecond)) // not at the start: a busy machine needs longer to start the script
+	p.Extend(Now().Add(300 * time.Millisecond)) // not at the start: a busy machine needs longer to start the script
 	<-p.Exited()
 	if !p.KilledByGuard() {
 		t.Error("killed by the guard: not seen")
 	}
-	if !p.AwaitGone(time.After(patience), nil) {
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Error("something is left")
 	}
 	noneLeft(t, pids)
@@ -114,19 +114,19 @@ func TestGuardIsReplaced(t *testing.T) {
 	if reaped(pids[0]) {
 		t.Fatal("the command was killed with its guard")
 	}
-	p.Tell(Now().Add(50 * time.Millisecond))
+	p.Extend(Now().Add(50 * time.Millisecond))
 	<-p.Exited()
 	if !p.KilledByGuard() {
 		t.Error("the new guard did not kill the command")
 	}
 }
 
-// A guard that is told nothing new still has the order that the last one had.
+// A guard that replaces another one has the keepAlive of that one.
 func TestReplacedGuardKnowsTheTime(t *testing.T) {
 	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
-	syscall.Kill(p.GuardPID(), syscall.SIGSTOP) // it must not act on its order before it is killed
+	syscall.Kill(p.GuardPID(), syscall.SIGSTOP) // it must not act before it is killed
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)  // nor the reaper
-	p.Tell(Now().Add(100 * time.Millisecond))
+	p.Extend(Now().Add(100 * time.Millisecond))
 	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
 	<-p.GuardGone()
 	if err := p.ReplaceGuard(); err != nil {
@@ -134,8 +134,8 @@ func TestReplacedGuardKnowsTheTime(t *testing.T) {
 	}
 	select {
 	case <-p.GuardGone():
-	case <-time.After(patience):
-		t.Fatal("the new guard waits for an order")
+	case <-time.After(waitLimit):
+		t.Fatal("the new guard waits for a keepAlive")
 	}
 	if !p.GuardHasKilled() {
 		t.Error("the new guard has ended, but not by killing")
@@ -159,7 +159,7 @@ func TestReaperEndsWithoutACommand(t *testing.T) {
 		if err == nil {
 			t.Error("it says that a command has ended")
 		}
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		p.reaper.Process.Kill()
 		t.Fatal("it waits on")
 	}
@@ -188,7 +188,7 @@ func TestHurry(t *testing.T) {
 	if p.Terminate(); p.AwaitGone(nil, hurry) {
 		t.Fatal("it ended on SIGTERM")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("it survived SIGKILL")
 	}
 }

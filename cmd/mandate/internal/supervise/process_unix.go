@@ -31,7 +31,7 @@ type Process struct {
 	orphaned     bool               // set when gone is closed: the reaper was killed, the rest of the tree is below us
 
 	guard *guard
-	until Instant // what the guard was told last
+	until Instant // what was sent to the guard last
 
 	events  *os.File // of the cgroup; nil: it has to be opened
 	outside error    // why the command has no cgroup
@@ -40,7 +40,7 @@ type Process struct {
 }
 
 // Start starts the command, and the guard that kills it when we can't: until then it
-// may run if nothing more is heard from us. The error is ErrStart, or that of exec.
+// may run unless it is extended. The error is ErrStart, or that of exec.
 func Start(c Command, until Instant) (*Process, error) {
 	g, err := startGuard()
 	if err != nil {
@@ -57,13 +57,13 @@ func Start(c Command, until Instant) (*Process, error) {
 		p.tree.cgroup, p.outside = newCgroup()
 		p.events = p.tree.cgroup.events()
 	}
-	p.Tell(until)
+	p.Extend(until)
 	if err := p.command(c, reports); err != nil {
 		<-p.gone
 		p.Close()
 		return nil, err
 	}
-	p.Tell(until) // now with the group
+	p.Extend(until) // now with the group
 	return p, nil
 }
 
@@ -140,7 +140,7 @@ func (p *Process) follow(reports *bufio.Reader) {
 		if err != nil {
 			break
 		}
-		if line == silenced && !ended {
+		if line == detached && !ended {
 			p.late = true
 		}
 		var ws uint32
@@ -165,7 +165,7 @@ func (p *Process) Cgroup() (dir string, err error) { return string(p.tree.cgroup
 // PID is that of the command.
 func (p *Process) PID() int { return p.pid }
 
-// Exited is closed when the command itself has ended; Status then tells how.
+// Exited is closed when the command itself has ended; Status then has how.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Status is that of the command, once it has ended.
@@ -183,18 +183,18 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Tell says until when the command may run if nothing more is heard from us. A point
+// Extend sets until when the command may run unless it is extended again. A point
 // in time, and not a duration: we may be stopped on the way from the one to the other.
-func (p *Process) Tell(until Instant) {
+func (p *Process) Extend(until Instant) {
 	p.until = until
-	o := order{tree: p.tree, mandate: p.us, until: until}
-	p.guard.tell(o)
+	o := keepAlive{tree: p.tree, mandate: p.us, until: until}
+	p.guard.send(o)
 	if p.pid != 0 { // before, the reaper waits for the command
 		writeNow(p.pipe, o.line())
 	}
 }
 
-// Until is what was told last.
+// Until is what Extend set last.
 func (p *Process) Until() Instant { return p.until }
 
 // GuardGone is closed when the guard has ended. Another guard has another one.
@@ -211,20 +211,20 @@ func (p *Process) ReplaceGuard() error {
 	}
 	p.guard.dismiss()
 	p.guard = g
-	p.Tell(p.until)
+	p.Extend(p.until)
 	return nil
 }
 
 // GuardHasKilled reports whether the guard has ended, and by killing the tree.
 func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard.hasKilled() }
 
-// KilledByGuard tells of the end of the command whether it was the guard's doing: then
+// KilledByGuard reports whether the guard has ended the command: then
 // the guard ends right after it, and we wait for that.
 func (p *Process) KilledByGuard() bool {
 	if !p.HasExited() || !killed(p.status) || p.killing {
 		return false
 	}
-	if p.late { // both have the same orders: this one was faster
+	if p.late { // both have the same keepAlive: this one was faster
 		return true
 	}
 	within := guardEnds
@@ -242,7 +242,7 @@ func (p *Process) KilledByGuard() bool {
 }
 
 // How long the guard may take to see that the tree is gone, and to end. Once the time of its
-// order has passed it ends whoever has killed the command: only a guard that was stopped
+// keepAlive has passed it ends whoever has killed the command: only a guard that was stopped
 // doesn't, and on a machine too busy to let it end its kill was reported as another's.
 const (
 	guardEnds     = 500 * time.Millisecond

@@ -16,11 +16,11 @@ import (
 
 // The reaper's files beside the standard ones.
 const (
-	fdCommand = 3 // it reads: the command, then the guard's orders, and the end of the pipe, which is that of mandate
-	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; silenced before it kills; ended STATUS
+	fdCommand = 3 // it reads: the command, then the guard's messages, and the end of the pipe, which is that of mandate
+	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; detached before it kills; ended STATUS
 )
 
-const silenced = "silenced\n"
+const detached = "detached\n"
 
 // ReaperMain is the reaper process. It starts the command that it reads, and lives
 // until that and everything below it has ended.
@@ -31,13 +31,13 @@ const silenced = "silenced\n"
 func ReaperMain() {
 	// The kernel kills the command when the THREAD that has started it ends.
 	runtime.LockOSThread()
-	letPass()
+	ignoreSignals()
 	syscall.CloseOnExec(fdCommand)
 	syscall.CloseOnExec(fdReports)
 	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
-	orders := bufio.NewReader(in) // gob reads no byte too many from it
+	messages := bufio.NewReader(in) // gob reads no byte too many from it
 	var a assignment
-	if adoptOrphans() != nil || gob.NewDecoder(orders).Decode(&a) != nil {
+	if adoptOrphans() != nil || gob.NewDecoder(messages).Decode(&a) != nil {
 		os.Exit(1) // mandate has ended before; or a system that no document promises anything for
 	}
 	pid, outside, err := a.start()
@@ -46,10 +46,10 @@ func ReaperMain() {
 		os.Exit(0)
 	}
 	fmt.Fprintf(reports, "started %d %d\n", pid, errnoOf(outside))
-	letGo()
+	detachStreams()
 	go func() {
-		follow(orders, Now)
-		fmt.Fprint(reports, silenced)
+		follow(messages, Now)
+		fmt.Fprint(reports, detached)
 		t := tree{root: os.Getpid(), group: pid, cgroup: a.Cgroup}
 		for p := (pauses{}); ; time.Sleep(p.next()) { // until the end of the last child ends us
 			t.signal(syscall.SIGKILL)
@@ -89,7 +89,7 @@ func (a assignment) start() (pid int, outside, err error) {
 		pid, outside = fork(inside)
 		done()
 	}
-	// Whether it was the cgroup or the command that the kernel refused is told apart by
+	// Whether it was the cgroup or the command that the kernel refused is found out by
 	// trying without: a filter may forbid clone3, and the group may be removed.
 	if outside != nil {
 		pid, err = fork(*attr)
@@ -123,23 +123,23 @@ func reap(command int, ended func(syscall.WaitStatus)) {
 	}
 }
 
-// letPass has the signals of a terminal, and of whoever stops all that he sees, pass
-// by: the reaper ends when its children have. They are caught, and not ignored: the
+// ignoreSignals has the signals of a terminal, and of an operator who stops all processes,
+// ignored: the reaper ends when its children have. They are caught, and not ignored: the
 // command would inherit that.
-func letPass() {
+func ignoreSignals() {
 	passing := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
 		syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2,
 	}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup: the command shall inherit that
+	if !signal.Ignored(syscall.SIGHUP) { // nohup: the command inherits that
 		passing = append(passing, syscall.SIGHUP)
 	}
 	signal.Notify(make(chan os.Signal, 1), passing...)
 }
 
-// letGo has /dev/null take the place of the standard streams, so that what reads the
+// detachStreams has /dev/null take the place of the standard streams, so that what reads the
 // command's output sees its end.
-func letGo() {
+func detachStreams() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
 		_, _ = syscall.Open(os.DevNull, syscall.O_RDWR|syscall.O_CLOEXEC, 0) // takes the lowest number, which is this one

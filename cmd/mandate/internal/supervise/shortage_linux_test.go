@@ -27,7 +27,7 @@ func outOfFiles(t *testing.T) (giveBack func()) {
 }
 
 // A guard that can't be started is an error and no more: the next attempt may succeed,
-// and until then the reaper has its orders.
+// and until then the reaper has its messages.
 func TestGuardThatCanNotBeStarted(t *testing.T) {
 	p, pids := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
 	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
@@ -38,7 +38,7 @@ func TestGuardThatCanNotBeStarted(t *testing.T) {
 			t.Fatalf("ReplaceGuard: %v, want %v", err, syscall.EMFILE)
 		}
 	}
-	p.Tell(Now().Add(time.Hour)) // a guard that is gone is no obstacle
+	p.Extend(Now().Add(time.Hour)) // a guard that is gone is no obstacle
 	giveBack()
 	if gone(pids[0]) {
 		t.Fatal("the command ended with the failed attempt")
@@ -46,7 +46,7 @@ func TestGuardThatCanNotBeStarted(t *testing.T) {
 	if err := p.ReplaceGuard(); err != nil {
 		t.Fatal(err)
 	}
-	p.Tell(Now())
+	p.Extend(Now())
 	<-p.Exited()
 	if !p.KilledByGuard() {
 		t.Error("the guard that was started at last did not kill the command")
@@ -62,8 +62,8 @@ func TestReaperStandsInForAGuardThatCanNotBeStarted(t *testing.T) {
 	if err := p.ReplaceGuard(); err == nil {
 		t.Fatal("a guard was started")
 	}
-	p.Tell(Now().Add(50 * time.Millisecond))
-	if !p.AwaitGone(time.After(patience), nil) {
+	p.Extend(Now().Add(50 * time.Millisecond))
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Error("something is left")
 	}
 	giveBack()
@@ -90,7 +90,7 @@ func TestCgroupWithoutFiles(t *testing.T) {
 	needCgroup(t)
 	p, _ := contained(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
 	giveBack := outOfFiles(t)
-	killed := p.Kill(time.After(patience))
+	killed := p.Kill(time.After(waitLimit))
 	giveBack()
 	if !killed {
 		t.Error("said to be there")

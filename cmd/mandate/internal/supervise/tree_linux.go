@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc tells of a process at one moment.
+// process is what /proc shows of a process at one moment.
 type process struct {
 	pid, parent, group int
 	start              uint64 // since boot, in ticks: with it a number that was given out again is recognized
@@ -21,7 +21,7 @@ type process struct {
 }
 
 // processes reads all processes of this machine. Those that begin, end or get
-// another parent meanwhile may be missing, so one look proves nothing: a tree is
+// another parent meanwhile may be missing, so one scan proves nothing: a tree is
 // known to be gone when its reaper has ended.
 func processes() ([]process, error) {
 	dir, err := os.Open("/proc")
@@ -36,7 +36,7 @@ func processes() ([]process, error) {
 	var all []process
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := look(pid); ok {
+			if p, ok := readProcess(pid); ok {
 				all = append(all, p)
 			}
 		}
@@ -44,8 +44,8 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
-// look reads one process; ok is false when there is none of that number.
-func look(pid int) (p process, ok bool) {
+// readProcess reads one process; ok is false when there is none of that number.
+func readProcess(pid int) (p process, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return p, false
@@ -99,7 +99,7 @@ func below(all []process, root int, spare ...int) (tree []process) {
 	return tree
 }
 
-// signalBelow sends a signal to every living descendant of the root, each once, and says
+// signalBelow sends a signal to every living descendant of the root, each once, and returns
 // how many there are and how many of them may not be signalled. A group is signalled
 // as a whole where its leader is one of them: the kernel does that in one step, and
 // no process of it can fork away between two others.
@@ -142,17 +142,17 @@ func (t tree) living(spare ...int) (found []Living) {
 
 // rootLives reports whether the root is there and no zombie.
 func (t tree) rootLives() bool {
-	p, ok := look(t.root)
+	p, ok := readProcess(t.root)
 	return ok && p.start == t.start && !p.dead
 }
 
-// rootStopped reports whether somebody has stopped the root.
+// rootStopped reports whether the root is stopped.
 func (t tree) rootStopped() bool {
-	p, ok := look(t.root)
+	p, ok := readProcess(t.root)
 	return ok && p.start == t.start && p.stopped
 }
 
-// killRoot kills the root, and nobody who has got its number since.
+// killRoot kills the root, and no process that has got its number since.
 func (t tree) killRoot() { _ = signalOne(process{pid: t.root, start: t.start}, syscall.SIGKILL) }
 
 // signalOne signals exactly the process that was looked at, and not another one that
@@ -163,14 +163,14 @@ func signalOne(p process, sig syscall.Signal) error {
 		if errors.Is(err, syscall.ESRCH) {
 			return err
 		}
-		// Before Linux 5.3, or forbidden by a filter: then the look is the last moment.
-		if now, ok := look(p.pid); !ok || now.start != p.start {
+		// Before Linux 5.3, or forbidden by a filter: then this read is the last moment.
+		if now, ok := readProcess(p.pid); !ok || now.start != p.start {
 			return syscall.ESRCH
 		}
 		return syscall.Kill(p.pid, sig)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if now, ok := look(p.pid); !ok || now.start != p.start {
+	if now, ok := readProcess(p.pid); !ok || now.start != p.start {
 		return syscall.ESRCH
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
@@ -178,7 +178,7 @@ func signalOne(p process, sig syscall.Signal) error {
 
 // identify names a process so that it can be recognized.
 func identify(pid int) uint64 {
-	p, _ := look(pid)
+	p, _ := readProcess(pid)
 	return p.start
 }
 
@@ -186,7 +186,7 @@ func identify(pid int) uint64 {
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // Marked are the living processes whose environment holds all of these, and which we
-// may look at: they were started by the command, but are not below it any more.
+// may read: they were started by the command, but are not below it any more.
 func Marked(env ...string) (found []Living) {
 	all, err := processes()
 	if err != nil {

@@ -43,7 +43,7 @@ func everyWay(t *testing.T, until time.Duration, last string) (*Process, []int) 
 // session or its parent.
 func TestWholeTreeIsEnded(t *testing.T) {
 	for name, way := range leavers {
-		if t.Failed() { // a failure takes as long as our patience: one is enough to know
+		if t.Failed() { // a failure takes as long as our waitLimit: one is enough to know
 			return
 		}
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWholeTreeIsEnded(t *testing.T) {
 			if len(p.Left()) == 0 {
 				t.Error("what is left is not listed")
 			}
-			if !p.Kill(time.After(patience)) {
+			if !p.Kill(time.After(waitLimit)) {
 				t.Fatal("not gone after SIGKILL")
 			}
 			noneLeft(t, pids)
@@ -73,7 +73,7 @@ func TestLeftBehindIsEnded(t *testing.T) {
 	if p.AwaitGone(time.After(50*time.Millisecond), nil) {
 		t.Fatal("said to be gone with the command itself")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	noneLeft(t, pids)
@@ -83,8 +83,8 @@ func TestLeftBehindIsEnded(t *testing.T) {
 func TestGuardEndsTheWholeTree(t *testing.T) {
 	sibling(t)
 	p, pids := everyWay(t, time.Hour, "sleep 60")
-	p.Tell(Now())
-	if !p.AwaitGone(time.After(patience), nil) {
+	p.Extend(Now())
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("something is left")
 	}
 	noneLeft(t, pids)
@@ -94,18 +94,18 @@ func TestGuardEndsTheWholeTree(t *testing.T) {
 func TestReaperEndsTheTreeOfADeadMandate(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
 	p.Close() // the guard's end, and that of the pipe: as when all of us are killed
-	if !p.AwaitGone(time.After(patience), nil) {
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("something is left")
 	}
 	noneLeft(t, pids)
 }
 
 // And when mandate is silent and there is no guard: somebody has killed it meanwhile.
-func TestReaperEndsTheTreeOfASilentMandate(t *testing.T) {
+func TestReaperEndsTheTreeOfAStoppedMandate(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
 	p.guard.dismiss()
-	p.Tell(Now().Add(100 * time.Millisecond))
-	if !p.AwaitGone(time.After(patience), nil) {
+	p.Extend(Now().Add(100 * time.Millisecond))
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("something is left")
 	}
 	noneLeft(t, pids)
@@ -123,7 +123,7 @@ func TestKilledReaper(t *testing.T) {
 	if p.AwaitGone(time.After(50*time.Millisecond), nil) {
 		t.Fatal("said to be gone while processes live")
 	}
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	if closed(p.GuardGone()) {
@@ -139,7 +139,7 @@ func TestGuardOfAKilledReaper(t *testing.T) {
 	cmd, pids := felled(t, syscall.SIGSTOP, everyLeaver()+"echo $$ >>$PIDS; sleep 60", len(leavers)+1)
 	mandate := tree{root: cmd.Process.Pid, start: identify(cmd.Process.Pid)}
 	for _, pid := range pids {
-		await(t, "the end of an orphan", func() bool { l, ok := look(pid); return !ok || l.dead })
+		await(t, "the end of an orphan", func() bool { l, ok := readProcess(pid); return !ok || l.dead })
 	}
 	if !mandate.rootStopped() {
 		t.Error("mandate goes on")
@@ -150,7 +150,7 @@ func TestGuardOfAKilledReaper(t *testing.T) {
 func TestStoppedReaper(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 	noneLeft(t, pids)
@@ -160,12 +160,12 @@ func TestStoppedReaper(t *testing.T) {
 func TestGuardOfAStoppedReaper(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
 	syscall.Kill(p.tree.root, syscall.SIGSTOP)
-	p.Tell(Now())
-	if !p.AwaitGone(time.After(patience), nil) {
+	p.Extend(Now())
+	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("the guard waits for a stopped reaper")
 	}
 	for _, pid := range pids {
-		await(t, "the end", func() bool { l, ok := look(pid); return !ok || l.dead })
+		await(t, "the end", func() bool { l, ok := readProcess(pid); return !ok || l.dead })
 	}
 }
 
@@ -178,18 +178,18 @@ func TestGrowingTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, _ := start(t, time.Hour, 10, "sh "+grow+"; sleep 60")
-	if !p.Kill(time.After(patience)) {
+	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
 }
 
 // What is read of /proc is right, whatever a process calls itself.
 func TestLooksAtProc(t *testing.T) {
-	me, ok := look(os.Getpid())
+	me, ok := readProcess(os.Getpid())
 	if !ok || me.pid != os.Getpid() || me.parent != os.Getppid() || me.dead || me.group != unix.Getpgrp() || me.start == 0 {
 		t.Errorf("%+v, %v", me, ok)
 	}
-	if _, ok := look(1 << 30); ok {
+	if _, ok := readProcess(1 << 30); ok {
 		t.Error("a process that doesn't exist")
 	}
 	odd := []byte("42 (a) b (c) Z 1 7 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 987654 0 0")

@@ -20,5 +20,5 @@ func identify(int) uint64 { return 0 }
 
 func adoptOrphans() error { return nil }
 
-// Marked can't be told here.
+// Marked is not known here.
 func Marked(...string) []Living { return nil }

@@ -9,7 +9,7 @@ import (
 )
 
 // tree is what a command has started: the descendants of its reaper, which is named
-// by its number and the time of its start. On systems that can't tell descendants it
+// by its number and the time of its start. On systems that can't list descendants it
 // is the command's process group. The members of its cgroup belong to it, too.
 type tree struct {
 	root   int
@@ -18,7 +18,7 @@ type tree struct {
 	cgroup cgroup
 }
 
-// signal sends a signal to the whole tree, and says how many living processes were found
+// signal sends a signal to the whole tree, and returns how many living processes were found
 // below the root, and how many of them may not be signalled.
 func (t tree) signal(sig syscall.Signal, spare ...int) (living, denied int) {
 	if sig == syscall.SIGKILL {
@@ -42,7 +42,7 @@ func (t tree) signalGroup(sig syscall.Signal) (living, denied int) {
 	}
 }
 
-// pauses are for looking again and again: first often, then less so.
+// pauses are for scanning again and again: first often, then less so.
 type pauses struct{ last time.Duration }
 
 func (p *pauses) next() time.Duration {
@@ -50,20 +50,20 @@ func (p *pauses) next() time.Duration {
 	return p.last
 }
 
-// How many looks an empty tree gets until its root is killed: one that is stopped, and one
+// How many scans an empty tree gets until its root is killed: one that is stopped, and one
 // that may only be slow to run. Killing that would leave what it reaps to mandate, which then
 // waits for all of its own children.
 const (
-	patienceWithStopped = 4
-	patienceWithBusy    = 200 // 4 s
+	scansOfStopped = 4
+	scansOfBusy    = 200 // 4 s
 )
 
-// beyondUs is the pause between two looks at processes that we may not signal.
-const beyondUs = time.Second
+// deniedPause is the pause between two scans of processes that we may not signal.
+const deniedPause = time.Second
 
-// kill kills the tree until nothing of it is left, and then its root: one look at
+// kill kills the tree until nothing of it is left, and then its root: one scan of
 // a tree that grows never sees all of it. The root must not go first: what is below
-// it would get another parent, and be lost. When somebody else has killed the root
+// it would get another parent, and be lost. When another process has killed the root
 // before, the cgroup still has what was below it.
 func (t tree) kill() {
 	var p pauses
@@ -73,13 +73,13 @@ func (t tree) kill() {
 		if empty++; living > 0 {
 			empty = 0
 		}
-		// The reaper has some looks' time to reap, to report and to end by itself. Then it
-		// is one that somebody has stopped, or that waits for a command yet.
-		if empty > patienceWithBusy || empty > patienceWithStopped && t.rootStopped() {
+		// The reaper has some scans' time to reap, to report and to end. Then it
+		// is one that was stopped, or that waits for a command yet.
+		if empty > scansOfBusy || empty > scansOfStopped && t.rootStopped() {
 			t.killRoot()
 		}
 		if living > 0 && living == denied {
-			time.Sleep(beyondUs)
+			time.Sleep(deniedPause)
 			continue
 		}
 		time.Sleep(p.next())

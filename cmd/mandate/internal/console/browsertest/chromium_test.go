@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long the tests wait for what a page shall show: far more than it
+// waitLimit is how long the tests wait for what a page shall show: far more than it
 // takes, because these machines are small and busy.
-const patience = 60 * time.Second
+const waitLimit = 60 * time.Second
 
 func chromium(t *testing.T) string {
 	t.Helper()
@@ -49,7 +49,7 @@ func startBrowser(t *testing.T) *browser {
 		chromedp.NoSandbox, // it is run as root in CI, and loads nothing but our page
 		chromedp.UserDataDir(t.TempDir()))...)
 	ctx, leave := chromedp.NewContext(alloc)
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*waitLimit)
 	b := &browser{t: t, ctx: ctx}
 	b.do(chromedp.Navigate("about:blank"))
 	listened := make(chan struct{})
@@ -94,7 +94,7 @@ func (b *browser) look(width, height int64, scheme string) {
 // until waits for an expression to be true on the page.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(waitLimit); ; time.Sleep(50 * time.Millisecond) {
 		if b.is(expression) {
 			return
 		}

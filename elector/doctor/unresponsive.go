@@ -12,26 +12,26 @@ import (
 // Bounds of the second look: with the first roll call, which a leader that hangs delays by
 // a second, it fits into what a status may take.
 const (
-	beforeSecondLook = 150 * time.Millisecond
-	secondLook       = 300 * time.Millisecond
+	beforeSecondRoll = 150 * time.Millisecond
+	secondRoll       = 300 * time.Millisecond
 )
 
-// Silent reports whether the leader of a status hangs or is dead, as far as can be seen from
+// Unresponsive reports whether the leader of a status hangs or is dead, as far as can be seen from
 // outside: it is missing from the roll that was called at the same time, and from one that
-// Silent calls after 150 ms, and has neither been replaced nor renewed its lease meanwhile. It
-// takes at most 450 ms, and is false when anything is in doubt: a term may have begun after
-// the roll, or ctx may have cut the roll short. A leader that renews lives, and does not hear
+// Unresponsive calls after 150 ms, and has neither been replaced nor renewed its lease meanwhile. It
+// takes at most 450 ms, and is false when anything is unconfirmed: a term may have begun after
+// the roll, or ctx may have cut the roll short. A leader that renews lives, and does not receive
 // the roll, but one that has not in this short time may still be such a one.
-func Silent(ctx context.Context, el *elector.Election, leader elector.Leader, roll []elector.CandidateStatus) bool {
+func Unresponsive(ctx context.Context, el *elector.Election, leader elector.Leader, roll []elector.CandidateStatus) bool {
 	if answers(leader, roll) || ctx.Err() != nil {
 		return false
 	}
 	select {
-	case <-time.After(beforeSecondLook):
+	case <-time.After(beforeSecondRoll):
 	case <-ctx.Done():
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, secondLook)
+	ctx, cancel := context.WithTimeout(ctx, secondRoll)
 	defer cancel()
 	var again []elector.CandidateStatus
 	var rollErr error
@@ -42,7 +42,7 @@ func Silent(ctx context.Context, el *elector.Election, leader elector.Leader, ro
 	return rollErr == nil && err == nil && stuck(leader, st.Leader) && !answers(leader, again)
 }
 
-// answers tells whether a leader is in the roll. One that names no incarnation can't be
+// answers reports whether a leader is in the roll. One that names no incarnation can't be
 // looked for, so it counts as if it were.
 func answers(leader elector.Leader, roll []elector.CandidateStatus) bool {
 	return leader.Incarnation == "" || slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool {
@@ -50,7 +50,7 @@ func answers(leader elector.Leader, roll []elector.CandidateStatus) bool {
 	})
 }
 
-// stuck tells that a leader's term still is the current one, and was not renewed.
+// stuck reports whether a leader's term still is the current one, and was not renewed.
 func stuck(before elector.Leader, now *elector.Leader) bool {
 	return now != nil && now.Incarnation == before.Incarnation && now.Token == before.Token && now.LeaseLeft < before.LeaseLeft
 }

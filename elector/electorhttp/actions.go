@@ -37,7 +37,7 @@ func (h *Handler) handover(w http.ResponseWriter, r *http.Request) (context.Cont
 	return context.WithTimeout(r.Context(), wait)
 }
 
-// resign asks this candidate to step down, and waits until it has. Unless it is forced the last
+// resign makes this candidate step down, and waits until it has. Unless it is forced the last
 // leader stays; what can't be found out (a node that hangs, a missing right) does not hold it.
 func (h *Handler) resign(w http.ResponseWriter, r *http.Request) {
 	term := h.elector.Term()
@@ -73,11 +73,11 @@ type Transferred struct {
 	Gap   int64  `json:"gap_ms"` // without a leader, by the clocks of two hosts; 0: not known, or less than 1
 }
 
-// transfer asks whoever leads to hand over to a candidate, and waits for it.
+// transfer requests that the leader hands over to a candidate, and waits for it.
 func (h *Handler) transfer(w http.ResponseWriter, r *http.Request) {
 	to := r.URL.Query().Get("to")
 	if to == "" {
-		refuse(w, http.StatusBadRequest, "say to whom: POST /transfer?to=ID; GET /candidates lists them")
+		refuse(w, http.StatusBadRequest, "name the candidate: POST /transfer?to=ID; GET /candidates lists them")
 		return
 	}
 	ctx, cancel := h.handover(w, r)

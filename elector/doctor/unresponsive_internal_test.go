@@ -10,7 +10,7 @@ import (
 )
 
 // Only a leader that is missing, and neither renews nor is replaced, is accused.
-func TestSilentLeader(t *testing.T) {
+func TestUnresponsiveLeader(t *testing.T) {
 	was := elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 8 * time.Second}
 	later := func(change func(*elector.Leader)) *elector.Leader {
 		l := was
@@ -39,7 +39,7 @@ func TestSilentLeader(t *testing.T) {
 		t.Error("a version without incarnations was accused")
 	}
 	e := newExamination(quorum.KeysOf("mandate", "e"), nil, 1, 0)
-	e.leader("e", outside{status: elector.Status{Leader: &was}, silent: true})
+	e.leader("e", outside{status: elector.Status{Leader: &was}, unresponsive: true})
 	if got := find(e.findings, "leader"); got.Level != LevelWarn || !strings.Contains(got.Found, "does not answer") || !strings.Contains(got.Advice, "mandate candidates e") {
 		t.Errorf("%+v", got)
 	}
