@@ -23,7 +23,7 @@ SIMSEED    ?= 0
 SIMREPORT  ?=
 COUNT     ?= 1
 BENCH     ?= .
-TIMEOUT   ?= 20m
+TIMEOUT   ?= 40m
 TESTFLAGS ?=
 
 # Two packages at once, also on a big machine: several of them start real Redis

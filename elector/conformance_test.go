@@ -52,7 +52,11 @@ func (w *world) locks(t testing.TB) int {
 // unlocked wants the lock gone from all nodes: at most one patience after Run.
 func (w *world) unlocked(t testing.TB) {
 	t.Helper()
-	eventually(t, w.lease/4, "the lock is gone from all nodes", func() bool { return w.locks(t) == 0 })
+	within := w.lease / 4
+	if !w.exact {
+		within += 10 * time.Second // a busy machine
+	}
+	eventually(t, within, "the lock is gone from all nodes", func() bool { return w.locks(t) == 0 })
 }
 
 // first is how long a first election may take: nodes that never heard of the
@@ -119,7 +123,7 @@ func TestConformanceReal(t *testing.T) {
 					t.Run(tc.name, func(t *testing.T) {
 						t.Parallel()
 						tc.run(t, &world{
-							n: n, lease: time.Second, election: tc.name, raw: raw,
+							n: n, lease: 3 * time.Second, election: tc.name, raw: raw,
 							quorum: func(t testing.TB, _ string) *elector.Quorum { return realQuorum(t, servers...) },
 						})
 					})

@@ -102,6 +102,7 @@ func TestExpiredBySuspension(t *testing.T) {
 
 // A real server that takes a right away, and what it says of a script of ours.
 func TestRealExpiredByAMissingRight(t *testing.T) {
+	t.Parallel()
 	s := servertest.Redis(t)
 	s.Do(t, "ACL", "SETUSER", "default", "-pexpire")
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)

@@ -1,6 +1,7 @@
 package elector_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -15,5 +16,9 @@ func TestMain(m *testing.M) {
 		return
 	}
 	logging.Disable()
+	// The parallel tests are on real servers, and wait more than they work.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	testleak.VerifyTestMain(m)
 }

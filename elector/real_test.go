@@ -12,13 +12,17 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
-const realLease = time.Second
+// realLease outlives it that a busy machine lets this process stand still for two seconds: a
+// term ends three quarters of a lease after its last renewal, and there is one every quarter.
+// The tests wait more than they work, and so they run in parallel.
+const realLease = 4 * time.Second
 
 func leaseOf(d time.Duration) func(*elector.Config) {
 	return func(cfg *elector.Config) { cfg.Lease = d }
 }
 
 func TestRealHungMinorityNode(t *testing.T) {
+	t.Parallel()
 	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).Begin(nil)
 	one := a.Elected(5 * realLease)
@@ -55,6 +59,7 @@ func TestRealHungMinorityNode(t *testing.T) {
 }
 
 func TestRealNodeRestartsEmpty(t *testing.T) {
+	t.Parallel()
 	servers := servertest.RedisN(t, 3)
 	a := makeCandidate(t, realQuorum(t, servers...), "a", leaseOf(realLease)).Begin(nil)
 	term := a.Elected(5 * realLease)
@@ -71,6 +76,7 @@ func TestRealNodeRestartsEmpty(t *testing.T) {
 }
 
 func TestRealPasswordRotated(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1)[0]
 	// The first candidate has seen the election work from outside, the second has led.
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
@@ -105,6 +111,7 @@ func TestRealPasswordRotated(t *testing.T) {
 }
 
 func TestRealWrongPassword(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	for url, want := range map[string]string{
 		"redis://:hunter2@" + s.Addr():       "check user and password",
@@ -130,6 +137,7 @@ func TestRealWrongPassword(t *testing.T) {
 
 // A user that has all rights but the channels.
 func TestRealNoRightToSubscribe(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	start := func(id string) *candidate {
@@ -158,6 +166,7 @@ func TestRealNoRightToSubscribe(t *testing.T) {
 
 // Redis is out of memory: SET is refused, PEXPIRE works. A leader stays.
 func TestRealOutOfMemory(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	term := a.Elected(5 * realLease)
@@ -179,6 +188,7 @@ func withPassword(pw string) func(*redis.Options) { return func(o *redis.Options
 // Without the right to subscribe the election works by the PTTL alone, and one warning names
 // the right.
 func TestRealNoRightToSubscribeIsLogged(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1)[0]
 	s.Do(t, "ACL", "SETUSER", "worker", "on", ">pw", "~mandate:*", "+@all", "resetchannels")
 	q, err := elector.Open("redis://worker:pw@" + s.Addr())
@@ -197,6 +207,7 @@ func TestRealNoRightToSubscribeIsLogged(t *testing.T) {
 // An operator who can't receive the answers is refused before any request is published: a
 // leader would step down, and the operator would not know.
 func TestRealOperatorWhoCannotSubscribeIsRefused(t *testing.T) {
+	t.Parallel()
 	s := servertest.Redis(t)
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	a.Elected(5 * realLease)
@@ -221,6 +232,7 @@ func TestRealOperatorWhoCannotSubscribeIsRefused(t *testing.T) {
 // Regression: a SET of the reservation (next) that is refused for want of memory hid who
 // holds the lock, and followers reported an error.
 func TestRealOutOfMemoryFollowersSeeTheLeader(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1)[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	a.Elected(5 * realLease)
@@ -235,26 +247,32 @@ func TestRealOutOfMemoryFollowersSeeTheLeader(t *testing.T) {
 // Regression: Close waited for a dial to a hung node, because go-redis' PubSub holds its
 // mutex meanwhile.
 func TestRealCloseBesideAHungNode(t *testing.T) {
+	t.Parallel()
 	servers := servertest.RedisN(t, 3)
 	servers[2].Hang(t)
 	defer servers[2].Wake(t)
-	q := realQuorum(t, servers...)
-	a := makeCandidate(t, q, "a", leaseOf(realLease)).Begin(nil)
-	a.Elected(5 * realLease)
-	a.Shutdown()
-	b := makeCandidate(t, q, "b", leaseOf(realLease)).Begin(nil)
-	b.Elected(realLease)
-	b.Shutdown()
-	began := time.Now()
-	q.Close()
-	if d := time.Since(began); d > 200*time.Millisecond {
-		t.Errorf("Close took %v", d)
+	fastest := time.Hour // of three: a busy machine may let one wait
+	for range 3 {
+		q := realQuorum(t, servers...)
+		a := makeCandidate(t, q, "a", leaseOf(realLease)).Begin(nil)
+		a.Elected(5 * realLease)
+		a.Shutdown()
+		b := makeCandidate(t, q, "b", leaseOf(realLease)).Begin(nil)
+		b.Elected(realLease)
+		b.Shutdown()
+		began := time.Now()
+		q.Close()
+		fastest = min(fastest, time.Since(began))
+	}
+	if fastest > 200*time.Millisecond {
+		t.Errorf("Close took %v", fastest)
 	}
 }
 
 // Regression: Redis refuses requests of more than ten parts from the unauthenticated with a
 // protocol error, not with NOAUTH, so no error named the password, and Run waited for ever.
 func TestRealNoPasswordEndsRun(t *testing.T) {
+	t.Parallel()
 	s := servertest.RedisN(t, 1, "--requirepass", "secret")[0]
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	err := a.EndedOrElected(5 * realLease)

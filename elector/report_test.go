@@ -144,6 +144,7 @@ func TestLateReportAfterALossOfData(t *testing.T) {
 
 // The same on a real server: an operator's step-down while its memory is full.
 func TestRealStepDownWhileMemoryIsFull(t *testing.T) {
+	t.Parallel()
 	s := servertest.Redis(t)
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	one := a.Elected(5 * realLease)
