@@ -48,10 +48,10 @@ type rival struct {
 // reader has gone.
 func (r *rival) start() (log string) {
 	r.t.Helper()
-	r.cmd = exec.Command("mandate", "run", "--election", r.election, "--id", r.id, "--lease", "2s", "--grace", "100ms", "--restart-delay", "10ms",
+	r.cmd = exec.Command("mandate", "run", "--election", r.election, "--id", r.id, "--lease", "4s", "--grace", "100ms", "--restart-delay", "10ms",
 		"--log-level", "debug", "--", "sh", "-c", beats)
 	r.cmd.Dir = r.dir
-	r.cmd.Env = append(os.Environ(), "MANDATE_REDIS="+r.url, "GORACE=atexit_sleep_ms=0")
+	r.cmd.Env = append(os.Environ(), "MANDATE_REDIS="+r.url, "GORACE="+noExitPause)
 	var w *os.File
 	var err error
 	switch log = []string{"read", "hung", "closed"}[r.rng.IntN(3)]; log {
@@ -101,7 +101,7 @@ func (r *rival) disturb(kind string) {
 		r.signal(syscall.SIGKILL)
 	case "stop":
 		r.signal(syscall.SIGSTOP)
-		r.stopped = time.Now().Add(time.Duration(500+r.rng.IntN(4000)) * time.Millisecond)
+		r.stopped = time.Now().Add(time.Duration(500+r.rng.IntN(7000)) * time.Millisecond)
 		process := r.cmd.Process
 		time.AfterFunc(time.Until(r.stopped), func() { _ = process.Signal(syscall.SIGCONT) })
 	case "kill guard":
@@ -144,7 +144,7 @@ func (r *rival) disturb(kind string) {
 // CHAOSTIME and CHAOSSEED as in elector/internal/chaos.
 func TestChaosRun(t *testing.T) {
 	servertest.NeedRedis(t)
-	length, seed := 12*time.Second, uint64(time.Now().UnixNano())
+	length, seed := 20*time.Second, uint64(time.Now().UnixNano())
 	if d, err := time.ParseDuration(os.Getenv("CHAOSTIME")); err == nil {
 		length = d
 	}

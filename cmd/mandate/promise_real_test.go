@@ -83,7 +83,7 @@ func (r *replica) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := &exec.Cmd{Path: self, Args: r.argv, Env: os.Environ(), Stderr: r.log} // the test binary is mandate under that name
+	cmd := &exec.Cmd{Path: self, Args: r.argv, Env: append(os.Environ(), "GORACE="+noExitPause), Stderr: r.log} // the test binary is mandate under that name
 	if err := cmd.Start(); err != nil {
 		panic(err)
 	}

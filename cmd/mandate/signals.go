@@ -51,8 +51,9 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan st
 	}
 }
 
-// hurriedRelease is what a release gets after a second signal.
-const hurriedRelease = 500 * time.Millisecond
+// hurriedRelease is what a release gets after a second signal: enough on a busy machine, for a
+// lock that is not released keeps the others waiting for its lease.
+const hurriedRelease = 2 * time.Second
 
 // hurried waits for the end of a program whose work has ended after a second signal,
 // and no longer: not for a Redis that is away.
