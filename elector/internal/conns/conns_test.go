@@ -105,6 +105,7 @@ func TestConnectionsOutliveTheirRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // the spare one is dialled in the background
 		if n := s.dials.Load(); n != 1+spare {
 			t.Errorf("%d connections were made, want one and a spare one", n)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -340,6 +341,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 		a.Renew(testLease, token, Heir{}, fit)
+		synctest.Wait()                                   // it has reached the third node, too: a round ends with the answers of a majority
 		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {
@@ -361,6 +363,7 @@ func TestQueuedRenewalAsksAgain(t *testing.T) {
 			time.Sleep(time.Second)
 		})
 		a.Renew(testLease, token, Heir{}, fit)
+		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
 		var ended atomic.Bool
 		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })
 		ended.Store(true)

@@ -63,22 +63,25 @@ func TestRealEviction(t *testing.T) {
 	el.survives(two, lease)
 }
 
+// repeat makes nodes lose the lock until the term has ended: a renewal that falls in between
+// plants it again on the first of them, and then it is no majority that lost it.
+func repeat(term *elector.Term, lose func()) {
+	for try := 0; try < 10 && term.Valid(); try++ {
+		lose()
+		_, _, _ = testcluster.Await(term.Done(), lease/2)
+	}
+}
+
 // An operator's DEL on a majority: the term ends at the next renewal.
 func TestRealKeyDeleted(t *testing.T) {
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		el.forgives = true // the lock is free at once: an operator overrules the lease
-		// A renewal that falls in between plants the lock again on the first nodes,
-		// and then it is no majority that lost it: once more.
-		for try := 0; try < 10 && term.Valid(); try++ {
+		repeat(term, func() {
 			for _, s := range servers[:n/2+1] {
 				s.Do(t, "DEL", lockKey)
 			}
-			select {
-			case <-term.Done():
-			case <-time.After(lease / 2):
-			}
-		}
+		})
 		el.ends(term, slack, elector.ReasonLost)
 		el.next(term.Token(), lease+slack)
 	})
@@ -90,10 +93,12 @@ func TestRealFlushAll(t *testing.T) {
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		for range 2 {
-			for _, s := range servers {
-				s.Do(t, "FLUSHALL")
-			}
-			el.ends(term, lease+slack, elector.ReasonLost)
+			repeat(term, func() {
+				for _, s := range servers {
+					s.Do(t, "FLUSHALL")
+				}
+			})
+			el.ends(term, slack, elector.ReasonLost)
 			_, term = el.next(term.Token(), 2*lease+slack)
 			time.Sleep(lease / 2)
 		}
@@ -165,7 +170,8 @@ func TestRealRefusedHalfWay(t *testing.T) {
 				case err == nil || !strings.Contains(err.Error(), r.says):
 					t.Errorf("%s: Check says %v, want %s", c.ID(), err, r.says)
 				}
-				if said := c.Log.Lines("cannot campaign"); len(said) != 1 {
+				// Another line is that of a request which a busy machine has cut off.
+				if said := c.Log.Lines("cannot campaign", r.says); len(said) != 1 {
 					t.Errorf("%s said it %d times: %q", c.ID(), len(said), said)
 				}
 			}
