@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+)
+
+const exporterHelp = `Serve metrics for Prometheus about every election of the prefix, as Redis knows
+them: whether there is a leader and for how long not, how many candidates answer
+and could lead, whether it is paused, and which Redis nodes can be read. It also
+sees elections whose candidates are all gone, and programs that are not scraped.
+
+GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
+searches for elections (SCAN), reads their status, and calls the roll of each.
+GET /healthz does not query Redis. docs/alerts.yml has the alerts.
+
+Exit codes
+  0  ended by a signal
+  2  invalid flags or arguments
+  1  anything else`
+
+// defaultExporter is where mandate exporter listens.
+const defaultExporter = "127.0.0.1:7483"
+
+func (a *app) exporterCommand() *cobra.Command {
+	var addr string
+	var hosts []string
+	cmd := &cobra.Command{
+		Use:   "exporter",
+		Short: "Serve metrics about all elections for Prometheus",
+		Long:  exporterHelp,
+		Example: `  mandate exporter
+  mandate exporter --http 0.0.0.0:7483`,
+		Args: noNames(": it tells of all elections of the prefix"),
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkAddress(cmd.Context(), "--http", addr)
+			a.checkNames("--host", hosts)
+			return a.openQuorum(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := listenOn(cmd.Context(), "--http", addr)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "exporter: http://%s/metrics\n", l.Addr())
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends us at once
+			return electorhttp.Serve(ctx, electorhttp.NewServer(exporterHandler(exporter.New(a.quorum), l, hosts)), l)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&addr, "http", defaultExporter, "`ADDR` to listen on; without a host it is the loopback interface")
+	f.StringArrayVar(&hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
+	return cmd
+}
+
+// exporterHandler refuses foreign names on the loopback interface, and where some are listed:
+// a site that points its own name there would read what its visitors may see.
+func exporterHandler(e http.Handler, l net.Listener, hosts []string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", e)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("mandate exporter\nGET /metrics  for Prometheus\nGET /healthz  200 while it serves\n"))
+	})
+	at, ok := l.Addr().(*net.TCPAddr)
+	names := len(hosts) > 0 || ok && at.IP.IsLoopback()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if names && !webguard.Expected(r.Host, hosts) {
+			http.Error(w, "not served under this name: mandate exporter --host NAME allows one", http.StatusMisdirectedRequest)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,208 @@
+// Package exporter tells Prometheus about elections from Redis' side: also of those whose
+// candidates are all gone, and of programs that nobody scrapes.
+package exporter
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// Bounds of what scrapes may cost.
+const (
+	freshFor     = 5 * time.Second  // one reading serves all scrapes meanwhile
+	readWithin   = 8 * time.Second  // Prometheus waits for 10 s
+	atATime      = 16               // elections
+	rollsAtATime = 8                // elections whose candidates answer
+	statusWithin = 2 * time.Second  // more than a Status takes beside a node that hangs
+	deniedFor    = 10 * time.Minute // a refused roll call disturbs the subscription
+)
+
+// Exporter serves /metrics. Make one with New.
+type Exporter struct {
+	quorum *elector.Quorum
+
+	mu     sync.Mutex // held while Redis is read: one reading at a time
+	read   time.Time
+	text   []byte
+	vacant map[string]time.Time // since when, as far as this process saw it
+	denied time.Time            // the Redis user may not call the roll
+}
+
+// New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
+func New(q *elector.Quorum) *Exporter {
+	return &Exporter{quorum: q, vacant: map[string]time.Time{}}
+}
+
+// ServeHTTP answers a scrape.
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(e.metrics()) // the client may be gone
+}
+
+// metrics is the newest reading. It does not depend on the client's patience: a scrape that
+// was given up would otherwise be read again in vain.
+func (e *Exporter) metrics() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.text != nil && time.Since(e.read) < freshFor {
+		return e.text
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
+	defer cancel()
+	began := time.Now()
+	names, err := e.quorum.Elections(ctx)
+	all := e.readAll(ctx, names)
+	e.read = time.Now()
+	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began))
+	return e.text
+}
+
+// reading is what was read of one election.
+type reading struct {
+	name       string
+	status     elector.Status
+	err        error         // of the status: nothing is known then
+	leaderless time.Duration // 0: there is a leader
+	roll       []elector.CandidateStatus
+	rollErr    error
+}
+
+func (e *Exporter) readAll(ctx context.Context, names []string) []reading {
+	all := make([]reading, len(names))
+	mayCall := e.denied.IsZero() || time.Since(e.denied) > deniedFor
+	rolls := make(chan struct{}, rollsAtATime)
+	next := make(chan *reading)
+	var wg sync.WaitGroup
+	for range min(atATime, len(names)) {
+		wg.Go(func() {
+			for r := range next {
+				r.readFrom(ctx, e.quorum, mayCall, rolls)
+			}
+		})
+	}
+	for i, name := range names {
+		all[i].name = name
+		next <- &all[i]
+	}
+	close(next)
+	wg.Wait()
+	e.remember(all, time.Now())
+	return all
+}
+
+func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls chan struct{}) {
+	el, err := q.Election(r.name)
+	if err != nil {
+		r.err, r.rollErr = err, err
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	if r.status, r.err = el.Status(asking); r.err == nil && r.status.Leader == nil {
+		if terms, err := el.History(asking, 1); err == nil && len(terms) == 1 && !terms[0].Current {
+			if end := cmp.Or(terms[0].Until, terms[0].From); !end.IsZero() {
+				r.leaderless = max(time.Millisecond, time.Since(end))
+			}
+		}
+	}
+	r.rollErr = elector.ErrDenied
+	if !mayCall {
+		return
+	}
+	select {
+	case rolls <- struct{}{}:
+		defer func() { <-rolls }()
+	case <-ctx.Done():
+		r.rollErr = ctx.Err()
+		return
+	}
+	// A roll call that was cut off tells nothing of those that are missing.
+	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
+		r.rollErr = ctx.Err()
+	}
+}
+
+// remember keeps since when elections are vacant of which the history tells nothing, and
+// whether the roll may be called. It is called with the lock held.
+func (e *Exporter) remember(all []reading, now time.Time) {
+	e.denied = time.Time{}
+	there := map[string]bool{}
+	for i := range all {
+		r := &all[i]
+		there[r.name] = true
+		if errors.Is(r.rollErr, elector.ErrDenied) {
+			e.denied = now
+		}
+		switch since, seen := e.vacant[r.name]; {
+		case r.err != nil:
+		case r.status.Leader != nil:
+			delete(e.vacant, r.name)
+		case !seen:
+			e.vacant[r.name] = now.Add(-r.leaderless)
+		default:
+			r.leaderless = max(r.leaderless, now.Sub(since))
+		}
+	}
+	for name := range e.vacant {
+		if !there[name] {
+			delete(e.vacant, name)
+		}
+	}
+}
+
+func able(roll []elector.CandidateStatus) int {
+	n := 0
+	for _, c := range roll {
+		if c.Healthy && (c.Role == elector.RoleLeading || c.Role == elector.RoleFollowing) {
+			n++
+		}
+	}
+	return n
+}
+
+// write is the text format of Prometheus, by family.
+func write(prefix string, all []reading, complete bool, took time.Duration) []byte {
+	var b bytes.Buffer
+	w := &writer{b: &b, prefix: prefix}
+	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections.")
+	w.sample(flag(complete))
+	w.family("mandate_exporter_read_seconds", "How long the last reading of all elections took.")
+	w.sample(took.Seconds())
+	w.family("mandate_redis_node_up", "1 if an election could be read from the Redis node.")
+	names, up := nodesOf(all)
+	for _, name := range names {
+		w.sample(flag(up[name]), "node", name)
+	}
+	w.each(all, "mandate_election_leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.",
+		func(r *reading) (float64, bool) { return flag(r.status.Leader != nil), r.err == nil })
+	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one.",
+		func(r *reading) (float64, bool) { return r.leaderless.Seconds(), r.err == nil })
+	w.each(all, "mandate_election_paused", "1 while an operator wants no new leader.",
+		func(r *reading) (float64, bool) { return flag(r.status.Paused), r.err == nil })
+	w.each(all, "mandate_election_candidates", "Candidates that answered the roll call. Absent if it could not be called.",
+		func(r *reading) (float64, bool) { return float64(len(r.roll)), r.rollErr == nil })
+	w.each(all, "mandate_election_candidates_able", "Candidates that lead or could be elected.",
+		func(r *reading) (float64, bool) { return float64(able(r.roll)), r.rollErr == nil })
+	return b.Bytes()
+}
+
+// nodesOf are the Redis nodes in their order, and those of which an election could be read.
+func nodesOf(all []reading) (names []string, up map[string]bool) {
+	up = map[string]bool{}
+	for i := range all {
+		for _, n := range all[i].status.Nodes {
+			if _, seen := up[n.Node]; !seen {
+				names = append(names, n.Node)
+			}
+			up[n.Node] = up[n.Node] || n.Reachable
+		}
+	}
+	return names, up
+}

@@ -1,0 +1,167 @@
+package exporter_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+func candidate(t *testing.T, r *electortest.Redis, election, id string) *elector.Elector {
+	t.Helper()
+	e, err := elector.New(r.Quorum(id), elector.Config{Election: election, ID: id, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// scrape is every sample by its name and, in braces, the election or node.
+func scrape(t *testing.T, e http.Handler) (map[string]float64, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	all := map[string]float64{}
+	for _, m := range regexp.MustCompile(`(?m)^mandate_(\w+)\{prefix="mandate"(?:,\w+="(.*)")?\} (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
+		name := m[1]
+		if m[2] != "" {
+			name += "{" + m[2] + "}"
+		}
+		v, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = v
+	}
+	return all, w.Body.String()
+}
+
+func TestExporter(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Lead(candidate(t, r, "orders", "a"))
+		candidate(t, r, "orders", "b")
+		rdb := r.Client("operator")
+		rdb.Set(t.Context(), `mandate:{ev"il\}:fence`, "7", 0)
+		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
+		e := exporter.New(r.Quorum("exporter"))
+		want := func(when string, values map[string]float64, absent ...string) {
+			t.Helper()
+			got, _ := scrape(t, e)
+			for name, v := range values {
+				if g, ok := got[name]; !ok || g != v {
+					t.Errorf("%s: %s is %v (there: %v), want %v", when, name, g, ok, v)
+				}
+			}
+			for _, name := range absent {
+				if v, ok := got[name]; ok {
+					t.Errorf("%s: %s is %v, and can't be known", when, name, v)
+				}
+			}
+		}
+		electortest.Advance(time.Second)
+		want("led", map[string]float64{
+			"exporter_list_complete": 1, "redis_node_up{redis.test:6379}": 1,
+			"election_leader_known{orders}": 1, "election_leaderless_seconds{orders}": 0, "election_paused{orders}": 0,
+			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2,
+			"election_leader_known{old}": 0, "election_candidates{old}": 0,
+			`election_leader_known{ev\"il\\}`: 0,
+		})
+
+		if err := mustElection(t, r).Pause(t.Context(), 0, "x"); err != nil {
+			t.Fatal(err)
+		}
+		r.CutOff("a", "b")
+		electortest.Advance(40 * time.Second) // more than the lease: then nobody leads, and nobody answers
+		want("all candidates are gone", map[string]float64{
+			"election_leader_known{orders}": 0, "election_paused{orders}": 1, "election_candidates{orders}": 0, "election_candidates_able{orders}": 0,
+		})
+		got, _ := scrape(t, e)
+		// It led for a second; its lease ended at most 10 s after that.
+		if s := got["election_leaderless_seconds{orders}"]; s < 25 || s > 55 {
+			t.Errorf("leaderless for %v s", s)
+		}
+		if s := got["election_leaderless_seconds{old}"]; s < 39 || s > 60 { // since the first scrape: no history tells
+			t.Errorf("an old one is leaderless for %v s", s)
+		}
+
+		r.CutOff("exporter")
+		electortest.Advance(10 * time.Second)
+		want("Redis does not answer", map[string]float64{"exporter_list_complete": 0},
+			"election_leader_known{orders}", "election_candidates{orders}")
+	})
+}
+
+func mustElection(t *testing.T, r *electortest.Redis) *elector.Election {
+	t.Helper()
+	el, err := r.Quorum("operator").Election("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return el
+}
+
+// Many scrapes cost no more than one.
+func TestScrapesShareAReading(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Client("x").Set(t.Context(), "mandate:{e}:fence", "7", 0)
+		e := exporter.New(r.Quorum("exporter"))
+		_, first := scrape(t, e)
+		r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)
+		if _, second := scrape(t, e); second != first {
+			t.Error("the second scrape within 5 s has read again")
+		}
+		electortest.Advance(6 * time.Second)
+		if _, third := scrape(t, e); !strings.Contains(third, `election="f"`) {
+			t.Errorf("6 s later nothing has been read again:\n%s", third)
+		}
+	})
+}
+
+// Prometheus' own promtool reads the text.
+func TestTextByPromtool(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
+			t.Fatal("no promtool on PATH, and MANDATE_TEST_REQUIRE_PROMTOOL=1: install prometheus")
+		}
+		t.Skip("no promtool on PATH: the text's syntax is NOT checked; install prometheus")
+	}
+	r := electortest.Start(t)
+	r.Client("x").Set(t.Context(), "mandate:{e\n\"\\}:fence", "7", 0)
+	r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)
+	_, text := scrape(t, exporter.New(r.Quorum("exporter")))
+	cmd := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, out, text)
+	}
+}
