@@ -45,7 +45,7 @@ func TestHTTPProbe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if path == "/hang?key=s" {
 			ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -128,12 +129,11 @@ func reap(command int, ended func(syscall.WaitStatus)) {
 // command would inherit that.
 func ignoreSignals() {
 	passing := []os.Signal{
-		syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
+		syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
 		syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2,
 	}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup: the command inherits that
-		passing = append(passing, syscall.SIGHUP)
-	}
+	// What nohup or a shell's & have ignored the command inherits.
+	passing = slices.DeleteFunc(passing, signal.Ignored)
 	signal.Notify(make(chan os.Signal, 1), passing...)
 }
 
