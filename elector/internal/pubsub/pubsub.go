@@ -5,28 +5,7 @@
 // from one without asking Redis.
 package pubsub
 
-import (
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
-)
-
-// Kind is what a Signal reports.
-type Kind int
-
-// The kinds of signals.
-const (
-	Message    Kind = iota // a process published
-	Subscribed             // (again) subscribed: messages may have been missed
-	Failed                 // the subscription failed: messages are missed until Subscribed
-)
-
-// Signal is one thing received on a channel of one node.
-type Signal struct {
-	Kind    Kind
-	Node    int
-	Channel string
-	Payload string
-	Err     error // of Failed; names the node
-}
+import "github.com/mandate-dev/mandate/elector/internal/quorum"
 
 // Bus shares the subscriptions to a set of nodes. Safe for concurrent use.
 type Bus struct {

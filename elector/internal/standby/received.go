@@ -1,0 +1,65 @@
+package standby
+
+import (
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// received takes what arrived; false when it changes nothing. Garbage changes nothing:
+// whoever writes there can't make us do more than ask.
+func (d *decision) received(s pubsub.Signal, k quorum.Keys, parseEvent func(string) (quorum.WakeMessage, bool)) bool {
+	switch s.Kind {
+	case pubsub.Subscribed:
+		d.notices.resubscribed = d.notices.resubscribed || s.Channel == k.Events
+		return s.Channel == k.Events
+	case pubsub.Message:
+	case pubsub.Failed: // the lease's end is waited for in any case
+		return false
+	}
+	onWake := s.Channel == k.Wake
+	parse := parseEvent
+	if onWake {
+		parse = quorum.ParseWakeMessage
+	}
+	m, ok := parse(s.Payload)
+	switch {
+	case !ok:
+		return false
+	case m.Elected:
+		return d.elected(m.Token)
+	default:
+		return d.released(s.Node, m, onWake)
+	}
+}
+
+// elected notes that a leader was announced which is newer than the one that the last
+// claim saw.
+func (d *decision) elected(token uint64) bool {
+	newer := token > max(d.token, d.notices.elected)
+	d.notices.elected = max(d.notices.elected, token)
+	return newer
+}
+
+// released notes a node's report. The end of a term before the one that the last
+// claim saw is old.
+func (d *decision) released(node int, r quorum.WakeMessage, onWake bool) bool {
+	if r.Token < d.token {
+		return false
+	}
+	n := &d.notices
+	if n.events == nil {
+		n.wake, n.events = map[int]quorum.WakeMessage{}, map[int]quorum.WakeMessage{}
+	}
+	if was, known := n.events[node]; known && !onWake && was.Token == r.Token && r.First == "" {
+		return false // the report on wake knew more
+	}
+	old, known := n.events[node]
+	n.events[node] = r
+	changed := !known || old != r
+	if onWake {
+		old, known = n.wake[node]
+		n.wake[node] = r
+		changed = changed || !known || old != r
+	}
+	return changed
+}
