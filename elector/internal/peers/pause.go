@@ -5,15 +5,7 @@ import (
 	"time"
 )
 
-// doubt is about a pause: a message said that there is one, or that it has ended.
-// Anyone can send one; only Redis knows.
-type doubt struct {
-	open    bool
-	asked   time.Time // when Redis was asked last
-	waiting bool      // for the time to ask again
-}
-
-// confirmPause has Redis asked whether the election is paused, if that is in doubt:
+// confirmPause reads from Redis whether the election is paused, if a report of that is open:
 // not often, however many messages arrive. A candidate that waits for the end of a pause
 // finds out by a claim.
 func (p *Peers) confirmPause(ctx context.Context) {
@@ -21,14 +13,14 @@ func (p *Peers) confirmPause(ctx context.Context) {
 	if !d.open {
 		return
 	}
-	if wait := p.c.RetryEvery - time.Since(d.asked); wait > 0 {
+	if wait := p.c.RetryEvery - time.Since(d.read); wait > 0 {
 		if !d.waiting {
 			d.waiting = true
 			time.AfterFunc(wait, p.wake)
 		}
 		return
 	}
-	*d = doubt{asked: time.Now()}
+	*d = pauseCheck{read: time.Now()}
 	if p.c.Self.IsPaused() {
 		select {
 		case p.pauseEnded <- struct{}{}:

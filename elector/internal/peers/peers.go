@@ -6,15 +6,10 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Self is the candidate of this process. Its methods are called on many goroutines, and
@@ -68,7 +63,7 @@ type Peers struct {
 	called  time.Time
 	led     uint64          // token of the term of the last roll call
 	twins   map[string]bool // incarnations that were seen under this candidate's id
-	pauses  doubt
+	pauses  pauseCheck
 }
 
 // New does no I/O.
@@ -107,62 +102,11 @@ func (p *Peers) Heir() string {
 	return ""
 }
 
-// Run follows and answers until ctx ends. Call it once.
-func (p *Peers) Run(ctx context.Context) {
-	p.since = time.Now()
-	defer p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive)()
-	defer p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)()
-	defer p.leave()
-	look := time.NewTicker(p.c.RenewEvery)
-	defer look.Stop()
-	if p.c.Order == Race { // with the others the first look does
-		p.introduce()
-	}
-	for {
-		p.look()
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.woken:
-		case <-look.C:
-		}
-		for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
-			p.answer(ctx, r)
-		}
-		p.confirmPause(ctx)
-	}
-}
-
-// receive runs on the subscription's goroutine.
-func (p *Peers) receive(s pubsub.Signal) {
-	if s.Kind != pubsub.Message {
-		return
-	}
-	q, err := parseRequest(s.Payload)
-	if err != nil || q.Election != p.c.Election || s.Channel != p.c.channelOf(q.Kind) {
-		return
-	}
-	if q.Candidate != nil && q.Candidate.Incarnation == p.c.Incarnation {
-		return // our own
-	}
-	p.mailboxOf(q.Kind).put(received{s.Node, q})
-	p.wake()
-}
-
 func (p *Peers) mailboxOf(kind string) *mailbox {
 	if kind == rollCall {
 		return p.rollCalls
 	}
 	return p.requests
-}
-
-// leave takes leave of the others, so that none waits for this candidate.
-func (p *Peers) leave() {
-	p.heir.Store(nil)
-	if p.c.Order != Race {
-		self := p.self()
-		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
-	}
 }
 
 // self is what this candidate publishes of itself.
@@ -176,53 +120,6 @@ func (p *Peers) self() Candidate {
 	return self
 }
 
-// answer does what a request asks for. A request comes once from each node.
-func (p *Peers) answer(ctx context.Context, r received) {
-	switch r.Kind {
-	case info:
-		if r.Candidate != nil {
-			p.twin(*r.Candidate)
-		}
-		if r.Candidate != nil && p.c.Order != Race {
-			p.others.note(*r.Candidate, time.Now())
-		}
-	case gone:
-		if r.Candidate != nil {
-			delete(p.others, r.Candidate.Incarnation)
-		}
-	case rollCall:
-		if p.fresh(r) {
-			self := p.self()
-			p.reply(ctx, r, Answer{Candidate: &self})
-		}
-	case leaderAll:
-		if p.fresh(r) {
-			self := p.self()
-			p.publish(ctx, request{Kind: info, Candidate: &self})
-		}
-	case stepDown:
-		if token, leads := p.c.Self.Leading(); leads && p.fresh(r) {
-			p.reply(ctx, r, p.stepDown(token, r))
-		}
-	case paused, resumed:
-		p.pauses.open = true
-	}
-}
-
-// stepDown ends the term when it is the one that is meant.
-func (p *Peers) stepDown(token uint64, r received) Answer {
-	self := p.self()
-	if r.Token != token {
-		return Answer{Candidate: &self, Refused: "the term that you mean is over"}
-	}
-	why := errors.New("requested by an operator")
-	if r.Note != "" {
-		why = errors.New(requested(r.Note))
-	}
-	p.c.Self.HandOver(token, r.To, why)
-	return Answer{Candidate: &self}
-}
-
 // fresh reports whether a request was not received from another node before.
 func (p *Peers) fresh(r received) bool { return p.mailboxOf(r.Kind).fresh(r.Nonce) }
 
@@ -232,18 +129,10 @@ func (p *Peers) publish(ctx context.Context, q request) {
 	p.requests.background(func() { p.c.publish(ctx, q, p.c.CallTimeout) })
 }
 
-func (p *Peers) reply(ctx context.Context, r received, with Answer) {
-	channel := quorum.Reply(p.c.channelOf(r.Kind), r.Nonce)
-	ctx = context.WithoutCancel(ctx)
-	p.mailboxOf(r.Kind).background(func() {
-		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)
-	})
-}
-
-// requested is a note as the reason of a step-down; it may begin with who requested it.
-func requested(note string) string {
-	if strings.HasPrefix(note, "by ") {
-		return "requested " + note
-	}
-	return "requested by an operator: " + note
+// pauseCheck is an unconfirmed report: that there is a pause, or that it has ended.
+// Anyone can publish one; only Redis knows.
+type pauseCheck struct {
+	open    bool
+	read    time.Time // when Redis was read last
+	waiting bool      // for the time to read again
 }
