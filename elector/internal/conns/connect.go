@@ -112,3 +112,34 @@ func (p *Pool) failed(c *conn, err error) {
 	p.mu.Unlock()
 	_ = c.client.Close()
 }
+
+// replace ends a connection, and has another one made at once: the next request must not
+// have to wait for it. It is called with mu held, and releases it.
+func (p *Pool) replace(c *conn, err error) {
+	gone := []*conn{c}
+	if !late(err) { // by a server that has gone, most likely: then the others have gone too
+		gone = append(gone, p.idle...)
+		p.idle = nil
+	}
+	for _, c := range gone {
+		delete(p.all, c)
+	}
+	if len(p.waiting) > p.pending || len(p.idle) == 0 && p.pending == 0 {
+		p.connect()
+	}
+	p.mu.Unlock()
+	for _, c := range gone {
+		_ = c.client.Close()
+	}
+}
+
+// giveUp ends a connection that nobody uses, and no other for it. It is called with mu
+// held, and releases it.
+func (p *Pool) giveUp(c *conn) {
+	delete(p.all, c)
+	if len(p.waiting) > p.pending {
+		p.connect()
+	}
+	p.mu.Unlock()
+	_ = c.client.Close()
+}

@@ -1,11 +1,5 @@
 package conns
 
-// target is where a connection leads to, in the order in which they were begun.
-type target struct {
-	addr string
-	seq  uint64
-}
-
 // elsewhere reports whether a connection leads to where the server was before: a master that
 // hung while another one was promoted, and that has woken up, grants and forgets for
 // itself until it is told that it is a replica. With mu held.
