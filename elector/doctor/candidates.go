@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,38 +9,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
-
-// rollCall is what the candidates of an election answer.
-type rollCall struct {
-	all     []elector.CandidateStatus
-	leaders []elector.CandidateStatus // those that lead at the same time
-	err     error
-}
-
-// callRoll calls the roll. Two answers of a leader may be those of one before and
-// of one after a change: then it calls once more.
-func callRoll(ctx context.Context, el *elector.Election) (r rollCall) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if r.all, r.err = el.Candidates(ctx); r.err != nil {
-		return r
-	}
-	if r.leaders = leadersOf(r.all); len(r.leaders) < 2 {
-		return r
-	}
-	again, err := el.Candidates(ctx)
-	if err != nil {
-		return r
-	}
-	r.leaders = slices.DeleteFunc(r.leaders, func(c elector.CandidateStatus) bool {
-		return !slices.ContainsFunc(leadersOf(again), func(o elector.CandidateStatus) bool { return o.Incarnation == c.Incarnation && o.Token == c.Token })
-	})
-	return r
-}
-
-func leadersOf(all []elector.CandidateStatus) []elector.CandidateStatus {
-	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role != elector.RoleLeading })
-}
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
@@ -126,15 +93,6 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 	})
 	compare("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
 	compare("versions", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version })
-}
-
-// list names the first few.
-func list(names []string) string {
-	const shown = 5
-	if len(names) > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-	}
-	return strings.Join(names, ", ")
 }
 
 // ready is how many candidates could lead now.

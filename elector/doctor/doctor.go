@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,43 +21,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
-
-// Level is how bad a Finding is.
-type Level string
-
-// The levels, from good to bad.
-const (
-	LevelOK      Level = "ok"
-	LevelUnknown Level = "unknown" // it could not be looked at, often for want of a right
-	LevelWarn    Level = "warn"    // it works, with less than it could have
-	LevelFail    Level = "fail"    // the election does not work, or is not safe
-)
-
-// rank orders the levels.
-var rank = map[Level]int{LevelOK: 0, LevelUnknown: 1, LevelWarn: 2, LevelFail: 3}
-
-// Worse reports whether l is worse than another level.
-func (l Level) Worse(than Level) bool { return rank[l] > rank[than] }
-
-// Worst is the worst level among the findings; LevelOK when there are none.
-func Worst(findings []Finding) Level {
-	worst := LevelOK
-	for _, f := range findings {
-		if f.Level.Worse(worst) {
-			worst = f.Level
-		}
-	}
-	return worst
-}
-
-// Finding is the outcome of one check.
-type Finding struct {
-	Node   string `json:"node,omitempty"` // empty: about all of them
-	Check  string `json:"check"`          // what was looked at, one word
-	Level  Level  `json:"level"`
-	Found  string `json:"found"`            // in words
-	Advice string `json:"advice,omitempty"` // what to do
-}
 
 // Config is what Examine looks at. The zero value examines the nodes alone.
 type Config struct {
@@ -72,9 +34,6 @@ type Config struct {
 	// itself adds the flags that choose this Redis. Default: the words as they are.
 	Command func(verb string, args ...string) string
 }
-
-// timeout bounds each of the two rounds of requests to a node.
-const timeout = 3 * time.Second
 
 // Examine checks what an election needs of its Redis: that it answers, how
 // fast, which rights it grants, what it keeps over a restart, whether it throws
@@ -131,61 +90,6 @@ func byNode(findings []Finding) {
 		}
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(place[a.Node], place[b.Node]) })
-}
-
-// outside is what the public face of the election shows.
-type outside struct {
-	status       elector.Status
-	statusErr    error
-	roll         rollCall
-	unresponsive bool // the leader
-	terms        []elector.TermRecord
-	termsErr     error
-}
-
-// callRoll queries the nodes (who leads) and at the same time the candidates (what they are), and
-// compares.
-func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
-	var requests sync.WaitGroup
-	requests.Go(func() { o.status, o.statusErr = el.Status(ctx) })
-	o.roll = callRoll(ctx, el)
-	requests.Wait()
-	if l := o.status.Leader; l != nil && o.statusErr == nil && o.roll.err == nil {
-		o.unresponsive = Unresponsive(ctx, el, *l, o.roll.all)
-	}
-}
-
-// examination judges facts. It does no I/O.
-type examination struct {
-	keys     quorum.Keys
-	facts    []quorum.Facts
-	majority int
-	timing   lease.Timing
-	command  func(verb string, args ...string) string // see Config.Command
-	findings []Finding
-}
-
-func newExamination(keys quorum.Keys, facts []quorum.Facts, majority int, length time.Duration) *examination {
-	timing := lease.Timing{Lease: cmp.Or(length, leaseOf(facts))}.WithDefaults()
-	return &examination{keys: keys, facts: facts, majority: majority, timing: timing, command: spelled}
-}
-
-func spelled(verb string, args ...string) string {
-	return strings.Join(append([]string{"mandate", verb}, args...), " ")
-}
-
-// leaseOf is the lease that the holder of the lock uses; 0 when it is free.
-func leaseOf(facts []quorum.Facts) time.Duration {
-	for _, f := range facts {
-		if b, err := quorum.ParseBallot(f.View.Holder); err == nil {
-			return b.Lease
-		}
-	}
-	return 0
-}
-
-func (e *examination) add(node, check string, level Level, advice, found string, args ...any) {
-	e.findings = append(e.findings, Finding{Node: node, Check: check, Level: level, Found: fmt.Sprintf(found, args...), Advice: advice})
 }
 
 // nodes looks at each node, and then at all of them together.

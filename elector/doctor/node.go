@@ -2,15 +2,12 @@ package doctor
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -45,45 +42,6 @@ func (e *examination) node(f *quorum.Facts) {
 	}
 }
 
-// unreachable is what helps against an error that is no refusal of the election.
-func unreachable(err error) string {
-	var name *net.DNSError
-	switch msg := problemOf(err); {
-	case errors.As(err, &name):
-		return "correct the host name, or DNS on this machine"
-	case late(err):
-		return "it hangs, or a firewall drops what is sent: check the host, and the way to it"
-	case strings.Contains(msg, "connection refused"):
-		return "start Redis there, or correct host and port"
-	case quorum.Answered(err) && remedy(msg) != grant:
-		return remedy(msg)
-	default:
-		return ""
-	}
-}
-
-func late(err error) bool {
-	var slow net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
-}
-
-// problemOf is the text of an error, without the node's name that stands beside it, and without
-// the advice for an election: most of what is refused here it does not need.
-func problemOf(err error) string {
-	var node *quorum.NodeError
-	if errors.As(err, &node) {
-		err = node.Err
-	}
-	return elector.Problem(err)
-}
-
-func or(v, otherwise, format string) string {
-	if v == "" {
-		return otherwise
-	}
-	return fmt.Sprintf(format, v)
-}
-
 // reach compares the round trip with what a request, and what the loss of all connections,
 // leaves time for.
 func (e *examination) reach(f *quorum.Facts) {
@@ -99,8 +57,6 @@ func (e *examination) reach(f *quorum.Facts) {
 		e.add(f.Node, "reach", LevelOK, "", "a round trip takes %v; with a lease of %v it may take %v", short(f.RTT), e.timing.Lease, short(limit))
 	}
 }
-
-const grant = "grant the rights that docs/redis.md lists"
 
 func (e *examination) rights(f *quorum.Facts) {
 	switch {
@@ -119,23 +75,6 @@ func (e *examination) rights(f *quorum.Facts) {
 		e.add(f.Node, "rights", level, remedy(f.Refused[0]), "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
-	}
-}
-
-// remedy is what helps against a refusal: not all of them are for want of a
-// right.
-func remedy(refusal string) string {
-	switch {
-	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
-		return "see failover, below"
-	case strings.Contains(refusal, "OOM "):
-		return "give it more memory, or make room"
-	case strings.Contains(refusal, "MISCONF"):
-		return "fix its disk: it refuses writes because it cannot save"
-	case strings.Contains(refusal, "LOADING"):
-		return "wait: it is reading its data"
-	default:
-		return grant
 	}
 }
 
@@ -236,11 +175,4 @@ func (e *examination) clock(f *quorum.Facts) {
 	default:
 		e.add(f.Node, "clock", LevelOK, "", "its clock differs from this host's by %v", short(f.Skew))
 	}
-}
-
-func short(d time.Duration) time.Duration {
-	if d.Abs() < 10*time.Millisecond {
-		return d.Round(10 * time.Microsecond)
-	}
-	return d.Round(time.Millisecond)
 }

@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// unreachable is what helps against an error that is no refusal of the election.
+func unreachable(err error) string {
+	var name *net.DNSError
+	switch msg := problemOf(err); {
+	case errors.As(err, &name):
+		return "correct the host name, or DNS on this machine"
+	case late(err):
+		return "it hangs, or a firewall drops what is sent: check the host, and the way to it"
+	case strings.Contains(msg, "connection refused"):
+		return "start Redis there, or correct host and port"
+	case quorum.Answered(err) && remedy(msg) != grant:
+		return remedy(msg)
+	default:
+		return ""
+	}
+}
+
+func late(err error) bool {
+	var slow net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+}
+
+// problemOf is the text of an error, without the node's name that stands beside it, and without
+// the advice for an election: most of what is refused here it does not need.
+func problemOf(err error) string {
+	var node *quorum.NodeError
+	if errors.As(err, &node) {
+		err = node.Err
+	}
+	return elector.Problem(err)
+}
+
+func or(v, otherwise, format string) string {
+	if v == "" {
+		return otherwise
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// remedy is what helps against a refusal: not all of them are for want of a
+// right.
+func remedy(refusal string) string {
+	switch {
+	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
+		return "see failover, below"
+	case strings.Contains(refusal, "OOM "):
+		return "give it more memory, or make room"
+	case strings.Contains(refusal, "MISCONF"):
+		return "fix its disk: it refuses writes because it cannot save"
+	case strings.Contains(refusal, "LOADING"):
+		return "wait: it is reading its data"
+	default:
+		return grant
+	}
+}
+
+func short(d time.Duration) time.Duration {
+	if d.Abs() < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// list names the first few.
+func list(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
+const grant = "grant the rights that docs/redis.md lists"
