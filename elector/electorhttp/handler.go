@@ -1,11 +1,8 @@
 package electorhttp
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -75,57 +72,6 @@ type Handler struct {
 	promised atomic.Pointer[promises] // of the newest term that has any
 }
 
-// New makes a Handler. It does no I/O.
-func New(e *elector.Elector, cfg Config) (*Handler, error) {
-	var problems []error
-	if e == nil {
-		return nil, errors.New("electorhttp: the elector is nil")
-	}
-	if cfg.Token != "" && len(cfg.Token) < leastToken {
-		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken))
-	}
-	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
-		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
-	}
-	for _, name := range cfg.Hosts {
-		if err := webguard.CheckName(name); err != nil {
-			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, min(e.Lease()/4, 10*time.Second))
-	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 64)
-	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
-	h := &Handler{
-		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
-		streams: make(chan struct{}, cfg.MaxStreams), queries: make(chan struct{}, maxQueries),
-	}
-	if cfg.Token != "" {
-		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
-	}
-	h.mux.HandleFunc("GET /leader", h.leader)
-	h.mux.HandleFunc("GET /status", h.status)
-	h.mux.HandleFunc("GET /history", h.history)
-	h.mux.HandleFunc("GET /candidates", h.candidates)
-	h.mux.HandleFunc("GET /events", h.events)
-	h.mux.HandleFunc("POST /stopped", h.stopped)
-	h.mux.HandleFunc("POST /resign", h.guarded(h.resign))
-	h.mux.HandleFunc("POST /transfer", h.guarded(h.transfer))
-	if cfg.Health != nil {
-		h.mux.Handle("/live", cfg.Health)
-		h.mux.Handle("/ready", cfg.Health)
-	} else {
-		h.mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]bool{"live": true}) })
-		h.mux.HandleFunc("GET /ready", h.ready)
-	}
-	if cfg.Metrics != nil {
-		h.mux.Handle("GET /metrics", cfg.Metrics)
-	}
-	return h, nil
-}
-
 // ServeHTTP answers. Bodies are read up to 1 KiB.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, len(h.cfg.Hosts) > 0)
@@ -156,23 +102,4 @@ func (h *Handler) Run(ctx context.Context) error {
 		h.journal.add(ev)
 	}
 	return nil
-}
-
-// failure is the body of an answer that is none.
-type failure struct {
-	Error string `json:"error"`
-}
-
-func refuse(w http.ResponseWriter, code int, format string, args ...any) {
-	reply(w, code, failure{fmt.Sprintf(format, args...)})
-}
-
-func reply(w http.ResponseWriter, code int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil { // strings, numbers and times
-		panic("electorhttp: an answer that can't be encoded: " + err.Error())
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

@@ -1,0 +1,64 @@
+package electorhttp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+)
+
+// New makes a Handler. It does no I/O.
+func New(e *elector.Elector, cfg Config) (*Handler, error) {
+	var problems []error
+	if e == nil {
+		return nil, errors.New("electorhttp: the elector is nil")
+	}
+	if cfg.Token != "" && len(cfg.Token) < leastToken {
+		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken))
+	}
+	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
+		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
+	}
+	for _, name := range cfg.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, min(e.Lease()/4, 10*time.Second))
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 64)
+	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
+	h := &Handler{
+		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
+		streams: make(chan struct{}, cfg.MaxStreams), queries: make(chan struct{}, maxQueries),
+	}
+	if cfg.Token != "" {
+		h.bearer = webguard.NewBearer(cfg.Token, cmp.Or(cfg.Logger, slog.Default()))
+	}
+	h.mux.HandleFunc("GET /leader", h.leader)
+	h.mux.HandleFunc("GET /status", h.status)
+	h.mux.HandleFunc("GET /history", h.history)
+	h.mux.HandleFunc("GET /candidates", h.candidates)
+	h.mux.HandleFunc("GET /events", h.events)
+	h.mux.HandleFunc("POST /stopped", h.stopped)
+	h.mux.HandleFunc("POST /resign", h.guarded(h.resign))
+	h.mux.HandleFunc("POST /transfer", h.guarded(h.transfer))
+	if cfg.Health != nil {
+		h.mux.Handle("/live", cfg.Health)
+		h.mux.Handle("/ready", cfg.Health)
+	} else {
+		h.mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]bool{"live": true}) })
+		h.mux.HandleFunc("GET /ready", h.ready)
+	}
+	if cfg.Metrics != nil {
+		h.mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	return h, nil
+}
