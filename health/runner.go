@@ -4,45 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
-
-// Runner runs one probe in the background and keeps a [Status] of it. It can be run again
-// after a run has returned, one term after another; each run starts anew.
-//
-// All methods are safe for concurrent use.
-type Runner struct {
-	probe    Probe
-	settings Settings
-	flight   flight
-
-	mu      sync.Mutex // held for moments, never while a probe runs
-	running bool       // a Run has not returned yet
-	looping bool       // its loop has not ended yet
-	started time.Time
-
-	passing    bool // the verdict of the thresholds
-	fell       bool // since the start of this run: from then on Successes are needed
-	stale      bool // fell because of age, not because of failures
-	failures   int
-	successes  int
-	graceUntil time.Time
-	freshFrom  time.Time // what the age is counted from
-	freshUntil time.Time
-	expire     *time.Timer // calls update at freshUntil
-
-	lastErr      error
-	failure      error // the last one that was counted
-	lastSuccess  time.Time
-	lastDuration time.Duration
-	runs, failed uint64 // in all
-	took         time.Duration
-
-	healthy bool // as published; written by update only
-	since   time.Time
-	changed chan struct{}
-}
 
 // NewRunner returns a runner for p. It returns the problems of s (see
 // [Settings.Validate]), or an error when p is nil.

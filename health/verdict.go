@@ -56,14 +56,6 @@ func (r *Runner) record(start, now time.Time, err error) {
 	r.update(now)
 }
 
-// fall makes the verdict unhealthy. A candidate that never passed has nothing to fall from:
-// its first success is enough. r.mu is held.
-func (r *Runner) fall() {
-	if r.passing {
-		r.passing, r.fell, r.successes = false, true, 0
-	}
-}
-
 // refresh counts the age from now on, or from the end of the start grace: a success early in
 // the grace must not make the status stale before failures begin to count. r.mu is held.
 func (r *Runner) refresh(now time.Time) {

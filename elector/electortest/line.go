@@ -12,8 +12,8 @@ import (
 type line struct {
 	net.Conn // what the Redis sends, as the host reads it
 	redis    net.Conn
-	r        *Redis
-	host     string
+	cut      func() bool // whether the host is cut off
+	closed   func(*line)
 	greeted  atomic.Bool // the first command after HELLO and the like was sent
 
 	mu    sync.Mutex
@@ -22,19 +22,13 @@ type line struct {
 	more  chan struct{}
 }
 
-func (r *Redis) dial(host string) (net.Conn, error) {
-	conn, err := r.server.Dial()
-	if err != nil {
-		return nil, err
-	}
+// newLine connects a host to the Redis; ended is called once it is closed.
+func newLine(conn net.Conn, cut func() bool, ended func(*line)) *line {
 	near, far := net.Pipe()
-	l := &line{Conn: near, redis: conn, r: r, host: host, more: make(chan struct{}, 1)}
-	r.mu.Lock()
-	r.lines[l] = struct{}{}
-	r.mu.Unlock()
+	l := &line{Conn: near, redis: conn, cut: cut, closed: ended, more: make(chan struct{}, 1)}
 	go l.collect()
 	go l.deliver(far)
-	return l, nil
+	return l
 }
 
 // Write loses what a host that is cut off sends. The making of a connection
@@ -50,7 +44,7 @@ func (l *line) Write(b []byte) (int, error) {
 	return l.redis.Write(b)
 }
 
-func (l *line) isCut() bool { return l.greeted.Load() && l.r.isCut(l.host) }
+func (l *line) isCut() bool { return l.greeted.Load() && l.cut() }
 
 // collect takes what the Redis sends, and loses it while the host is cut off.
 func (l *line) collect() {
@@ -94,9 +88,7 @@ func (l *line) deliver(to net.Conn) {
 
 // Close closes the line.
 func (l *line) Close() error {
-	l.r.mu.Lock()
-	delete(l.r.lines, l)
-	l.r.mu.Unlock()
+	l.closed(l)
 	_ = l.redis.Close()
 	return l.Conn.Close()
 }

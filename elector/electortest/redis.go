@@ -23,35 +23,13 @@ type Redis struct {
 	admin  *redis.Client // never cut off
 
 	mu     sync.Mutex
-	lines  map[*line]struct{}
+	lines  map[*line]string  // the host of each
 	cut    map[string]int    // hosts, and by how many calls of CutOff
 	chosen map[string]string // election: the only candidate that may win it
 }
 
 // addr is not listened on: all connections are in memory.
 const addr = "redis.test:6379"
-
-// Start starts a Redis that ends with the test, on the real clock. For virtual
-// time use [Test].
-func Start(t testing.TB) *Redis {
-	r := &Redis{
-		t: t, server: miniredis.NewMiniRedis(),
-		lines: map[*line]struct{}{}, cut: map[string]int{}, chosen: map[string]string{},
-	}
-	r.server.ClockTTL(true)
-	conn, err := r.server.Dial() // starts it, without a socket
-	if err != nil {
-		t.Fatalf("electortest: starting the embedded Redis: %v", err)
-	}
-	_ = conn.Close()
-	r.server.Server().SetPreHook(r.keepOut)
-	r.admin = newClient(r.server.Dial)
-	t.Cleanup(func() {
-		_ = r.admin.Close()
-		r.server.Close()
-	})
-	return r
-}
 
 // Quorum is the Redis as an election sees it, from the named host. Electors on
 // different hosts can be cut off apart from each other. It is closed when the
@@ -112,8 +90,8 @@ func (r *Redis) setCut(hosts []string, by int) {
 		r.cut[h] += by
 	}
 	if by < 0 { // what was lost would be missed for ever: made anew, subscriptions too
-		for l := range r.lines {
-			if slices.Contains(hosts, l.host) || slices.Contains(hosts, everyHost) {
+		for l, host := range r.lines {
+			if slices.Contains(hosts, host) || slices.Contains(hosts, everyHost) {
 				broken = append(broken, l)
 			}
 		}
@@ -128,4 +106,21 @@ func (r *Redis) isCut(host string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cut[host] > 0 || r.cut[everyHost] > 0
+}
+
+// dial connects a host to the Redis, by a line that CutOff can cut.
+func (r *Redis) dial(host string) (net.Conn, error) {
+	conn, err := r.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	l := newLine(conn, func() bool { return r.isCut(host) }, func(l *line) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.lines, l)
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines[l] = host
+	return l, nil
 }

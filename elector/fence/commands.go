@@ -32,7 +32,7 @@ func (r *Redis) Pipelined(ctx context.Context, token uint64, fn func(redis.Pipel
 		return nil, err
 	}
 	cmds := record.Cmds()
-	if err := r.checkSlots(keysOf(cmds)); err != nil {
+	if err := checkSlots(r.client, r.mark, keysOf(cmds)); err != nil {
 		return nil, err
 	}
 	for range attempts {

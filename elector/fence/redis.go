@@ -80,7 +80,7 @@ func NewScript(source string) *Script {
 // refused; nothing was written then. Redis takes nothing back of a script that fails
 // in the middle.
 func (r *Redis) Run(ctx context.Context, token uint64, script *Script, keys []string, args ...any) *redis.Cmd {
-	if err := errors.Join(checkToken(token), r.checkSlots(keys)); err != nil {
+	if err := errors.Join(checkToken(token), checkSlots(r.client, r.mark, keys)); err != nil {
 		return failed(ctx, err)
 	}
 	keys = append(slices.Clone(keys), r.mark)

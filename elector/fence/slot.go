@@ -10,15 +10,15 @@ import (
 
 // checkSlots refuses what a Cluster can't do in one step, before anything is
 // sent. Other deployments have no slots.
-func (r *Redis) checkSlots(keys []string) error {
-	if _, ok := r.client.(*redis.ClusterClient); !ok {
+func checkSlots(client redis.UniversalClient, mark string, keys []string) error {
+	if _, ok := client.(*redis.ClusterClient); !ok {
 		return nil
 	}
-	want := slot(r.mark)
+	want := slot(mark)
 	for _, key := range keys {
 		if got := slot(key); got != want {
 			return fmt.Errorf("fence: %s (slot %d) and the mark %s (slot %d) are in different hash slots, "+
-				"so no step can hold both: give them one hash tag, such as {orders}:queue and {orders}:mark", key, got, r.mark, want)
+				"so no step can hold both: give them one hash tag, such as {orders}:queue and {orders}:mark", key, got, mark, want)
 		}
 	}
 	return nil
