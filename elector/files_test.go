@@ -20,7 +20,10 @@ import (
 // the order of the whole is the order of reading.
 func TestFilesStandAboveEachOther(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{".", "internal/quorum"} {
+	for _, dir := range []string{
+		".", "internal/quorum", "internal/peers", "internal/pubsub", "internal/standby", "internal/conns",
+		"doctor", "electorhttp", "electortest", "fence", "../health",
+	} {
 		uses := usesBetweenFiles(t, dir)
 		if len(uses) < 3 {
 			t.Fatalf("%s: only %d files", dir, len(uses))
