@@ -23,8 +23,8 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		"transfer NAME --to a":   {exitNoLeader, noTrace},
 		"forget NAME":            {exitNoLeader, noTrace},
 		"ls NAME":                {exitNoLeader, "no election has such a name"},
-		"pause NAME --for 1s":    {0, noTrace},
-		"resume NAME":            {0, noTrace},
+		"pause NAME --for 1s":    {exitNoLeader, noTrace},
+		"resume NAME":            {exitNoLeader, noTrace},
 		"doctor NAME":            {exitWarnings, "no trace of"},
 	} {
 		name := strings.Fields(line)[0]

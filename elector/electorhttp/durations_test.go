@@ -209,7 +209,7 @@ func TestStepDownIsAnsweredInTime(t *testing.T) {
 		stop, done := make(chan struct{}), make(chan error, 1)
 		go func() { done <- e.Run(ctx, func(context.Context, *elector.Term) error { <-stop; return nil }) }()
 		until(t, "a leads", 2*lease, e.IsLeader)
-		r := httptest.NewRequest(http.MethodPost, "/resign", http.NoBody)
+		r := httptest.NewRequest(http.MethodPost, "/resign?force=true", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
 		began, w := time.Now(), &lateAnswer{ResponseRecorder: httptest.NewRecorder()}
 		h.ServeHTTP(w, r)
