@@ -53,10 +53,12 @@ help: ## print this help
 
 .PHONY: demo
 demo: ## watch elections on embedded Redis, nothing to set up
+	@echo 'compiling: a minute or two the first time, then seconds' >&2
 	@$(GO) run ./cmd/mandate demo
 
 .PHONY: poller
 poller: ## watch the queue-feeding example, its leaders hung and killed: no server needed
+	@echo 'compiling: a minute or two the first time, then seconds' >&2
 	@cd examples/poller && $(GO) run .
 
 .PHONY: up
