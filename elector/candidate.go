@@ -104,7 +104,7 @@ func (c *candidate) lastLeader() (Leader, bool) {
 
 // noteLeader takes the locks of nodes that have answered, a majority of all.
 func (c *candidate) noteLeader(locks []string) {
-	in, ok := quorum.IncumbentOf(locks, c.nodes.Majority())
+	in, ok := quorum.HolderOf(locks, c.nodes.Majority())
 	if !ok || in.Incarnation == "" { // a lock of another origin names no candidate
 		c.leader.Store(nil)
 		return

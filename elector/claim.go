@@ -60,7 +60,7 @@ func (m *machine) noteHeld(locks []heldFor) {
 	for i, l := range locks {
 		holders[i] = l.holder
 	}
-	in, ok := quorum.IncumbentOf(holders, m.nodes.Majority())
+	in, ok := quorum.HolderOf(holders, m.nodes.Majority())
 	if !ok || in.Incarnation == "" || in.Incarnation == m.incarnation || in.Lease <= 0 {
 		return
 	}
@@ -180,7 +180,7 @@ func (m *machine) refusal(t quorum.Tally) condition {
 		if a.Status != quorum.Held {
 			continue
 		}
-		b, err := quorum.ParseBallot(a.Holder)
+		b, err := quorum.ParseLockValue(a.Holder)
 		if err != nil {
 			no := refuse("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
 			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
@@ -227,7 +227,7 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 		if a.Status != quorum.Held {
 			continue
 		}
-		b, err := quorum.ParseBallot(a.Holder)
+		b, err := quorum.ParseLockValue(a.Holder)
 		if err != nil || !b.Identities.Differ(ids, n) {
 			continue
 		}

@@ -176,7 +176,7 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 func (m *machine) rival() error {
 	n := m.nodes.Len()
 	for _, r := range m.voter.Rivals() {
-		b, err := quorum.ParseBallot(r.Holder)
+		b, err := quorum.ParseLockValue(r.Holder)
 		if err != nil || r.For <= b.Lease+b.Lease/8 {
 			continue // an attempt that is not renewed lapses
 		}

@@ -83,7 +83,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 			errs = append(errs, v.Err)
 		}
 		if v.Holder != "" {
-			if b, err := quorum.ParseBallot(v.Holder); err == nil {
+			if b, err := quorum.ParseLockValue(v.Holder); err == nil {
 				n.Holder = b.Candidate
 			}
 			holders = append(holders, v.Holder)
@@ -111,21 +111,21 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 		st.Blocked = ""
 	}
 	st.Conflict = quorum.Conflict(holders)
-	if in, ok := quorum.IncumbentOf(holders, majority); ok {
+	if in, ok := quorum.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
 			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, placed: in.Placed, attempt: in.Attempt, lease: in.Lease,
 		}
 	} else if missing := len(errs); missing > 0 && missing < majority {
-		if in, ok := quorum.IncumbentOf(holders, majority-missing); ok {
+		if in, ok := quorum.HolderOf(holders, majority-missing); ok {
 			st.mayLead = in.Incarnation
 		}
 	}
 	return st, errs
 }
 
-// leftOf is how long a majority of the nodes still holds the incumbent's lock.
-func leftOf(in quorum.Incumbent, views []quorum.View, majority int) time.Duration {
+// leftOf is how long a majority of the nodes still holds the leader's lock.
+func leftOf(in quorum.Holder, views []quorum.View, majority int) time.Duration {
 	var all []time.Duration
 	for _, v := range views {
 		if in.Holds(v.Holder) {

@@ -33,7 +33,7 @@ func (e *examination) lock(f *quorum.Facts) {
 		e.add(f.Node, "vote", LevelWarn, "wait; if it comes back, find out why the node forgets",
 			"it is new or lost its data: it does not vote for another %v", short(f.View.Newcomer))
 	}
-	if b, err := quorum.ParseBallot(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
+	if b, err := quorum.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
 		e.add(f.Node, "nodes", LevelFail, "list the same nodes here and there",
 			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
 	} else if f.View.Foreign != "" {
@@ -60,7 +60,7 @@ func (e *examination) holders() {
 	}
 	known := quorum.IdentitiesOf(e.identities()).Known()
 	for _, value := range values {
-		if b, err := quorum.ParseBallot(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
+		if b, err := quorum.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
 			e.add("", "nodes", LevelFail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
 			return
 		}

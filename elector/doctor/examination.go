@@ -61,7 +61,7 @@ func spelled(verb string, args ...string) string {
 // leaseOf is the lease that the holder of the lock uses; 0 when it is free.
 func leaseOf(facts []quorum.Facts) time.Duration {
 	for _, f := range facts {
-		if b, err := quorum.ParseBallot(f.View.Holder); err == nil {
+		if b, err := quorum.ParseLockValue(f.View.Holder); err == nil {
 			return b.Lease
 		}
 	}

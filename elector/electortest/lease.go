@@ -52,7 +52,7 @@ func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
 	term := e.Term()
 	lock, holder := r.lockOf(e.Election().Name())
-	value := quorum.Ballot{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
+	value := quorum.LockValue{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
 	if term == nil || holder.Candidate != e.ID() || !r.seize(lock, holder, value, holder.Lease) {
 		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), e.Election().Name())
 	}
@@ -65,17 +65,17 @@ func (r *Redis) TakeLease(e *elector.Elector) {
 
 // lockOf finds the lock of an election, under whatever prefix; the key is empty
 // when it is free.
-func (r *Redis) lockOf(election string) (key string, holder quorum.Ballot) {
+func (r *Redis) lockOf(election string) (key string, holder quorum.LockValue) {
 	for _, k := range r.server.Keys() {
 		if !strings.HasSuffix(k, lockSuffix(election)) {
 			continue
 		}
 		value, _ := r.server.Get(k) // empty: it has just expired
-		if b, err := quorum.ParseBallot(value); err == nil {
+		if b, err := quorum.ParseLockValue(value); err == nil {
 			return k, b
 		}
 	}
-	return "", quorum.Ballot{}
+	return "", quorum.LockValue{}
 }
 
 // lockSuffix is the lock's key but for the prefix.
@@ -99,7 +99,7 @@ return 1`)
 
 // seize takes the lock from that attempt; a value "" leaves it free. It returns
 // false when the attempt no longer held it.
-func (r *Redis) seize(lock string, holder quorum.Ballot, value string, lease time.Duration) bool {
+func (r *Redis) seize(lock string, holder quorum.LockValue, value string, lease time.Duration) bool {
 	r.t.Helper()
 	attempt := holder.Candidate + "/" + holder.Incarnation + "/" + strconv.FormatUint(holder.Seq, 10) + " "
 	fence := strings.TrimSuffix(lock, "lock") + "fence"
@@ -124,7 +124,7 @@ func (r *Redis) choose(election, candidate string) {
 // keepOut answers a claim of a candidate that Lead did not choose: the rival
 // holds the lock. It runs before each command.
 func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
-	lock, ballot, ok := claimOf(cmd, args)
+	lock, value, ok := claimOf(cmd, args)
 	if !ok {
 		return false
 	}
@@ -136,11 +136,11 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 		}
 	}
 	r.mu.Unlock()
-	if chosen == "" || chosen == ballot.Candidate {
+	if chosen == "" || chosen == value.Candidate {
 		return false
 	}
-	ballot.Candidate, ballot.Incarnation = rival, rival
-	refused := quorum.RefusedClaim(ballot.String(), retry)
+	value.Candidate, value.Incarnation = rival, rival
+	refused := quorum.RefusedClaim(value.String(), retry)
 	peer.Block(func(w *server.Writer) {
 		w.WriteLen(len(refused))
 		for _, field := range refused {
@@ -156,11 +156,11 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 }
 
 // claimOf recognizes an elector's claim.
-func claimOf(cmd string, args []string) (lock string, b quorum.Ballot, ok bool) {
+func claimOf(cmd string, args []string) (lock string, b quorum.LockValue, ok bool) {
 	call, ok := quorum.ParseCall(cmd, args...)
 	if !ok || call.Script != quorum.ScriptClaim {
 		return "", b, false
 	}
-	b, err := quorum.ParseBallot(call.Args[quorum.ClaimValue])
+	b, err := quorum.ParseLockValue(call.Args[quorum.ClaimValue])
 	return call.Keys[0], b, err == nil
 }

@@ -34,7 +34,7 @@ func TestWakeMessages(t *testing.T) {
 // by how many arguments it happens to have.
 func TestCallsAreKnownByTheirScript(t *testing.T) {
 	k := KeysOf("p", "e")
-	value := Ballot{Candidate: "c", Incarnation: "i", Seq: 3, Nodes: 1, Lease: time.Second}.String()
+	value := LockValue{Candidate: "c", Incarnation: "i", Seq: 3, Nodes: 1, Lease: time.Second}.String()
 	strs := func(args []any) (s []string) {
 		for _, a := range args {
 			switch a := a.(type) {

@@ -62,8 +62,8 @@ func (l redlock) release(r *round) {
 	_, _ = l.mutex.UnlockContext(r.in(context.Background(), Released))
 }
 
-// ballotBox is a round on its way through redsync.
-type ballotBox struct {
+// votes is a round on its way through redsync.
+type votes struct {
 	*round
 
 	yes Status // the answer that is a success to redsync
@@ -73,7 +73,7 @@ type ballotBox struct {
 }
 
 // first reports whether a node has not voted in this round yet.
-func (b *ballotBox) first(node int) bool {
+func (b *votes) first(node int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first := !b.voted[node]
@@ -86,7 +86,7 @@ type roundKey struct{}
 // in hands the round down to our connections: a straggler of an earlier call of the same
 // mutex then still finds its own round.
 func (r *round) in(ctx context.Context, yes Status) context.Context {
-	return context.WithValue(ctx, roundKey{}, &ballotBox{round: r, yes: yes, voted: map[int]bool{}})
+	return context.WithValue(ctx, roundKey{}, &votes{round: r, yes: yes, voted: map[int]bool{}})
 }
 
 // pool is one node. It keeps nothing: the round that a call belongs to comes with its
@@ -95,7 +95,7 @@ type pool struct{ node int }
 
 // Get returns the connection of the round that ctx carries. It does no I/O.
 func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
-	b, _ := ctx.Value(roundKey{}).(*ballotBox)
+	b, _ := ctx.Value(roundKey{}).(*votes)
 	if b == nil {
 		return nil, errors.New("quorum: redsync made a call outside of a round")
 	}
@@ -105,7 +105,7 @@ func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
 // conn answers redsync's operations by voting in a round.
 type conn struct {
 	node int
-	box  *ballotBox
+	box  *votes
 }
 
 func (c conn) operate() (ok bool, err error) {

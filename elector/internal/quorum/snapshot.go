@@ -81,7 +81,7 @@ func foreignLock(lock *redis.StringCmd) string {
 	case lock.Err() != nil: // of the errors only this one is let through
 		return "a value of another type than a string"
 	}
-	if _, err := ParseBallot(lock.Val()); err == nil {
+	if _, err := ParseLockValue(lock.Val()); err == nil {
 		return ""
 	}
 	return fmt.Sprintf("the value %s", quoted(lock.Val()))

@@ -38,7 +38,7 @@ type Voter struct {
 
 	seq   uint64
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
-	lock  Ballot        // of the newest attempt; with its token once that is agreed on
+	lock  LockValue     // of the newest attempt; with its token once that is agreed on
 	mutex redlock       // of the newest attempt
 	met   time.Time     // when the nodes were asked for their identities alone
 
@@ -80,7 +80,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	v.seq++
 	seq := v.seq
 	v.alive.Store(seq)
-	v.lock = Ballot{
+	v.lock = LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: seq,
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),

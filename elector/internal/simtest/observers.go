@@ -95,7 +95,7 @@ func (s *Sim) noted(n *node, value string) {
 		return
 	}
 	n.noted = value
-	b, err := quorum.ParseBallot(value)
+	b, err := quorum.ParseLockValue(value)
 	if err != nil {
 		return
 	}

@@ -56,7 +56,7 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 	majority := d.majority()
 	d.rtt = t.RTT
 	d.count(t)
-	in, _ := quorum.IncumbentOf(t.Holders(), majority)
+	in, _ := quorum.HolderOf(t.Holders(), majority)
 	holder := in.Attempt
 	d.first = t.Named() >= majority
 	if d.woken && holder != "" && holder == d.holder {

@@ -19,28 +19,28 @@ func TestMain(m *testing.M) {
 	testleak.VerifyTestMain(m)
 }
 
-func TestBallotIsTheDocumentedLine(t *testing.T) {
-	b := quorum.Ballot{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Identities: "K3QX7A,-,9BTR2M", Advertise: "http://h:1/?a=b", Token: 12}
+func TestLockValueIsTheDocumentedLine(t *testing.T) {
+	b := quorum.LockValue{Candidate: "pod-1", Incarnation: "ABC123", Seq: 7, Nodes: 3, Lease: 10 * time.Second, Identities: "K3QX7A,-,9BTR2M", Advertise: "http://h:1/?a=b", Token: 12}
 	const line = "pod-1/ABC123/7 n=3 lease=10000 ids=K3QX7A,-,9BTR2M addr=http://h:1/?a=b token=12"
 	if got := b.String(); got != line {
 		t.Errorf("got %q, want %q", got, line)
 	}
-	if got, err := quorum.ParseBallot(line); err != nil || got != b {
+	if got, err := quorum.ParseLockValue(line); err != nil || got != b {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	// A later version may add fields.
-	if got, err := quorum.ParseBallot(line + " zone=a"); err != nil || got != b {
+	if got, err := quorum.ParseLockValue(line + " zone=a"); err != nil || got != b {
 		t.Errorf("with a field more: %+v, %v", got, err)
 	}
 }
 
 // What stands where the identities should is not taken for some.
-func TestIdentitiesOfABallot(t *testing.T) {
+func TestIdentitiesOfALockValue(t *testing.T) {
 	for field, want := range map[string]int{
 		"": 0, " ids=": 0, " ids=-": 0, " ids=-,-,-": 0, " ids=A,B,C": 3, " ids=-,B,-": 1, " ids=A,,C": 0, " ids=A B": 1,
 		" ids=Ä,B": 0, " ids=A,B;C": 0, " ids=" + strings.Repeat("A", 17): 0, " ids=" + strings.Repeat("A,", 99) + "A": 0,
 	} {
-		b, err := quorum.ParseBallot("a/A/1 n=3 lease=1000" + field)
+		b, err := quorum.ParseLockValue("a/A/1 n=3 lease=1000" + field)
 		if got := b.Identities.Known(); err != nil || len(got) != want {
 			t.Errorf("%q: %q, %v", field, got, err)
 		}
@@ -71,7 +71,7 @@ func TestListsOfNodesDiffer(t *testing.T) {
 	}
 }
 
-func TestParseBallotRefuses(t *testing.T) {
+func TestParseLockValueRefuses(t *testing.T) {
 	for name, s := range map[string]string{
 		"empty":             "",
 		"a word":            "locked",
@@ -91,18 +91,18 @@ func TestParseBallotRefuses(t *testing.T) {
 		"token no number":   "a/b/1 n=1 lease=1000 token=x",
 		"lease overflows":   "a/b/1 n=1 lease=9223372036854775807",
 	} {
-		if b, err := quorum.ParseBallot(s); err == nil {
+		if b, err := quorum.ParseLockValue(s); err == nil {
 			t.Errorf("%s: accepted as %+v", name, b)
-		} else if b != (quorum.Ballot{}) || !strings.Contains(err.Error(), "not one of ours") {
+		} else if b != (quorum.LockValue{}) || !strings.Contains(err.Error(), "not one of ours") {
 			t.Errorf("%s: %+v, %v", name, b, err)
 		}
 	}
-	if _, err := quorum.ParseBallot(strings.Repeat("x", 1<<20)); err == nil || len(err.Error()) > 1000 {
+	if _, err := quorum.ParseLockValue(strings.Repeat("x", 1<<20)); err == nil || len(err.Error()) > 1000 {
 		t.Error("the error repeats a megabyte")
 	}
 }
 
-func TestIncumbentIsWhoHoldsAMajority(t *testing.T) {
+func TestHolderIsWhoHoldsAMajority(t *testing.T) {
 	const a, b = "a/A/3 n=3 lease=1000", "b/B/1 n=3 lease=1000"
 	for name, c := range map[string]struct {
 		values  []string
@@ -118,7 +118,7 @@ func TestIncumbentIsWhoHoldsAMajority(t *testing.T) {
 		"an older version's value":           {[]string{a, a}, "a/A/3", 0},
 		"somebody else's lock":               {[]string{"locked", "locked"}, "locked", 0},
 	} {
-		in, ok := quorum.IncumbentOf(c.values, 2)
+		in, ok := quorum.HolderOf(c.values, 2)
 		if ok != (c.attempt != "") || in.Attempt != c.attempt || in.Token != c.token {
 			t.Errorf("%s: %+v, %v", name, in, ok)
 		}
@@ -132,10 +132,10 @@ func TestIncumbentIsWhoHoldsAMajority(t *testing.T) {
 
 // While a renewal brings another address to the nodes, and on one that a renewal did not
 // reach, there are two: the one of a majority counts.
-func TestIncumbentHasTheAddressOfAMajority(t *testing.T) {
+func TestHolderHasTheAddressOfAMajority(t *testing.T) {
 	at := func(addresses ...string) (values []string) {
 		for _, address := range addresses {
-			values = append(values, quorum.Ballot{
+			values = append(values, quorum.LockValue{
 				Candidate: "a", Incarnation: "A", Seq: 3, Nodes: 3, Lease: time.Second, Advertise: address, Token: 7,
 			}.String())
 		}
@@ -154,16 +154,16 @@ func TestIncumbentHasTheAddressOfAMajority(t *testing.T) {
 		"one more has none":            {at("", "y", "y"), "y", true},
 		"another candidate's":          {append(at("y", "y"), "b/B/1 n=3 lease=1000 addr=x token=7"), "y", true},
 	} {
-		if in, ok := quorum.IncumbentOf(c.values, 2); !ok || in.Advertise != c.want || in.Placed != c.placed {
+		if in, ok := quorum.HolderOf(c.values, 2); !ok || in.Advertise != c.want || in.Placed != c.placed {
 			t.Errorf("%s: %+v, %v, want the address %q", name, in, ok, c.want)
 		}
 	}
-	if in, ok := quorum.IncumbentOf(at("x", "y"), 2); !ok || in.Placed || in.Advertise == "" {
+	if in, ok := quorum.HolderOf(at("x", "y"), 2); !ok || in.Placed || in.Advertise == "" {
 		t.Errorf("no majority has one: %+v, %v", in, ok)
 	}
 }
 
-func FuzzParseBallot(f *testing.F) {
+func FuzzParseLockValue(f *testing.F) {
 	f.Add("pod-1", "ABC123", uint64(7), 3, int64(10000), "http://h:1")
 	f.Add("a/b/c", "0", uint64(0), 1, int64(1), "")
 	f.Add("ü=1", "zZ9", uint64(1<<63), 5, int64(86400000), "addr=x n=2")
@@ -172,8 +172,8 @@ func FuzzParseBallot(f *testing.F) {
 		// Garbage, in any place, is no panic; what is read from it means the same
 		// when it is written again.
 		for _, s := range []string{candidate, candidate + "/" + incarnation + "/1 " + addr, addr} {
-			if b, err := quorum.ParseBallot(s); err == nil {
-				if again, err := quorum.ParseBallot(b.String()); err != nil || again != b {
+			if b, err := quorum.ParseLockValue(s); err == nil {
+				if again, err := quorum.ParseLockValue(b.String()); err != nil || again != b {
 					t.Fatalf("%q is %+v, but its String is %+v, %v", s, b, again, err)
 				}
 			}
@@ -181,9 +181,9 @@ func FuzzParseBallot(f *testing.F) {
 		if !word(candidate) || len(candidate) == 0 || !word(addr) || !alnum(incarnation) || nodes < 1 || ms < 1 || ms > 86400000 {
 			return // Config refuses it
 		}
-		b := quorum.Ballot{Candidate: candidate, Incarnation: incarnation, Seq: seq, Nodes: nodes, Lease: time.Duration(ms) * time.Millisecond, Advertise: addr}
+		b := quorum.LockValue{Candidate: candidate, Incarnation: incarnation, Seq: seq, Nodes: nodes, Lease: time.Duration(ms) * time.Millisecond, Advertise: addr}
 		for _, b.Identities = range []quorum.Identities{"", "K3QX7A,-,9BTR2M"} {
-			if got, err := quorum.ParseBallot(b.String()); err != nil || got != b {
+			if got, err := quorum.ParseLockValue(b.String()); err != nil || got != b {
 				t.Fatalf("%+v became %+v, %v", b, got, err)
 			}
 		}

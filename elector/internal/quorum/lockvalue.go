@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Ballot is the value of the lock key: who holds it, by which attempt, and
+// LockValue is the value of the lock key: who holds it, by which attempt, and
 // under which settings. It is written as one readable line:
 //
 //	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ ids=<identities>][ addr=<advertised>] token=<token>
-type Ballot struct {
+type LockValue struct {
 	Candidate   string        // the candidate's id
 	Incarnation string        // random per Elector: tells two processes of one id apart
 	Seq         uint64        // counts the attempts of an incarnation
@@ -24,7 +24,7 @@ type Ballot struct {
 	Token       uint64        // what the node granted, or the quorum agreed on; 0: not known
 }
 
-func (b Ballot) String() string {
+func (b LockValue) String() string {
 	s := fmt.Sprintf("%s/%s/%d n=%d lease=%d", b.Candidate, b.Incarnation, b.Seq, b.Nodes, b.Lease.Milliseconds())
 	if b.Identities != "" {
 		s += " ids=" + string(b.Identities)
@@ -38,17 +38,17 @@ func (b Ballot) String() string {
 	return s
 }
 
-// ParseBallot reads a lock value. A value of another origin (a hand-made SET, a
+// ParseLockValue reads a lock value. A value of another origin (a hand-made SET, a
 // lock of another program under our key) is an error that shows it.
-func ParseBallot(s string) (Ballot, error) {
-	b, err := parseBallot(s)
+func ParseLockValue(s string) (LockValue, error) {
+	b, err := parseLockValue(s)
 	if err != nil {
-		return Ballot{}, fmt.Errorf("lock value %.200q is not one of ours: %w", s, err)
+		return LockValue{}, fmt.Errorf("lock value %.200q is not one of ours: %w", s, err)
 	}
 	return b, nil
 }
 
-func parseBallot(s string) (b Ballot, err error) {
+func parseLockValue(s string) (b LockValue, err error) {
 	who, rest, _ := strings.Cut(s, " ")
 	i := strings.LastIndexByte(who, '/')
 	j := -1
@@ -94,10 +94,10 @@ func parseBallot(s string) (b Ballot, err error) {
 	return b, nil
 }
 
-// Incumbent is who holds the lock of a majority of the nodes.
-type Incumbent struct {
+// Holder is who holds the lock of a majority of the nodes.
+type Holder struct {
 	Attempt string // <candidate>/<incarnation>/<seq>; a foreign value as it is
-	Ballot
+	LockValue
 	Agreed bool // all nodes that it holds name this token
 	// Placed: a majority names this address. While a renewal brings another one to the
 	// nodes none may.
@@ -105,12 +105,12 @@ type Incumbent struct {
 	Lowest uint64 // the lowest token that a node names: the term's may be this one
 }
 
-// IncumbentOf finds the attempt that holds a majority of the locks, whose values
+// HolderOf finds the attempt that holds a majority of the locks, whose values
 // these are; ok is false when none does. Its token is the one on a majority of
 // the nodes. Until the first renewal a late grant may name another one; and where
 // none has a majority the highest stands for what is being agreed on. Its address is the
 // one on a majority, too, and any of them where none has one.
-func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
+func HolderOf(values []string, majority int) (in Holder, ok bool) {
 	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
 	addresses := map[[2]string]int{} // by attempt and address
 	for _, value := range values {
@@ -121,7 +121,7 @@ func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 		tokens[attempt][b.Token]++
 		addresses[[2]string{attempt, b.Advertise}]++
 		if votes[attempt] == majority {
-			in, ok = Incumbent{Attempt: attempt, Ballot: b}, true
+			in, ok = Holder{Attempt: attempt, LockValue: b}, true
 		}
 	}
 	for of, n := range addresses {
@@ -145,17 +145,17 @@ func IncumbentOf(values []string, majority int) (in Incumbent, ok bool) {
 }
 
 // Holds reports whether a lock value is of this attempt.
-func (in Incumbent) Holds(value string) bool {
+func (in Holder) Holds(value string) bool {
 	_, attempt := attemptOf(value)
 	return value != "" && attempt == in.Attempt
 }
 
 // attemptOf reads a lock value as it comes. Somebody else's lock under our key
 // is shown as it is.
-func attemptOf(value string) (Ballot, string) {
-	b, err := ParseBallot(value)
+func attemptOf(value string) (LockValue, string) {
+	b, err := ParseLockValue(value)
 	if err != nil {
-		return Ballot{Candidate: value}, value
+		return LockValue{Candidate: value}, value
 	}
 	attempt, _, _ := strings.Cut(value, " ")
 	return b, attempt
@@ -164,9 +164,9 @@ func attemptOf(value string) (Ballot, string) {
 // Conflict is what is wrong when these lock values stand on the nodes of one election:
 // two that were written with other settings. Each of them may be a leader's.
 func Conflict(values []string) string {
-	var all []Ballot
+	var all []LockValue
 	for _, value := range values {
-		if b, err := ParseBallot(value); err == nil {
+		if b, err := ParseLockValue(value); err == nil {
 			all = append(all, b)
 		}
 	}
