@@ -45,6 +45,7 @@ type candidate struct {
 	paused    string    // what the key of the pause holds that was logged; "": not paused
 	// pauseReminder is of the pause.
 	pauseReminder reminder
+	restWhy       string    // how the term before the rest ended
 	rested        time.Time // when it campaigns again after a term; past, or zero: it does not rest
 }
 
@@ -169,14 +170,14 @@ func (c *candidate) setCondition(now condition) {
 	}
 }
 
-// restsFor is how long it does not campaign yet.
-func (c *candidate) restsFor() time.Duration {
+// restsFor is how long it does not campaign yet, and why.
+func (c *candidate) restsFor() (left time.Duration, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.role != RoleResting {
-		return 0
+		return 0, ""
 	}
-	return max(0, time.Until(c.rested))
+	return max(0, time.Until(c.rested)), c.restWhy
 }
 
 // isPaused reports whether no new leader is elected, as far as is known: then a leader

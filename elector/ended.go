@@ -40,6 +40,14 @@ func (e *Ended) detail() string {
 	return Problem(e.Err)
 }
 
+// summary is the reason with its detail.
+func (e *Ended) summary() string {
+	if detail := e.detail(); detail != "" {
+		return string(e.Reason) + ": " + detail
+	}
+	return string(e.Reason)
+}
+
 // RestartError is the error of work that failed and is to run again as if it had returned
 // nil: the term ends as ReasonFailed with Err as the detail, so that the history tells why,
 // and the candidate runs again after Config.RestartDelay. Config.RetryFailed, which gives

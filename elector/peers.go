@@ -42,7 +42,7 @@ func (s self) Info() peers.Candidate {
 	}
 	info.Healthy = err == nil
 	info.Unable = !info.Healthy && c.probes.failing() == nil
-	info.RestFor = c.restsFor()
+	info.RestFor, info.RestWhy = c.restsFor()
 	return info
 }
 

@@ -17,6 +17,7 @@ type CandidateStatus struct {
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
+	PID         int    `json:"pid,omitempty"` // of its process, on Host; in a container as that one counts
 	Role        Role   `json:"role"`
 	Token       uint64 `json:"token,omitempty"` // of the term that it serves
 	Healthy     bool   `json:"healthy"`
@@ -32,6 +33,8 @@ type CandidateStatus struct {
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
 	RestFor    time.Duration `json:"-"` // of RoleResting: until it campaigns again
+	// RestReason is why it rests: the reason for which its last term ended, with the detail.
+	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-"` // as it is configured; zero: not known
 	// Nodes are the Redis nodes that it votes with, in the order of its list.
 	Nodes []VotingNode `json:"nodes,omitempty"`
@@ -73,7 +76,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
-		Unable: c.Unable, RestFor: c.RestFor, Lease: c.Lease, Succession: c.Succession,
+		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

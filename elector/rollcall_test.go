@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,31 @@ func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
 			if all, err := electionOf(c.Quorum("operator"), "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
 				t.Fatalf("%+v, %v", all, err)
 			}
+		}
+	})
+}
+
+// The roll tells why a candidate rests and until when, and which process it is.
+func TestRollCallTellsWhyACandidateRests(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = time.Minute })
+		a.Elected(3 * shortLease)
+		op := electionOf(c.Quorum("operator"), "orders").As("ann")
+		b := c.Start("b")
+		b.Quiet(shortLease)
+		if _, err := op.StepDown(t.Context(), "kernel update"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := op.Candidates(t.Context())
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		leads, rests := all[0], all[1]
+		if rests.ID != "a" || rests.Role != elector.RoleResting || rests.RestFor <= 0 || rests.RestFor > time.Minute || rests.RestReason != "resigned: requested by ann: kernel update" || rests.PID != os.Getpid() {
+			t.Errorf("%+v", rests)
+		}
+		if leads.ID != "b" || leads.RestReason != "" || leads.RestFor != 0 || leads.PID != os.Getpid() {
+			t.Errorf("%+v", leads)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		trips = tripped(trips, reason, time.Since(term.since), m.cfg.Lease)
 		if d := m.cfg.restAfter(reason, trips); d > 0 {
 			m.mu.Lock()
-			m.rested = time.Now().Add(d)
+			m.rested, m.restWhy = time.Now().Add(d), ended.summary()
 			m.mu.Unlock()
 			m.become(RoleResting, nil, slog.String("for", unit(d)))
 			m.rest(ctx, d)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,7 +88,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
 func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
 		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
-		output.Column{Title: "HOST"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
+		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
 	oneList, differ := sameNodes(all), differencesOf(all)
 	priorities := wide || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
@@ -98,7 +99,14 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 		color, health := candidateHealth(c)
 		cells := []string{c.ID, string(c.Role), health, priority, output.Age(c.RunningFor), c.Version}
 		if wide {
-			cells = append(cells, c.Host, c.Advertise, c.Incarnation)
+			started, process := "", ""
+			if c.RunningFor > 0 {
+				started = time.Now().Add(-c.RunningFor).Format(time.RFC3339) // a duration was sent, so it is by our clock
+			}
+			if c.PID != 0 {
+				process = fmt.Sprint(c.PID)
+			}
+			cells = append(cells, c.Host, process, started, c.Advertise, c.Incarnation)
 		}
 		t.Row(color, cells...)
 		if hosts && !wide {
@@ -117,11 +125,20 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 			t.Note(output.Yellow, "its succession is "+c.Succession)
 		}
 		if c.RestFor > 0 {
-			t.Note(color, "it rests after its term, and campaigns again in "+output.Brief(c.RestFor))
+			t.Note(color, resting(c))
 		}
 		t.Note(color, c.Detail)
 	}
 	return t
+}
+
+// resting is why a candidate rests and until when.
+func resting(c elector.CandidateStatus) string {
+	after := "its term"
+	if c.RestReason != "" {
+		after += " (" + c.RestReason + ")"
+	}
+	return "it rests after " + after + ", and campaigns again in " + output.Brief(c.RestFor)
 }
 
 // whereabouts are where a candidate runs, and where it can be reached.
@@ -129,6 +146,9 @@ func whereabouts(c elector.CandidateStatus) string {
 	var all []string
 	if c.Host != "" {
 		all = append(all, "host "+c.Host)
+	}
+	if c.PID != 0 {
+		all = append(all, fmt.Sprintf("process %d", c.PID))
 	}
 	if c.Advertise != "" {
 		all = append(all, "address "+c.Advertise)

@@ -133,6 +133,8 @@ func (a *app) runCommand() *cobra.Command {
 			return err
 		}
 		j.http = w.url()
+		// Beside the candidate's own line: its arguments may be secrets.
+		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
 		return w.beside(func() error { return a.runJob(cmd.Context(), a.elector, j, w.keeping(j.work)) })
 	}
 	return cmd

@@ -91,6 +91,9 @@ func (a *app) printStatus(r *report, f format) error {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
 	}
 	fields = append(fields, r.fields(now)...)
+	if strings.Contains(fields[0].Text, st.Pause) { // who paused it and why is in the first line
+		st.Pause = ""
+	}
 	fields = append(fields, conditionFields(st, 0, r.flags)...)
 	lines := append(p.Fields(fields), "")
 	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, f == formatWide))...))
@@ -146,7 +149,11 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 		if !st.PauseSince.IsZero() {
 			since = "since " + st.PauseSince.Local().Format(dateTimeZone) + ", "
 		}
-		add("paused", "%s%s: no new leader will be elected (%s)", since, until, st.Pause)
+		why := ""
+		if st.Pause != "" {
+			why = " (" + st.Pause + ")"
+		}
+		add("paused", "%s%s: no new leader will be elected%s", since, until, why)
 	}
 	if st.Blocked != "" {
 		add("BLOCKED", "%s: no candidate can lead until it is gone. Find out who wrote it, then remove it: %s", st.Blocked, next.command("doctor", st.Election))

@@ -28,6 +28,8 @@ type Candidate struct {
 	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
 	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
 	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // until it campaigns again
+	RestWhy    string        `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
+	PID        int           `json:"pid,omitempty"`         // on Host
 	Lease      time.Duration `json:"lease_ns,omitempty"`
 	Succession string        `json:"succession,omitempty"`
 	Nodes      []Node        `json:"nodes,omitempty"` // that it votes with, in the order of its list
@@ -141,7 +143,7 @@ const maxNodes = 15
 func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), quorum.Clip(c.Succession, 64)
-	c.Detail = quorum.Clip(c.Detail, quorum.MaxDetail)
+	c.Detail, c.RestWhy, c.PID = quorum.Clip(c.Detail, quorum.MaxDetail), quorum.Clip(c.RestWhy, quorum.MaxDetail), max(0, c.PID)
 	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)
 	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)

@@ -15,7 +15,7 @@ import (
 // Self is the candidate of this process. Its methods are called on many goroutines, and
 // do no I/O unless they say so.
 type Self interface {
-	// Info is what the candidate is, without what Peers adds: Host, RunningFor and
+	// Info is what the candidate is, without what Peers adds: Host, PID, RunningFor and
 	// HealthyFor.
 	Info() Candidate
 	// Leading is the token of the term that the candidate serves; false: none.
@@ -112,7 +112,7 @@ func (p *Peers) mailboxOf(kind string) *mailbox {
 // self is what this candidate publishes of itself.
 func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
-	self.Host, self.RunningFor = p.host, time.Since(p.since)
+	self.Host, self.PID, self.RunningFor = p.host, os.Getpid(), time.Since(p.since)
 	if self.Healthy && !p.healthy.IsZero() {
 		self.HealthyFor = time.Since(p.healthy)
 	}
