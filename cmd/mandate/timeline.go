@@ -182,8 +182,16 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 		if h.all {
 			text = a.Election + ": " + text
 		}
-		if !h.since.IsZero() && a.From.After(h.since) {
+		switch {
+		case h.since.IsZero() || !a.From.After(h.since):
+		case a.Terms >= h.count:
+			text += fmt.Sprintf(" (the latest %d terms)", a.Terms)
+		default:
 			text += " (nothing before that is recorded)"
+		}
+		if p.Width == 0 { // a script takes it by the line
+			lines = append(lines, output.Printable(text))
+			continue
 		}
 		lines = append(lines, p.Wrap(text, 0)...)
 	}
