@@ -24,7 +24,8 @@ const (
 	chaosLease = 2 * time.Second
 	// What a lease promises, and then what a small machine may add that runs all
 	// of this, under the race detector, and other tests beside it.
-	chaosAllowance = 5 * time.Second
+	chaosAllowance = 15 * time.Second
+	chaosFaults    = 3 // at least, however long they take there
 	waitLimit      = time.Minute
 )
 
@@ -167,7 +168,7 @@ func (c *crew) torment() (faults int) {
 	seed := rand.Uint64()
 	c.t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
-	for end := time.Now().Add(chaosTime); time.Now().Before(end); faults++ {
+	for end := time.Now().Add(chaosTime); time.Now().Before(end) || faults < chaosFaults; faults++ {
 		leader := c.feeding()
 		// Anywhere in its work, or while it feeds what has piled up: in the middle of
 		// a batch.
@@ -238,9 +239,6 @@ func (c *crew) verify(where string, faults int) {
 	c.t.Logf("%d leaders were taken away\n%s", faults, words.String())
 	if len(r.terms) <= faults {
 		err = fmt.Errorf("%d terms for %d faults", len(r.terms), faults)
-	}
-	if faults < 3 {
-		err = errors.Join(err, fmt.Errorf("only %d faults in %v", faults, chaosTime))
 	}
 	if err := errors.Join(err, r.verdict(chaosLease+chaosAllowance)); err != nil {
 		c.logs()

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	demoLimit = 60 * time.Second // ends a run that got stuck; it takes about 20 s
+	demoLimit = 3 * time.Minute // ends a run that got stuck; it takes about 20 s
 	demoLease = 2 * time.Second
 )
 
@@ -193,7 +193,7 @@ func (s *demoRun) verify(ctx context.Context) error {
 		return err
 	}
 	defer q.close()
-	r, err := verifyWithin(ctx, db, q, 15*time.Second)
+	r, err := verifyWithin(ctx, db, q, time.Minute)
 	if err != nil {
 		return err
 	}
