@@ -3,8 +3,10 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,24 +108,75 @@ func TestKubernetesManifestRunsMandate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	type container struct {
+		Command         []string
+		SecurityContext struct {
+			AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+			Capabilities             struct{ Drop []string }
+		} `yaml:"securityContext"`
+	}
 	var deployment struct {
 		Spec struct {
 			Template struct {
 				Spec struct {
-					Containers []struct{ Command []string }
+					SecurityContext struct {
+						RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+						SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+					} `yaml:"securityContext"`
+					Containers []container
 				}
 			}
 		}
 	}
-	if err := yaml.Unmarshal(text, &deployment); err != nil {
+	manifests := strings.Split(string(text), "\n---\n")
+	if err := yaml.Unmarshal([]byte(manifests[0]), &deployment); err != nil {
 		t.Fatal(err)
 	}
-	containers := deployment.Spec.Template.Spec.Containers
-	if len(containers) != 1 {
-		t.Fatalf("%d containers", len(containers))
+	pod := deployment.Spec.Template.Spec
+	if len(pod.Containers) != 1 {
+		t.Fatalf("%d containers", len(pod.Containers))
 	}
-	if problem := unknownIn(strings.Join(containers[0].Command, " ")); problem != "" {
+	c := pod.Containers[0]
+	if problem := unknownIn(strings.Join(c.Command, " ")); problem != "" {
 		t.Error(problem)
+	}
+	// What the Pod Security Standard "restricted" demands.
+	if up := c.SecurityContext.AllowPrivilegeEscalation; up == nil || *up || !slices.Contains(c.SecurityContext.Capabilities.Drop, "ALL") ||
+		!pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != "RuntimeDefault" {
+		t.Errorf("not restricted: %+v, %+v", pod.SecurityContext, c.SecurityContext)
+	}
+	// The loopback interface and one address are not what kubelet, port-forward and IPv6 reach.
+	if !slices.Contains(c.Command, "--http=[::]:7480") {
+		t.Errorf("not on all addresses of the pod: %v", c.Command)
+	}
+	for i, kind := range []string{"Deployment", "PodDisruptionBudget"} {
+		if i >= len(manifests) || !strings.Contains(manifests[i], "\nkind: "+kind+"\n") {
+			t.Errorf("no %s", kind)
+		}
+	}
+}
+
+// systemd gives up after five quick failures unless it is told not to; and what it can check
+// itself, it checks.
+func TestSystemdUnit(t *testing.T) {
+	file := filepath.Join(root, "docs/systemd/reports.service")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit, _, _ := strings.Cut(string(text), "[Service]")
+	if !strings.Contains(unit, "\nStartLimitIntervalSec=0\n") { // another section's would be ignored
+		t.Error("[Unit] does not turn the start limit off")
+	}
+	if strings.Contains(string(text), "\nProtectControlGroups=") {
+		t.Error("mandate could not make the command's cgroup")
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Log("no systemd-analyze on PATH: the unit's hardening is NOT checked")
+		return
+	}
+	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

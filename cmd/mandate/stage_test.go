@@ -80,6 +80,11 @@ func setupStage(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("ACL", acl)
+	docs, err := filepath.Abs(filepath.Join(root, "docs"))
+	if err != nil {
+		return err
+	}
+	env.Setenv("DOCS", docs)
 	env.Defer(func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()

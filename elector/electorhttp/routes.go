@@ -60,5 +60,35 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	if cfg.Metrics != nil {
 		h.mux.Handle("GET /metrics", cfg.Metrics)
 	}
+	h.mux.HandleFunc("GET /{$}", h.index)
 	return h, nil
+}
+
+// index is GET /: what a person who opens the address can do next.
+func (h *Handler) index(w http.ResponseWriter, _ *http.Request) {
+	endpoints := map[string]string{
+		"GET /leader":     "200 on the leader, 503 elsewhere: who leads, the token, and for how long that is promised",
+		"GET /status":     "the leader and the state of every Redis node",
+		"GET /history":    "the latest terms and why each ended; ?n=20",
+		"GET /candidates": "all candidates with role and health",
+		"GET /events":     "the state, then every change, as server-sent events",
+		"GET /live":       "200 if the process answers",
+		"GET /ready":      "200 if this candidate can campaign",
+		"POST /stopped":   "a worker reports that it has stopped",
+	}
+	if h.cfg.Metrics != nil {
+		endpoints["GET /metrics"] = "for Prometheus"
+	}
+	if h.bearer != nil {
+		endpoints["POST /resign"] = "this candidate steps down; with the token"
+		endpoints["POST /transfer"] = "the leader hands over; ?to=ID, with the token"
+	}
+	reply(w, http.StatusOK, index{h.elector.Election().Name(), h.elector.ID(), endpoints})
+}
+
+// index is the answer to GET /.
+type index struct {
+	Election  string            `json:"election"`
+	Candidate string            `json:"candidate"`
+	Endpoints map[string]string `json:"endpoints"`
 }
