@@ -25,7 +25,7 @@ Redis is queried only while the page is open, whatever the number of viewers:
 at most about 200 elections a second, and every open one each second.
 
 Anyone who can reach the port can read the page, unless --read-token-file names
-a token; the default is the loopback interface. With --steer there are buttons
+a token; the default is the loopback interface. With --actions there are buttons
 to resign, transfer, pause and resume; they need the token that is printed at
 the start, or that --token-file holds. Scripts may POST the same to /api/resign
 and so on, whether or not a page is open. GET /healthz is for probes.
@@ -41,7 +41,7 @@ const defaultConsole = "127.0.0.1:7481"
 type consoleFlags struct {
 	http, tokenFile    string
 	readFile, basePath string
-	steer              bool
+	actions            bool
 	hosts, proxies     []string
 
 	readToken string
@@ -55,7 +55,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		Short: "Serve a live page with all elections",
 		Long:  consoleHelp,
 		Example: `  mandate console
-  mandate console --steer --token-file /run/secrets/console poller reports
+  mandate console --actions --token-file /run/secrets/console poller reports
   ssh -L 7481:127.0.0.1:7481 HOST      then open http://127.0.0.1:7481`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -63,8 +63,8 @@ func (a *app) consoleCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.http, "http", defaultConsole, "`ADDR` to listen on; without a host it is the loopback interface")
-	f.BoolVar(&o.steer, "steer", false, "buttons to resign, transfer, pause and resume, protected by a token")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --steer (default: a new one, printed at the start)")
+	f.BoolVar(&o.actions, "actions", false, "buttons to resign, transfer, pause and resume, protected by a token")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token for --actions (default: a new one, printed at the start)")
 	f.StringArrayVar(&o.hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&o.readFile, "read-token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
 	f.StringVar(&o.basePath, "base-path", "", "`PATH` where a proxy serves the page, such as /mandate")
@@ -113,13 +113,13 @@ func (a *app) console(o *consoleFlags, token string, elections []string) (*conso
 	return c, nil
 }
 
-// consoleToken is what the buttons need; empty without --steer.
+// consoleToken is what the buttons need; empty without --actions.
 func (a *app) consoleToken(o *consoleFlags) string {
 	switch {
-	case !o.steer && o.tokenFile != "":
-		a.problem("--token-file is given without --steer: the page has no buttons then")
+	case !o.actions && o.tokenFile != "":
+		a.problem("--token-file is given without --actions: the page has no buttons then")
 		return ""
-	case !o.steer:
+	case !o.actions:
 		return ""
 	case o.tokenFile == "":
 		return rand.Text()

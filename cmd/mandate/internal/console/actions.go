@@ -104,7 +104,7 @@ func read(body io.Reader) (actionRequest, error) {
 // site can make a browser send: that keeps forged requests out.
 func (c *Console) order(w http.ResponseWriter, r *http.Request, name string, do operatorAction) {
 	if c.bearer == nil {
-		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --steer")
+		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --actions")
 		return
 	}
 	switch c.bearer.Check(w, r) {

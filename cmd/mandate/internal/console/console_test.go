@@ -72,8 +72,8 @@ func TestNamesAndSites(t *testing.T) {
 		}
 	}
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 401, "none": 401, "": 401} {
-		steered := newConsole(t, console.Config{Token: token})
-		w := ask(steered, http.MethodPost, "/api/resign", "{}", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
+		operated := newConsole(t, console.Config{Token: token})
+		w := ask(operated, http.MethodPost, "/api/resign", "{}", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
 		if w.Code != want {
 			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, w.Code, want)
 		}

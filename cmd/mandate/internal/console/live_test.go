@@ -23,7 +23,7 @@ func TestLive(t *testing.T) {
 		electortest.Advance(time.Second)
 		v := s.view()
 		electortest.Advance(3 * time.Second)
-		if v.get("site", "prefix") != "mandate" || v.get("site", "steer") != true {
+		if v.get("site", "prefix") != "mandate" || v.get("site", "actions") != true {
 			t.Errorf("site: %v", v.get("site"))
 		}
 		if v.get("status e", "leader", "id") != "a" || v.get("status e", "leader", "address") != "a:80" {

@@ -12,7 +12,7 @@ import (
 type (
 	site struct {
 		Prefix  string `json:"prefix"`
-		Steer   bool   `json:"steer"` // the buttons work, with the token
+		Actions bool   `json:"actions"` // the buttons work, with the token
 		Hidden  int    `json:"hidden,omitempty"`
 		Problem string `json:"problem,omitempty"` // the list may not be complete
 	}

@@ -157,7 +157,7 @@ func (c *Console) follow(ctx context.Context) {
 
 // names are the elections to show. complete is false when some may be missing.
 func (c *Console) names(ctx context.Context) (names []string, s site, complete bool) {
-	s = site{Prefix: c.cfg.Quorum.Prefix(), Steer: c.cfg.Token != ""}
+	s = site{Prefix: c.cfg.Quorum.Prefix(), Actions: c.cfg.Token != ""}
 	if len(c.cfg.Elections) > 0 {
 		return c.cfg.Elections, s, true
 	}

@@ -51,7 +51,7 @@ func TestServe(t *testing.T) {
 		{"", `"election":"mailer"`},
 		{"", `"election":"reports"`},
 		{"mailer", `"role":"leading"`},
-		{"", `"steer":true`},
+		{"", `"actions":true`},
 		{"", `"reason":"resigned"`},
 	} {
 		if err := consoletest.Await(ctx, "http://"+l.Addr().String(), shown.election, shown.text); err != nil {

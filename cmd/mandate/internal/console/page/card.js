@@ -194,16 +194,16 @@ export class Card {
   }
 
   /** Which orders make sense now. */
-  allow(steer) {
+  allow(actions) {
     const led = Boolean(this.status?.leader);
     const paused = Boolean(this.status?.paused);
     const heirs = (this.candidates ?? []).some((c) => heir(c));
     const may = { resign: led, transfer: led && heirs, pause: !paused, resume: paused };
     for (const [action, b] of Object.entries(this.buttons)) {
-      b.hidden = !steer || (action === 'pause' && paused) || (action === 'resume' && !paused);
+      b.hidden = !actions || (action === 'pause' && paused) || (action === 'resume' && !paused);
       b.disabled = !may[action];
     }
-    this.actions.hidden = !steer;
+    this.actions.hidden = !actions;
   }
 }
 

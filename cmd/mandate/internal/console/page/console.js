@@ -8,7 +8,7 @@ import { el, foreign, moment, text } from './text.js';
 const $ = (id) => document.getElementById(id);
 const cards = new Map(); // of the open elections
 const table = new Table($('elections'), (name) => open(cards.has(name) ? [...cards.keys()].filter((n) => n !== name) : [...cards.keys(), name]));
-let steer = false;
+let actions = false;
 let complete = false; // all elections were told
 let nodes = null; // what is known of Redis
 let offset = 0; // the console's clock, less ours
@@ -48,7 +48,7 @@ function applyOpen() {
   for (const name of names.slice(0, atMost)) {
     if (cards.has(name) || !table.rows.has(name)) continue;
     const card = new Card(name, give, table.rows.get(name).colours);
-    card.allow(steer);
+    card.allow(actions);
     cards.set(name, card);
     table.rows.get(name).show(card);
     table.dirty = true;
@@ -69,13 +69,13 @@ const details = new Line({
     const c = cards.get(s.election);
     if (!c) return;
     c.onStatus(s, nodes);
-    c.allow(steer && known());
+    c.allow(actions && known());
   },
   roll(r) {
     const c = cards.get(r.election);
     if (!c) return;
     c.onRoll(r);
-    c.allow(steer && known());
+    c.allow(actions && known());
   },
   terms(t) {
     cards.get(t.election)?.onTerms(t);
@@ -90,12 +90,12 @@ let told = new Set(); // on this connection: the others are gone
 const main = new Line({
   site(s) {
     complete = !s.problem;
-    steer = s.steer;
+    actions = s.actions;
     text($('prefix'), s.prefix);
     $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown: name those to watch, mandate console NAME... ` : '';
     $('problem').dataset.list = s.problem ?? '';
     showProblem();
-    for (const c of cards.values()) c.allow(steer && known());
+    for (const c of cards.values()) c.allow(actions && known());
   },
   redis(s) {
     const flipped = nodes && nodes.known !== s.known;
@@ -170,7 +170,7 @@ function drawRedis() {
   showProblem();
   for (const c of cards.values()) {
     c.freeze(Boolean(c.status?.as_of) || !known());
-    c.allow(steer && known());
+    c.allow(actions && known());
   }
 }
 
