@@ -12,7 +12,7 @@ import (
 
 // The page can be pictured in all of its looks. Those of the documents come from a
 // console that runs (mandate demo --console):
-// MANDATE_SHOTS_OF=http://127.0.0.1:7481 MANDATE_SHOTS=DIR.
+// MANDATE_SHOTS_OF=http://127.0.0.1:7481/#demo MANDATE_SHOTS=DIR.
 func TestChromiumPictures(t *testing.T) {
 	b := startBrowser(t)
 	url, dir := os.Getenv("MANDATE_SHOTS_OF"), os.Getenv("MANDATE_SHOTS")
