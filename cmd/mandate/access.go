@@ -9,13 +9,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// accessFlags are the files that let mandate into Redis. Those beside the list of
-// URLs become parameters of each URL that does not name its own.
-type accessFlags struct {
-	urls                    string
-	password, ca, cert, key string
-}
-
 // settings are the flags but for the list, with their environment variable and the
 // parameter of a URL that they stand for.
 func (f *accessFlags) settings() []accessSetting {

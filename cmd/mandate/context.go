@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,28 +19,10 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
-// contextFlags choose a named Redis, or several, from a file.
-type contextFlags struct {
-	name, file string
-
-	chosen *redisContext // nil: the flags and the environment say it all
-}
-
 // contextsFile is the file of the contexts.
 type contextsFile struct {
 	Current  string                   `yaml:"current"` // where neither a flag nor the environment chooses
 	Contexts map[string]*redisContext `yaml:"contexts"`
-}
-
-// redisContext is one of them, in the words of the flags.
-type redisContext struct {
-	Redis        []string `yaml:"redis"`
-	RedisFile    string   `yaml:"redis-file"`
-	PasswordFile string   `yaml:"redis-password-file"`
-	CA           string   `yaml:"redis-ca"`
-	Cert         string   `yaml:"redis-cert"`
-	Key          string   `yaml:"redis-key"`
-	Prefix       string   `yaml:"prefix"`
 }
 
 func (f *contextFlags) add(flags *pflag.FlagSet) {
@@ -160,17 +141,6 @@ func yamlProblem(err error) string {
 	return strings.NewReplacer("[]string", "a list", "main.redisContext", "a context", "main.contextsFile", "contexts").Replace(msg)
 }
 
-func (c *redisContext) holdsPassword() bool {
-	return slices.ContainsFunc(c.Redis, func(raw string) bool {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return true // it may
-		}
-		_, has := u.User.Password()
-		return has || u.Query().Has("password")
-	})
-}
-
 // where names the context, so that nobody takes one cluster for another.
 func (a *app) where() string {
 	if a.contexts.chosen == nil {
@@ -178,9 +148,6 @@ func (a *app) where() string {
 	}
 	return a.contexts.name
 }
-
-// place tells a report where it is from.
-func (a *app) place(r *report) { r.context, r.flags = a.where(), a.given }
 
 // whereFields is a line about it.
 func (a *app) whereFields() []output.Field {
@@ -206,4 +173,15 @@ func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobr
 		return nil, cobra.ShellCompDirectiveError
 	}
 	return slices.Sorted(maps.Keys(file.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// choosePrefix takes the prefix from the flag, or else from the context, or from the environment.
+func (a *app) choosePrefix() {
+	switch c := a.contexts.chosen; {
+	case a.prefix != "":
+	case c != nil:
+		a.prefix = cmp.Or(c.Prefix, defaultPrefix)
+	default:
+		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
+	}
 }

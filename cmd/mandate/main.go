@@ -20,9 +20,6 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
-// version is set by the linker (see the Makefile).
-var version string
-
 func main() {
 	switch filepath.Base(os.Args[0]) { // the two helpers of `run` are this program too
 	case supervise.GuardName:

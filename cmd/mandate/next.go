@@ -6,10 +6,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nextFlags are the flags of this command line that choose the elections, as they can be
-// typed after another command, which would act on another Redis without them.
-type nextFlags string
-
 // command is a command of mandate to type next, on the same elections. Whatever names one
 // to a person makes it here.
 func (f nextFlags) command(verb string, args ...string) string {

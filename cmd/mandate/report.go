@@ -204,3 +204,6 @@ func (r report) MarshalJSON() ([]byte, error) {
 	}
 	return append(append(st[:len(st)-1], ','), rest[1:]...), nil
 }
+
+// place tells a report where it is from.
+func (a *app) place(r *report) { r.context, r.flags = a.where(), a.given }

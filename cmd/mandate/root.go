@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -12,38 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
-	"github.com/mandate-dev/mandate/elector"
-)
-
-// app is what all commands share: the global flags, and where output goes.
-type app struct {
-	stdout, stderr io.Writer
-
-	redis     []string
-	access    accessFlags
-	contexts  contextFlags
-	prefix    string
-	logLevel  string
-	logFormat string
-	utc       bool
-
-	log      *slog.Logger
-	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too
-	problems []string        // found while flags were read
-	given    nextFlags       // what another command needs to work on the same elections
-	helpErr  error           // help was requested for what doesn't exist
-
-	// What the command line works on; reading it makes them.
-	quorum   *elector.Quorum
-	election *elector.Election // of a command about one election
-	elector  *elector.Elector  // of a candidate
-}
-
-const (
-	defaultRedis  = "redis://127.0.0.1:6379"
-	defaultPrefix = "mandate"
 )
 
 var (
@@ -144,28 +109,4 @@ func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 		a.problem("%s is %q: give true or false", name, value) // --utc; the others take any text
 	}
 	return name
-}
-
-// choosePrefix takes the prefix from the flag, or else from the context, or from the environment.
-func (a *app) choosePrefix() {
-	switch c := a.contexts.chosen; {
-	case a.prefix != "":
-	case c != nil:
-		a.prefix = cmp.Or(c.Prefix, defaultPrefix)
-	default:
-		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
-	}
-}
-
-// problem notes something that is wrong with the command line.
-func (a *app) problem(format string, args ...any) {
-	a.problems = append(a.problems, fmt.Sprintf(format, args...))
-}
-
-// usage is all problems as one error, nil when there are none.
-func (a *app) usage() error {
-	if len(a.problems) == 0 {
-		return nil
-	}
-	return &usageError{a.problems}
 }

@@ -48,3 +48,6 @@ func buildVersion() string {
 	}
 	return "unknown"
 }
+
+// version is set by the linker (see the Makefile).
+var version string
