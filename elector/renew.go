@@ -82,7 +82,9 @@ func (r *renewer) count(of renewal) {
 			r.term.expiry.unconfirmed.Store(nil)
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
-			r.placed(of.advertise)
+			if of.tally.Written() {
+				r.placed(of.advertise)
+			}
 			m.counters.renewalTook(of.took)
 		}
 		r.due.Reset(r.next(of.sent))

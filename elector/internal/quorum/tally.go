@@ -32,6 +32,18 @@ func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >
 // Answered reports whether a majority has answered, whatever the answers are.
 func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
 
+// Written reports whether a renewal brought its lock value to a majority. One that refuses the
+// new value may renew the lease all the same.
+func (t Tally) Written() bool {
+	n := 0
+	for _, a := range t.Answers {
+		if a.Status == Mine && a.Holder == "" {
+			n++
+		}
+	}
+	return n >= t.nodes.Majority()
+}
+
 // Named is how many nodes name the sender as the one that goes first.
 func (t Tally) Named() int {
 	n := 0

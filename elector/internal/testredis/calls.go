@@ -104,7 +104,8 @@ func (n *Node) Deny(commands ...string) {
 }
 
 // Fill makes the node refuse new values for want of memory, as maxmemory with noeviction
-// does: it is read, and lets keys expire later or be deleted.
+// does: it is read, and lets keys expire later or be deleted. A script that has written
+// before may go on writing.
 func (n *Node) Fill(full bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +115,13 @@ func (n *Node) Fill(full bool) {
 // denial is the server's message for a command that may not be run, or not now.
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	name := strings.ToLower(cmd)
-	if n.full && (name == "set" || name == "xadd") {
+	switch script := !n.clients[p]; {
+	case script && name == "get" && strings.HasSuffix(args[0], ":lock"):
+		n.wrote = false // with this each script begins that writes more than a stream
+	case !n.full || name != "set" && name != "xadd":
+		n.wrote = n.wrote || script && (name == "pexpire" || name == "del")
+	case name == "set" && script && n.wrote:
+	default:
 		return "OOM command not allowed when used memory > 'maxmemory'."
 	}
 	if !slices.Contains(n.denied, name) && len(args) > 0 {

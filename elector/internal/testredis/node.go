@@ -53,6 +53,7 @@ type Node struct {
 	answer  string   // an error that stands for every answer
 	denied  []string // commands that no user may run
 	full    bool     // no memory for new values
+	wrote   bool     // the script that runs has written
 	hook    func(Call, *server.Peer) (handled bool)
 	own     peer          // of a call that runs behind a hook's back
 	clients map[peer]bool // connections, which scripts are not

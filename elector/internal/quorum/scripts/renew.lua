@@ -3,7 +3,8 @@
 -- round).
 -- KEYS lock fence new heir pause id
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
--- -> {status, fence, holder, note: of a pause; 'forgot' where a plant found no counter, identity}
+-- -> {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note: of a
+-- pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's reservation outlasts the lease: it goes first also when the leader dies.
@@ -16,15 +17,16 @@ local function keep()
 end
 local token, counter = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
+  -- The lease first: a full memory refuses new values, and must not cost it. (Redis lets a
+  -- script that has written go on writing, so the value and the counter are taken, too.)
+  redis.call('PEXPIRE', KEYS[1], ARGV[4])
   local set = got[1] ~= ARGV[1] and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
-  -- A full memory refuses the new value, and must not cost the lease.
-  if not set or set.err then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
   if fence < token then
     fence = token
     redis.call('SET', KEYS[2], text(fence))
   end
   keep()
-  return {'mine', text(fence), '', got[5] or '', id}
+  return {'mine', text(fence), set and set.err and got[1] or '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', text(fence), got[1], '', id} end
 -- Free. A counter above all that this term was shown means that others have
