@@ -148,10 +148,16 @@ func (m *machine) assess(t quorum.Tally) error {
 	return nil
 }
 
+// unreachable is why a claim or a renewal was not decided. It keeps its key while nodes that
+// refused go away, and the other way round.
 func unreachable(t quorum.Tally) condition {
-	return condition{key: ErrUnreachable.Error(), err: &QuorumError{
-		Problem: Problem(ErrUnreachable), Nodes: nodeErrors(t.Errors()), kinds: []error{ErrUnreachable},
-	}}
+	failed := replies{nodes: len(t.Answers)}
+	for _, a := range t.Answers {
+		if a.Status == quorum.Unknown {
+			failed.count(a.Err)
+		}
+	}
+	return condition{key: ErrUnreachable.Error(), err: failed.noMajority(t.Errors())}
 }
 
 // unconfirmed is why a renewal did not count.

@@ -81,24 +81,44 @@ func checkOpen(nodes *quorum.Nodes) error {
 	return nil
 }
 
-// noMajority is the error of a request that no majority of the nodes has granted. Nodes
-// that refuse it for want of a right are not away, and no restart helps.
+// noMajority is the error of a request that no majority of the nodes has granted.
 func noMajority(nodes *quorum.Nodes, errs []error) error {
-	denied, answered := 0, 0
+	failed := replies{nodes: nodes.Len()}
 	for _, err := range errs {
-		if quorum.Denied(err) {
-			denied++
-		}
-		if quorum.Answered(err) {
-			answered++
+		if err != nil {
+			failed.count(err)
 		}
 	}
-	e := &QuorumError{Problem: Problem(ErrUnreachable), Nodes: nodeErrors(errs), kinds: []error{ErrUnreachable}}
+	return failed.noMajority(errs)
+}
+
+// replies counts how nodes failed a request: those that refuse it, for want of a right above
+// all, are not away, and no restart helps.
+type replies struct{ nodes, denied, refused, silent int }
+
+func (r *replies) count(err error) {
 	switch {
-	case nodes.Len()-denied < nodes.Majority():
+	case quorum.Denied(err):
+		r.denied++
+		r.refused++
+	case quorum.Answered(err):
+		r.refused++
+	default:
+		r.silent++
+	}
+}
+
+// noMajority is the error of a request that so many nodes failed.
+func (r *replies) noMajority(errs []error) *QuorumError {
+	e := &QuorumError{Problem: Problem(ErrUnreachable), Nodes: nodeErrors(errs), kinds: []error{ErrUnreachable}}
+	majority := r.nodes/2 + 1
+	switch {
+	case r.nodes-r.denied < majority:
 		e.Problem, e.kinds = Problem(ErrDenied), []error{ErrDenied, ErrUnreachable}
-	case nodes.Len()-answered < nodes.Majority():
+	case r.nodes-r.refused < majority:
 		e.Problem = "a majority of the Redis nodes answered with an error"
+	case r.nodes-r.silent >= majority:
+		e.Problem = "no majority of the Redis nodes can be used"
 	}
 	return e
 }

@@ -126,6 +126,56 @@ func TestOneNodeBroken(t *testing.T) {
 	}
 }
 
+// Regression: a candidate whose nodes refused its claims said that they had not answered. What
+// each node did decides what it says, to a leader and to a follower.
+func TestCannotCampaignSaysWhatTheNodesDid(t *testing.T) {
+	const (
+		away    = "no majority of the Redis nodes answered: "
+		refuse  = "a majority of the Redis nodes answered with an error: "
+		useless = "no majority of the Redis nodes can be used: "
+		rights  = "the Redis user lacks a right: "
+		full    = "OOM command not allowed when used memory > 'maxmemory'."
+		noperm  = "NOPERM this user has no permissions to run the 'evalsha' command"
+	)
+	answers := func(err string, nodes ...int) func(*cluster) {
+		return func(c *cluster) {
+			for _, i := range nodes {
+				c.Nodes[i].RefuseWith(err)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		hurt   func(*cluster)
+		says   string
+		denied bool
+	}{
+		"all refuse":             {answers(full, 0, 1, 2), refuse, false},
+		"two refuse":             {answers(full, 0, 2), refuse, false},
+		"no right":               {answers(noperm, 0, 1, 2), rights, true},
+		"a right and a memory":   {func(c *cluster) { answers(noperm, 0)(c); answers(full, 1)(c) }, refuse, false},
+		"one refuses, one is up": {func(c *cluster) { answers(full, 0)(c); c.Nodes[1].Set(down) }, useless, false},
+		"one refuses, two hang":  {func(c *cluster) { answers(full, 0)(c); c.Nodes[1].Set(frozen); c.Nodes[2].Set(frozen) }, away, false},
+		"all are down":           {func(c *cluster) { c.Each(down) }, away, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				a, b, _ := pair(t, c)
+				tc.hurt(c)
+				time.Sleep(3 * shortLease) // more than one renewal and one claim
+				for _, x := range []*candidate{a, b} {
+					err := x.Check()
+					if text := elector.Problem(err); !strings.HasPrefix(text, tc.says) || !errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrDenied) != tc.denied {
+						t.Errorf("%s: Check: %v", x.ID(), err)
+					}
+					if all := x.Log.Lines("cannot campaign"); len(all) != 1 || !strings.Contains(all[0], tc.says) {
+						t.Errorf("%s logged %q", x.ID(), all)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A node that answers with an error is up: whoever is called looks at its answer, and not
 // at the network.
 func TestBrokenNodeIsNotDown(t *testing.T) {
