@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -35,6 +36,9 @@ func TestScripts(t *testing.T) {
 // TestScriptsReal runs real commands under real elections on a real redis-server.
 func TestScriptsReal(t *testing.T) {
 	servertest.NeedRedis(t)
+	if _, err := exec.LookPath("haproxy"); err != nil && os.Getenv("MANDATE_TEST_REQUIRE_HAPROXY") == "1" {
+		t.Fatal("no haproxy on PATH, and MANDATE_TEST_REQUIRE_HAPROXY=1: install haproxy")
+	}
 	if signal.Ignored(syscall.SIGHUP) {
 		// Under nohup the commands would rightly ignore it, too, and the scripts send it.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)

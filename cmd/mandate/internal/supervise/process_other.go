@@ -40,7 +40,7 @@ func (*Process) Exited() <-chan struct{}                          { return nil }
 func (*Process) Status() (ws syscall.WaitStatus)                  { return ws }
 func (*Process) HasExited() bool                                  { return true }
 func (*Process) Cgroup() (string, error)                          { return "", nil }
-func (*Process) Extend(Instant)                                     {}
+func (*Process) Extend(Instant)                                   {}
 func (*Process) Until() Instant                                   { return 0 }
 func (*Process) GuardGone() <-chan struct{}                       { return nil }
 func (*Process) GuardPID() int                                    { return 0 }
