@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,6 +28,9 @@ import (
 //	?password_file=/path   the password, in place of the one in the URL
 //	&ca_file=/path         of the server's certificate, in place of the machine's roots
 //	&cert_file=/path&key_file=/path  the client's certificate
+//	?url_file=/path        URLs, one per line: user and password are those of the URL with
+//	                       this scheme, host and path. Who has no URL there any more keeps
+//	                       what was read last: it is not the list of nodes that is read again.
 //
 // go-redis itself prints connections that fail to stderr, for the whole process,
 // beside what the Elector logs. Its redis.SetLogger sends that elsewhere (to
@@ -109,19 +113,21 @@ const (
 	paramCA       = "ca_file"
 	paramCert     = "cert_file"
 	paramKey      = "key_file"
+	paramURLs     = "url_file"
 )
 
 // door is how a client gets in: what it reads from files, and the rest of the URL.
 type door struct {
 	files access.Files
-	user  string
+	user  string // with a password file
+	url   url.URL
 }
 
 // openDoor takes the files out of the URL's parameters, and reads each once.
 func openDoor(u *url.URL) (door, error) {
 	q := u.Query()
-	d := door{files: access.Files{Password: q.Get(paramPassword), CA: q.Get(paramCA), Cert: q.Get(paramCert), Key: q.Get(paramKey)}}
-	for _, name := range []string{paramPassword, paramCA, paramCert, paramKey} {
+	d := door{files: access.Files{Password: q.Get(paramPassword), CA: q.Get(paramCA), Cert: q.Get(paramCert), Key: q.Get(paramKey), URLs: q.Get(paramURLs)}}
+	for _, name := range []string{paramPassword, paramCA, paramCert, paramKey, paramURLs} {
 		if q.Has(name) && q.Get(name) == "" {
 			return d, fmt.Errorf("?%s= names no file", name)
 		}
@@ -131,6 +137,7 @@ func openDoor(u *url.URL) (door, error) {
 		return d, nil // the URL stays as it was written
 	}
 	u.RawQuery = q.Encode()
+	d.url = *u
 	if d.files.TLS() && u.Scheme != "rediss" && u.Scheme != "rediss+sentinel" && u.Scheme != "rediss+cluster" {
 		return d, errors.New("certificates are for TLS: write rediss:// in place of redis://")
 	}
@@ -152,12 +159,30 @@ func openDoor(u *url.URL) (door, error) {
 
 // credentials is go-redis' CredentialsProviderContext; nil leaves the URL's.
 func (d door) credentials() func(context.Context) (username, password string, err error) {
-	if d.files.Password == "" {
-		return nil
+	switch {
+	case d.files.Password != "":
+		return func(context.Context) (string, string, error) {
+			password, err := d.files.ReadPassword()
+			return d.user, password, err
+		}
+	case d.files.URLs != "":
+		return d.loginAgain()
 	}
+	return nil
+}
+
+// loginAgain reads the file of URLs at each new connection.
+func (d door) loginAgain() func(context.Context) (username, password string, err error) {
+	var mu sync.Mutex // of last
+	last := access.LoginOf(&d.url)
 	return func(context.Context) (string, string, error) {
-		password, err := d.files.ReadPassword()
-		return d.user, password, err
+		now, there, err := d.files.ReadLogin(&d.url)
+		mu.Lock()
+		defer mu.Unlock()
+		if there {
+			last = now
+		}
+		return last.User, last.Password, err
 	}
 }
 

@@ -26,7 +26,7 @@ type accessSetting struct {
 }
 
 func (f *accessFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one per line (env MANDATE_REDIS_FILE)")
+	flags.StringVar(&f.urls, "redis-file", "", "`FILE` that holds the URLs, one per line (user and password are read at each new connection; env MANDATE_REDIS_FILE)")
 	usage := map[string]string{
 		"redis-password-file": "`FILE` that holds the password",
 		"redis-ca":            "`FILE` with the CA of the servers' certificates, for rediss://",
@@ -41,8 +41,11 @@ func (f *accessFlags) add(flags *pflag.FlagSet) {
 // urls are the Redis URLs, from a flag or else from the environment, with the files
 // that the other flags name.
 func (a *app) urls() []string {
-	urls := a.listedURLs()
+	urls, file := a.listedURLs()
 	values := url.Values{}
+	if file != "" {
+		values.Set("url_file", file)
+	}
 	for _, s := range a.access.settings() {
 		if v := cmp.Or(*s.value, a.otherwise(s)); v != "" {
 			values.Set(s.param, v)
@@ -90,14 +93,15 @@ func withFiles(raw string, values url.Values) string {
 	return u.String()
 }
 
-func (a *app) listedURLs() []string {
-	file := a.access.urls
+// listedURLs also returns the file that they are from, if they are and it can be read again.
+func (a *app) listedURLs() (urls []string, file string) {
+	file = a.access.urls
 	switch {
 	case len(a.redis) > 0 && file != "":
 		a.problem("--redis and --redis-file are given: give one of them")
-		return []string{defaultRedis}
+		return []string{defaultRedis}, ""
 	case len(a.redis) > 0:
-		return a.redis
+		return a.redis, ""
 	case file != "":
 		return a.readURLs("--redis-file", file)
 	}
@@ -105,30 +109,31 @@ func (a *app) listedURLs() []string {
 		if c.RedisFile != "" {
 			return a.readURLs("context "+a.contexts.name+", redis-file", c.RedisFile)
 		}
-		return c.Redis
+		return c.Redis, ""
 	}
 	list, file := os.Getenv("MANDATE_REDIS"), os.Getenv("MANDATE_REDIS_FILE")
 	if list != "" && file != "" {
 		a.problem("MANDATE_REDIS and MANDATE_REDIS_FILE are set: set one of them")
-		return []string{defaultRedis}
+		return []string{defaultRedis}, ""
 	}
 	if file != "" {
 		return a.readURLs("MANDATE_REDIS_FILE", file)
 	}
 	if urls := splitURLs(list); len(urls) > 0 {
-		return urls
+		return urls, ""
 	}
-	return []string{defaultRedis}
+	return []string{defaultRedis}, ""
 }
 
 // readURLs reads a file of URLs: one a line, or separated by commas; # begins a
-// comment line. The file may hold passwords: it is never quoted.
-func (a *app) readURLs(from, name string) []string {
+// comment line. The file may hold passwords: it is never quoted. It is also returned, but
+// for a pipe, which can be read once.
+func (a *app) readURLs(from, name string) (urls []string, file string) {
 	const maxSize = 1 << 20
 	info, err := os.Stat(name)
 	if err == nil && info.Size() > maxSize {
 		a.problem("%s: %s is larger than 1 MiB", from, name)
-		return []string{defaultRedis}
+		return []string{defaultRedis}, ""
 	}
 	var text []byte
 	if err == nil {
@@ -136,9 +141,8 @@ func (a *app) readURLs(from, name string) []string {
 	}
 	if err != nil {
 		a.problem("%s: the file with the URLs can't be read: %v", from, err)
-		return []string{defaultRedis}
+		return []string{defaultRedis}, ""
 	}
-	var urls []string
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
 			urls = append(urls, splitURLs(line)...)
@@ -146,10 +150,13 @@ func (a *app) readURLs(from, name string) []string {
 	}
 	if len(urls) == 0 {
 		a.problem("%s: %s is empty: write one URL a line", from, name)
-		return []string{defaultRedis}
+		return []string{defaultRedis}, ""
 	}
 	a.warnReadable(name)
-	return urls
+	if info.Mode().IsRegular() {
+		file = name
+	}
+	return urls, file
 }
 
 func splitURLs(list string) []string {

@@ -22,6 +22,7 @@ type Files struct {
 	CA       string // certificates that sign the server's, as PEM; instead of the machine's
 	Cert     string // the client's certificate, as PEM
 	Key      string // its key, as PEM
+	URLs     string // URLs, one of which has the login; Password goes before it
 }
 
 // maxFile is more than any of them needs: a wrong name may be that of anything.
@@ -38,6 +39,10 @@ func (f Files) Check() error {
 	var problems []error
 	if f.Password != "" {
 		_, err := f.ReadPassword()
+		problems = append(problems, err)
+	}
+	if f.URLs != "" {
+		_, err := read("URL", f.URLs)
 		problems = append(problems, err)
 	}
 	if f.TLS() {

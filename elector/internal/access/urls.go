@@ -1,0 +1,44 @@
+package access
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Login is who a URL says that one is.
+type Login struct{ User, Password string }
+
+// ReadLogin looks up the login of a server in a file of URLs, one per line or separated by
+// commas; # begins a comment line. False: no URL there is of that server.
+func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
+	b, err := read("URL", f.URLs)
+	if err != nil {
+		return Login{}, false, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") {
+			continue
+		}
+		for raw := range strings.SplitSeq(line, ",") {
+			u, err := url.Parse(strings.TrimSpace(raw))
+			if err == nil && u.Scheme == like.Scheme && u.Host == like.Host && u.Path == like.Path {
+				return LoginOf(u), true, nil
+			}
+		}
+	}
+	if strings.TrimSpace(string(b)) == "" { // half of a rotation
+		return Login{}, false, fmt.Errorf("the URL file %s is empty", f.URLs)
+	}
+	return Login{}, false, nil
+}
+
+// LoginOf is the login at the server that a URL names. With Sentinel user and password
+// before the host are the sentinels' own.
+func LoginOf(u *url.URL) Login {
+	if strings.HasSuffix(u.Scheme, "+sentinel") {
+		return Login{u.Query().Get("username"), u.Query().Get("password")}
+	}
+	password, _ := u.User.Password()
+	return Login{u.User.Username(), password}
+}
