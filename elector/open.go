@@ -29,7 +29,7 @@ import (
 //	&ca_file=/path         of the server's certificate, in place of the machine's roots
 //	&cert_file=/path&key_file=/path  the client's certificate
 //	?url_file=/path        URLs, one per line: user and password are those of the URL with
-//	                       this scheme, host and path. Who has no URL there any more keeps
+//	                       this scheme, host, path and master_name. Who has no URL there any more keeps
 //	                       what was read last: it is not the list of nodes that is read again.
 //
 // go-redis itself prints connections that fail to stderr, for the whole process,

@@ -98,7 +98,8 @@ func TestLoginInAFileOfURLs(t *testing.T) {
 		case *redis.ClusterClient:
 			login = c.Options().CredentialsProviderContext
 		}
-		other := "# " + url + "\nredis://u:wrong@127.0.0.1:2,rediss://u:wrong@127.0.0.1:1\n"
+		other := "# " + url + "\nredis://u:wrong@127.0.0.1:2,rediss://u:wrong@127.0.0.1:1\n" +
+			"redis+sentinel://own:own@127.0.0.1:1?master_name=other&username=u&password=wrong\n"
 		for _, now := range []struct{ content, password string }{
 			{url, "old"},
 			{strings.Replace(url, "old", "new", 1), "new"},

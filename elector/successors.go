@@ -15,8 +15,8 @@ const trialTimeout = time.Second
 // Successors are the candidates that could be elected if the leader stepped down now, by id: what
 // to look at before StepDown, which takes the last leader away if it is told to. The
 // error is ErrNoLeader when no candidate leads, and ErrRefused when no other one could: the election
-// is paused, so many nodes refuse writes that no lock can be taken (without memory or disk a node
-// still answers, and lets the leader renew), or none of the other candidates is able.
+// is paused, so many nodes refuse writes that no lock can be taken (a node without memory still
+// answers, and lets the leader renew), or none of the other candidates is able.
 //
 // It calls the roll as Candidates does, with its bounds and errors, and writes on each node a
 // key that ends after 100 ms; a Redis user that may not write learns nothing of that.

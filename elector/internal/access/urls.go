@@ -22,7 +22,7 @@ func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
 		}
 		for raw := range strings.SplitSeq(line, ",") {
 			u, err := url.Parse(strings.TrimSpace(raw))
-			if err == nil && u.Scheme == like.Scheme && u.Host == like.Host && u.Path == like.Path {
+			if err == nil && sameServer(u, like) {
 				return LoginOf(u), true, nil
 			}
 		}
@@ -31,6 +31,11 @@ func (f Files) ReadLogin(like *url.URL) (Login, bool, error) {
 		return Login{}, false, fmt.Errorf("the URL file %s is empty", f.URLs)
 	}
 	return Login{}, false, nil
+}
+
+// sameServer: the same Sentinel may know several masters.
+func sameServer(u, v *url.URL) bool {
+	return u.Scheme == v.Scheme && u.Host == v.Host && u.Path == v.Path && u.Query().Get("master_name") == v.Query().Get("master_name")
 }
 
 // LoginOf is the login at the server that a URL names. With Sentinel user and password
