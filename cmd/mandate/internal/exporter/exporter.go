@@ -4,7 +4,6 @@ package exporter
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,13 +30,19 @@ type Exporter struct {
 	mu     sync.Mutex // held while Redis is read: one reading at a time
 	read   time.Time
 	text   []byte
-	vacant map[string]time.Time // since when, as far as this process saw it
-	denied time.Time            // the Redis user may not call the roll
+	seen   map[string]sight     // by election
+	denied map[string]time.Time // when the Redis user might not call the roll
+}
+
+// sight is what this process saw of an election's leadership.
+type sight struct {
+	led    time.Time // when somebody led, last
+	vacant time.Time // since when nobody has; zero: somebody does
 }
 
 // New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	return &Exporter{quorum: q, vacant: map[string]time.Time{}}
+	return &Exporter{quorum: q, seen: map[string]sight{}, denied: map[string]time.Time{}}
 }
 
 // ServeHTTP answers a scrape.
@@ -58,7 +63,7 @@ func (e *Exporter) metrics() []byte {
 	defer cancel()
 	began := time.Now()
 	names, err := e.quorum.Elections(ctx)
-	all := e.readAll(ctx, names)
+	all := e.readAll(ctx, names, err == nil)
 	e.read = time.Now()
 	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began))
 	return e.text
@@ -68,32 +73,39 @@ func (e *Exporter) metrics() []byte {
 type reading struct {
 	name       string
 	status     elector.Status
-	err        error         // of the status: nothing is known then
-	leaderless time.Duration // 0: there is a leader
+	err        error     // of the status: nothing is known then
+	began      time.Time // the last term
+	ended      time.Time // that term; zero: not known, its leader vanished perhaps
+	leaderless time.Duration
+	called     bool // the roll
 	roll       []elector.CandidateStatus
 	rollErr    error
 }
 
-func (e *Exporter) readAll(ctx context.Context, names []string) []reading {
+func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) []reading {
 	all := make([]reading, len(names))
-	mayCall := e.denied.IsZero() || time.Since(e.denied) > deniedFor
 	rolls := make(chan struct{}, rollsAtATime)
-	next := make(chan *reading)
+	type order struct {
+		*reading
+		mayCall bool
+	}
+	next := make(chan order)
 	var wg sync.WaitGroup
 	for range min(atATime, len(names)) {
 		wg.Go(func() {
 			for r := range next {
-				r.readFrom(ctx, e.quorum, mayCall, rolls)
+				r.readFrom(ctx, e.quorum, r.mayCall, rolls)
 			}
 		})
 	}
 	for i, name := range names {
 		all[i].name = name
-		next <- &all[i]
+		denied, was := e.denied[name]
+		next <- order{&all[i], !was || time.Since(denied) > deniedFor}
 	}
 	close(next)
 	wg.Wait()
-	e.remember(all, time.Now())
+	e.remember(all, complete, time.Now())
 	return all
 }
 
@@ -107,13 +119,10 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 	defer cancel()
 	if r.status, r.err = el.Status(asking); r.err == nil && r.status.Leader == nil {
 		if terms, err := el.History(asking, 1); err == nil && len(terms) == 1 && !terms[0].Current {
-			if end := cmp.Or(terms[0].Until, terms[0].From); !end.IsZero() {
-				r.leaderless = max(time.Millisecond, time.Since(end))
-			}
+			r.began, r.ended = terms[0].From, terms[0].Until
 		}
 	}
-	r.rollErr = elector.ErrDenied
-	if !mayCall {
+	if r.rollErr = elector.ErrDenied; !mayCall {
 		return
 	}
 	select {
@@ -123,38 +132,60 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 		r.rollErr = ctx.Err()
 		return
 	}
+	r.called = true
 	// A roll call that was cut off tells nothing of those that are missing.
 	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
 		r.rollErr = ctx.Err()
 	}
 }
 
-// remember keeps since when elections are vacant of which the history tells nothing, and
-// whether the roll may be called. It is called with the lock held.
-func (e *Exporter) remember(all []reading, now time.Time) {
-	e.denied = time.Time{}
+// remember keeps since when elections are vacant, of which the history may tell nothing,
+// and where the roll may not be called. It is called with the lock held.
+func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 	there := map[string]bool{}
 	for i := range all {
 		r := &all[i]
 		there[r.name] = true
-		if errors.Is(r.rollErr, elector.ErrDenied) {
-			e.denied = now
-		}
-		switch since, seen := e.vacant[r.name]; {
-		case r.err != nil:
-		case r.status.Leader != nil:
-			delete(e.vacant, r.name)
-		case !seen:
-			e.vacant[r.name] = now.Add(-r.leaderless)
+		switch {
+		case !r.called:
+		case errors.Is(r.rollErr, elector.ErrDenied):
+			e.denied[r.name] = now
 		default:
-			r.leaderless = max(r.leaderless, now.Sub(since))
+			delete(e.denied, r.name)
+		}
+		if r.err == nil {
+			e.seen[r.name], r.leaderless = e.seen[r.name].next(r, now)
 		}
 	}
-	for name := range e.vacant {
+	if !complete { // what is missing now may be there
+		return
+	}
+	for name := range e.seen {
 		if !there[name] {
-			delete(e.vacant, name)
+			delete(e.seen, name)
 		}
 	}
+	for name := range e.denied {
+		if !there[name] {
+			delete(e.denied, name)
+		}
+	}
+}
+
+// next is what has been seen after a reading, and for how long nobody has led then. A term
+// whose end nobody reported may have lasted until a moment ago, however long ago it began:
+// its vacancy counts from when it was first seen. Too short is the safe side: the alert of
+// an election that is vacant for a day and has no candidates is silent.
+func (s sight) next(r *reading, now time.Time) (sight, time.Duration) {
+	switch {
+	case r.status.Leader != nil:
+		return sight{led: now}, 0
+	case r.ended.After(s.led): // otherwise it is the end of an earlier term
+		s.vacant = r.ended
+	case s.vacant.IsZero(), r.began.After(s.vacant):
+		s.vacant = now
+	}
+	return s, max(time.Millisecond, now.Sub(s.vacant))
 }
 
 func able(roll []elector.CandidateStatus) int {
@@ -182,7 +213,7 @@ func write(prefix string, all []reading, complete bool, took time.Duration) []by
 	}
 	w.each(all, "mandate_election_leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.",
 		func(r *reading) (float64, bool) { return flag(r.status.Leader != nil), r.err == nil })
-	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one.",
+	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here.",
 		func(r *reading) (float64, bool) { return r.leaderless.Seconds(), r.err == nil })
 	w.each(all, "mandate_election_paused", "1 while an operator wants no new leader.",
 		func(r *reading) (float64, bool) { return flag(r.status.Paused), r.err == nil })
