@@ -136,7 +136,4 @@ func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availab
 	return a, a.Until.After(a.From)
 }
 
-// Began is where the term stands in a time line: when it began, or ended if that was trimmed.
-func (r TermRecord) Began() time.Time { return cmp.Or(r.From, r.Until) }
-
 func (v Vacancy) began() time.Time { return cmp.Or(v.Since, v.After.Began()) }

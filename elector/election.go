@@ -133,14 +133,22 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout/3)
 	defer cancel()
 	var begun time.Time // best effort: the history may be trimmed, or not be permitted
-	el.nodes.Find(ctx, el.keys, 10, func(entry string) bool {
-		ev, err := parseEvent(entry)
-		if err != nil || ev.Kind != EventElected || ev.Token != token {
-			return false
+	// Pauses of the term stand in front of its begin.
+	for _, count := range []int{10, 100, quorum.WholeHistory} {
+		read := 0 // on all nodes: at worst it asks once more
+		_, found := el.nodes.Find(ctx, el.keys, int64(count), func(entry string) bool {
+			read++
+			ev, err := parseEvent(entry)
+			if err != nil || ev.Kind != EventElected || ev.Token != token {
+				return false
+			}
+			begun = ev.Time
+			return true
+		})
+		if found || read < count || ctx.Err() != nil {
+			break
 		}
-		begun = ev.Time
-		return true
-	})
+	}
 	return begun
 }
 

@@ -51,13 +51,17 @@ type TermRecord struct {
 	vacant time.Duration // for how long there had been no leader before it, at most; zero: not known
 }
 
+// Began is where the term stands in a time line: when it began, or ended if that was trimmed.
+func (r TermRecord) Began() time.Time { return cmp.Or(r.From, r.Until) }
+
 // maxRecords is what the history of an election holds at most: about 1000
 // events, two for a term.
 const maxRecords = 500
 
 // History returns the last n terms of the election (1 to 500; more or fewer are
-// taken for these), newest first, merged from all nodes. It queries each node twice, and waits
-// for each node at most 1.5 s each time (or until ctx ends). The error is
+// taken for these), newest first, merged from all nodes. It queries each node twice, or three
+// times where many pauses stand before these terms, and waits for each node at most 1.5 s each
+// time (or until ctx ends). The error is
 // ErrUnreachable, with each node's NodeError, when no majority returned its history,
 // or who leads; what the others returned comes with it. While it is not known who
 // leads, the newest term of which no end was reported is neither Current nor
@@ -67,14 +71,14 @@ func (el *Election) History(ctx context.Context, n int) ([]TermRecord, error) {
 		return nil, err
 	}
 	n = min(max(n, 1), maxRecords)
-	past, err := el.past(ctx, entriesOf(n))
+	past, err := el.past(ctx, entriesOf(n), n, time.Time{})
 	return past.terms[:min(n, len(past.terms))], err
 }
 
 // entriesOf is how many entries of a history stream hold n terms: one more than requested,
 // and the end of a still older one. The first entries that are cut off must not make a term
 // look like one that vanished.
-func entriesOf(n int) int64 { return int64(2*n + 2) }
+func entriesOf(n int) int { return 2*n + 2 }
 
 // past is what an election's history and its nodes show.
 type past struct {
@@ -84,10 +88,30 @@ type past struct {
 	pauses []PauseRecord
 }
 
-// past reads up to so many entries of each node's history.
-func (el *Election) past(ctx context.Context, entries int64) (past, error) {
+// tells reports whether the terms that were read are the last n, with their begins, or all
+// since a moment (the zero time: any), with the one before: pauses stand in the same stream as
+// the terms, any number of them.
+func (p past) tells(n int, since time.Time) bool {
+	if len(p.terms) >= n && !slices.ContainsFunc(p.terms[:n], func(r TermRecord) bool { return r.From.IsZero() }) {
+		return true
+	}
+	return !since.IsZero() && slices.ContainsFunc(p.terms, func(r TermRecord) bool { return r.Began().Before(since) })
+}
+
+// past reads up to so many entries of each node's history, and all of them if these don't
+// tell the last n terms, or those since a moment.
+func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (past, error) {
 	st, lookErr := el.look(ctx)
-	byNode, errs := el.nodes.Recall(ctx, el.keys, entries, statusTimeout)
+	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(entries), statusTimeout)
+	cut := slices.ContainsFunc(byNode, func(node []quorum.Entry) bool { return len(node) >= entries })
+	if cut && !pastOf(st, lookErr == nil, byNode, nil, time.Now()).tells(n, since) {
+		all, allErrs := el.nodes.Recall(ctx, el.keys, quorum.WholeHistory, statusTimeout)
+		for i, err := range allErrs {
+			if err == nil {
+				byNode[i], errs[i] = all[i], nil
+			}
+		}
+	}
 	p := pastOf(st, lookErr == nil, byNode, el.overlaps(ctx, st, byNode), time.Now())
 	if answersOf(errs) < el.nodes.Majority() {
 		return p, noMajority(el.nodes, errs)

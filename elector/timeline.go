@@ -29,11 +29,12 @@ func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timel
 		return Timeline{}.filled(), err
 	}
 	n = min(max(n, 1), maxRecords)
-	p, err := el.past(ctx, entriesOf(n)+pauseEntries)
+	p, err := el.past(ctx, entriesOf(n)+pauseEntries, n, since)
 	return timelineOf(p, n, since, time.Now()).filled(), err
 }
 
-// pauseEntries is how many entries of operators are expected among those of the terms.
+// pauseEntries is how many entries of operators are expected among those of the terms; where
+// there are more, a history is read again.
 const pauseEntries = 20
 
 // filled has no nil list: JSON shows them as empty.
@@ -72,7 +73,8 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 // Timeline is the time line of several elections of this Quorum's prefix since a moment,
 // each with its last n terms at most; Terms, Pauses and Vacancies of all together are in
 // the order of time. It asks each node for up to a hundred elections per round trip, so
-// thousands take about as many round trips as they have hundreds, and waits for each
+// thousands take about as many round trips as they have hundreds (and more where many pauses
+// stand before the terms), and waits for each
 // answer at most 5 s; once a majority of the nodes has answered, for the others only a
 // few times as long as that took. The error is ErrUnreachable when no majority of the nodes answered,
 // and any other one names what is missing from what is returned with it.
@@ -90,7 +92,8 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		}
 		keys[i] = el.keys
 	}
-	all := q.nodes.RecallMany(ctx, keys, int(entriesOf(n))+pauseEntries, since, recallTimeout)
+	all := q.nodes.RecallMany(ctx, keys, entriesOf(n)+pauseEntries, since, recallTimeout)
+	q.recallWhole(ctx, elections, keys, all, n, since)
 	now := time.Now()
 	var failed []error // of the first election that could not be read, by node
 	unread := 0
@@ -116,6 +119,36 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 
 // recallTimeout bounds one answer with up to a hundred histories.
 const recallTimeout = 5 * time.Second
+
+// recallWhole reads the whole histories of the elections of which the entries that were read
+// don't tell the terms, and puts what a majority of the nodes answers in their place.
+func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quorum.Keys, all [][]quorum.Past, n int, since time.Time) {
+	now, majority := time.Now(), q.nodes.Majority()
+	var which []int
+	var again []quorum.Keys
+	for i, name := range elections {
+		if !slices.ContainsFunc(all[i], func(node quorum.Past) bool { return node.Cut }) {
+			continue
+		}
+		if p, _ := pastOfMany(name, keys[i], all[i], majority, now); !p.tells(n, since) {
+			which, again = append(which, i), append(again, keys[i])
+		}
+	}
+	if len(which) == 0 {
+		return
+	}
+	for j, nodes := range q.nodes.RecallMany(ctx, again, quorum.WholeHistory, time.Time{}, recallTimeout) {
+		answers := 0
+		for _, node := range nodes {
+			if node.Err == nil {
+				answers++
+			}
+		}
+		if answers >= majority {
+			all[which[j]] = nodes
+		}
+	}
+}
 
 func pastOfMany(name string, keys quorum.Keys, nodes []quorum.Past, majority int, now time.Time) (past, []error) {
 	views, byNode, errs := make([]quorum.View, len(nodes)), make([][]quorum.Entry, len(nodes)), make([]error, len(nodes))

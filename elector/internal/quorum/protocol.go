@@ -56,6 +56,9 @@ const FrontRow = 8
 // maxEntries is how many events the history stream keeps, about.
 const maxEntries = 1000
 
+// WholeHistory is more entries than that: Redis trims the stream by the hundred.
+const WholeHistory = maxEntries + 200
+
 // reserved stands before the incarnation of the heir for which a node refuses all
 // others. Without it the name is that of the first to try: a hint.
 const reserved = "!"

@@ -15,6 +15,7 @@ type Past struct {
 	View
 
 	Entries []Entry // newest first
+	Cut     bool    // there may be older ones than were asked for
 }
 
 const (
@@ -143,8 +144,9 @@ func (n *Node) recallPart(ctx context.Context, keys []Keys, count int, since tim
 		}
 		past.Paused, past.Pause, past.PauseLeft = c.pause.Val() != "", c.pause.Val(), positive(c.pauseLeft)
 		past.Err = cmp.Or(lockError(c.lock.Err(), k), needs(c.recent.Err(), "+xrevrange %R~"+k.History))
-		past.Entries = entriesIn(c.recent.Val())
-		if c.older != nil {
+		past.Entries, past.Cut = entriesIn(c.recent.Val()), len(c.recent.Val()) >= count
+		if c.older != nil && !past.Cut { // else they would hide that some between are missing
+			past.Cut = len(c.older.Val()) >= entriesBefore
 			past.Entries = append(past.Entries, entriesIn(c.older.Val())...)
 		}
 		all[i] = past
