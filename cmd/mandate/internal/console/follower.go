@@ -66,6 +66,8 @@ type follower struct {
 	mu     sync.Mutex // the roll is called beside the looks
 	status elector.Status
 	read   time.Time // when that was; zero: never
+	ledAt  time.Time // when somebody led, last
+	missed time.Time // since when nobody has, as far as this follower saw it; zero: somebody does
 	err    error     // of the last look
 	// answered: a node answered it with an error, about this election perhaps.
 	answered bool
@@ -175,6 +177,11 @@ func (f *follower) look(ctx context.Context, el *elector.Election, at attended) 
 		f.answered = slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return n.Error != "" && n.Answered })
 		if f.err = err; err == nil {
 			f.status, f.read = st, now
+			if st.Leader != nil {
+				f.ledAt, f.missed = now, time.Time{}
+			} else if f.missed.IsZero() {
+				f.missed = now
+			}
 		}
 		f.mu.Unlock()
 		f.show(now)
@@ -240,7 +247,7 @@ func (f *follower) show(now time.Time) {
 	var r row
 	switch {
 	case !f.read.IsZero():
-		r = rowOf(f.election, f.status, f.lease, f.count, f.brief, now)
+		r = rowOf(f.election, f.status, f.lease, f.count, f.brief, f.ledAt, f.missed, now)
 	case f.err != nil:
 		r = row{Election: f.election, State: stateUnknown, Of: -1}
 	default:

@@ -154,22 +154,30 @@ func TestRowStates(t *testing.T) {
 	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
-		rdb.Set(t.Context(), "mandate:{late}:fence", "7", 0)
-		for _, kind := range []string{"elected", "released"} {
-			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{late}:history", Values: []any{"event", fmt.Sprintf(
-				`{"v":1,"kind":%q,"election":"late","candidate":"x","incarnation":"X","token":7,"time":%q,"reason":"shutdown"}`, kind, time.Now().Format(time.RFC3339))}})
+		record := func(election, kind string, ago time.Duration) {
+			rdb.Set(t.Context(), "mandate:{"+election+"}:fence", "7", 0)
+			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{" + election + "}:history", Values: []any{"event", fmt.Sprintf(
+				`{"v":1,"kind":%q,"election":%q,"candidate":"x","incarnation":"X","token":7,"time":%q,"reason":"shutdown"}`, kind, election, time.Now().Add(-ago).Format(time.RFC3339))}})
 		}
+		record("late", "elected", time.Minute)
+		record("late", "released", 0)
+		record("left", "elected", 72*time.Hour)
+		record("left", "released", 48*time.Hour)
+		record("killed", "elected", 48*time.Hour) // and killed a minute ago, perhaps
 		a := s.candidate("e", "a")
 		s.redis.Lead(a)
 		v := s.view("e")
 		electortest.Advance(5 * time.Second)
-		for name, want := range map[string]string{"old": "abandoned", "late": "vacant", "e": "led"} {
+		for name, want := range map[string]string{"old": "abandoned", "late": "vacant", "left": "abandoned", "killed": "vacant", "e": "led"} {
 			if got := v.get("row "+name, "state"); got != want {
 				t.Errorf("%s is %v, want %s: %v", name, got, want, v.get("row "+name))
 			}
 		}
 		if v.get("past late", "reason") != "shutdown" || v.get("past late", "bad") != nil {
 			t.Errorf("past: %v", v.get("past late"))
+		}
+		if v.get("past killed", "reason") != "vanished" || v.get("past killed", "until") != nil {
+			t.Errorf("the begin of a term is shown as its end: %v", v.get("past killed"))
 		}
 		s.redis.CutOff("a")
 		electortest.Advance(30 * time.Second) // its lease ends; then nobody answers

@@ -65,11 +65,13 @@ var unwanted = map[elector.Reason]bool{
 	elector.ReasonFailed: true, elector.ReasonPanicked: true, elector.ReasonVanished: true,
 }
 
-func endOf(r elector.TermRecord) time.Time {
-	if r.Until.IsZero() {
-		return r.From // of one that vanished
+// endOf is when a term had ended, at the latest; zero: not known. One that vanished had when
+// the next one began.
+func endOf(records []elector.TermRecord, i int) time.Time {
+	if records[i].Until.IsZero() && i > 0 {
+		return records[i-1].From
 	}
-	return r.Until
+	return records[i].Until
 }
 
 func pastOf(election string, records []elector.TermRecord) past {
@@ -80,7 +82,7 @@ func pastOf(election string, records []elector.TermRecord) past {
 		if !r.Current && !ended {
 			ended = true
 			p.Reason, p.Detail, p.Bad = bounded(string(r.Reason)), cut(r.Detail, rowDetail), unwanted[r.Reason] || len(r.Overlaps) > 0
-			if at := endOf(r); !at.IsZero() {
+			if at := endOf(records, i); !at.IsZero() {
 				p.Until = at.UnixMilli()
 			}
 		}
@@ -94,11 +96,8 @@ func pastOf(election string, records []elector.TermRecord) past {
 			p.IDs = append(p.IDs, bounded(r.Candidate))
 		}
 		var until, bad int64
-		switch {
-		case !r.Until.IsZero():
-			until = r.Until.UnixMilli()
-		case !r.Current && i > 0 && !records[i-1].From.IsZero():
-			until = records[i-1].From.UnixMilli()
+		if end := endOf(records, i); !r.Current && !end.IsZero() {
+			until = end.UnixMilli()
 		}
 		if !r.Current && unwanted[r.Reason] || len(r.Overlaps) > 0 {
 			bad = 1
@@ -112,17 +111,19 @@ func pastOf(election string, records []elector.TermRecord) past {
 type brief struct {
 	read     bool
 	flapping bool
-	last     time.Time // the latest begin or end of a term
+	never    bool      // no term is known
+	began    time.Time // the last term
+	ended    time.Time // that term; zero: it lasts, or its leader vanished
 }
 
 func briefOf(records []elector.TermRecord, now time.Time) brief {
-	b := brief{read: true}
+	b := brief{read: true, never: len(records) == 0}
+	if !b.never && !records[0].Current {
+		b.began, b.ended = records[0].From, records[0].Until
+	}
 	bad := 0
 	for _, r := range records {
-		at := endOf(r)
-		if at.After(b.last) {
-			b.last = at
-		}
+		at := cmp.Or(r.Until, r.From)                                         // of one that vanished
 		if !r.Current && unwanted[r.Reason] && now.Sub(at).Abs() <= flapsIn { // a leader's clock may be ahead
 			bad++
 		}
@@ -152,8 +153,21 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 	return n
 }
 
-// rowOf is the row of an election of which all has been read that is known.
-func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, now time.Time) row {
+// vacantSince is since when nobody leads. A term whose end nobody reported may have lasted
+// until it was missed, however long ago it began.
+func vacantSince(b brief, led, missed time.Time) time.Time {
+	if b.ended.After(led) { // otherwise it is the end of an earlier term
+		return b.ended
+	}
+	if b.began.After(missed) { // somebody led between two looks
+		return b.began
+	}
+	return missed
+}
+
+// rowOf is the row of an election of which all has been read that is known. Somebody led
+// last at led, as far as this process saw it, and has been missed since missed.
+func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, led, missed, now time.Time) row {
 	r := row{Election: election, Paused: st.Paused, Able: n.able, Of: n.of}
 	if !n.read {
 		r.Able, r.Of = 0, -1
@@ -168,7 +182,7 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 		r.State = statePaused
 	case !n.read:
 		r.State = stateNone
-	case n.of == 0 && b.read && now.Sub(b.last) > missedFor:
+	case n.of == 0 && b.read && (b.never && led.IsZero() || now.Sub(vacantSince(b, led, missed)) > missedFor):
 		r.State = stateAbandoned
 	default:
 		r.State = stateVacant
