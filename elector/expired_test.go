@@ -100,6 +100,25 @@ func TestExpiredBySuspension(t *testing.T) {
 	}
 }
 
+// Work that returns after a suspension, before anything else has noticed that, did not finish
+// in time.
+func TestWorkThatReturnsAfterASuspension(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		warp := new(lease.Warp)
+		ctx := lease.WithClock(context.Background(), lease.NewClock(warp))
+		stop := make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a").BeginIn(ctx, func(context.Context, *elector.Term) error { <-stop; return nil })
+		term := a.Elected(3 * shortLease)
+		warp.Wall.Add(int64(2 * shortLease))
+		warp.Boot.Add(int64(2 * shortLease))
+		close(stop)
+		ended := wantReason(t, term, 0, elector.ReasonExpired)
+		if text := elector.Problem(ended.Err); !strings.Contains(text, "suspended") {
+			t.Error(text)
+		}
+	})
+}
+
 // A real server that takes a right away, and what it says of a script of ours.
 func TestRealExpiredByAMissingRight(t *testing.T) {
 	t.Parallel()

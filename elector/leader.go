@@ -270,6 +270,8 @@ func (l *leadership) returned(out outcome) {
 		l.term.end(ReasonPanicked, fmt.Errorf("panic: %v", l.term.panicked))
 	case l.term.stopped != nil: // Term.Close reported that the work has stopped
 		l.term.end(l.term.request())
+	case !l.term.grant.Valid(): // this process was suspended, and its deadline's timer runs only now
+		l.term.expire()
 	default:
 		l.term.end(ReasonFinished, nil)
 	}

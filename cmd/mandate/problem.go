@@ -50,8 +50,6 @@ func (r *report) problem() (why, next string) {
 		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
 	case !sameNodes(r.roll) && r.abstains() == 0: // a candidate may not have met an emptied node again
 		return "the candidates vote with different nodes, so two of them can lead", show
-	case r.flaps != "":
-		return r.flaps + detailOf(r.last), r.flags.command("history", name)
 	case r.Paused:
 		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
 	}
@@ -75,9 +73,11 @@ func (r *report) candidateProblem() (why, next string) {
 	}
 	switch {
 	case r.rollErr != nil:
-		return "", ""
+		return r.flapping()
 	case len(twins) > 0:
 		return "several candidates have the same id (" + output.List(slices.Compact(twins), 3) + "): give each its own", r.flags.command("candidates", name)
+	case r.flaps != "" && !differ.lease && !differ.succession: // what is wrong now goes before what was
+		return r.flapping()
 	case r.able()+resting < 2 && len(r.roll) > 1:
 		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case unable > 0:
@@ -94,6 +94,14 @@ func detailOf(t *elector.TermRecord) string {
 		return ""
 	}
 	return " (" + t.Detail + ")"
+}
+
+// flapping is how often the leadership was lost, with the newest example of most of these ends.
+func (r *report) flapping() (why, next string) {
+	if r.flaps == "" {
+		return "", ""
+	}
+	return r.flaps + detailOf(r.flapped), r.flags.command("history", r.Election)
 }
 
 // down is how many nodes could not be read.
@@ -176,7 +184,7 @@ func (r *report) vacant(name string) (why, next string) {
 	case len(r.roll) == 0:
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
 	case r.flaps != "" && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
-		return r.flaps + detailOf(r.last), r.flags.command("history", name)
+		return r.flapping()
 	case r.able() == 0:
 		return "no candidate can lead" + r.firstUnable(), r.flags.command("candidates", name)
 	case abstain > 0 && r.first():

@@ -28,6 +28,7 @@ type report struct {
 	writes  []doctor.Finding          // of each node; empty: not tried
 	last    *elector.TermRecord       // the newest term that has ended
 	flaps   string                    // see doctor.Flapping
+	flapped *elector.TermRecord       // the newest term that ended as most of those did
 }
 
 // examine makes a report; the parts are read at the same time, until ctx ends.
@@ -38,7 +39,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	wg.Go(func() {
 		if terms, err := el.History(ctx, recentTerms); err == nil {
 			r.last = lastEnded(terms)
-			r.flaps, _ = doctor.Flapping(terms, time.Now())
+			r.flaps, r.flapped = flapsOf(terms, time.Now())
 		}
 	})
 	if tryWrites {
@@ -51,6 +52,14 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	}
 	r.listen(ctx, el)
 	return r
+}
+
+func flapsOf(terms []elector.TermRecord, now time.Time) (string, *elector.TermRecord) {
+	flaps, most := doctor.Flapping(terms, now)
+	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); flaps != "" && i >= 0 {
+		return flaps, &terms[i]
+	}
+	return flaps, nil
 }
 
 // listen looks for the leader among those that answered. Without a roll nobody is accused.

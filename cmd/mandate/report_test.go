@@ -56,8 +56,24 @@ func TestProblemOfAReport(t *testing.T) {
 			"", "",
 		},
 		"leadership keeps changing": {
-			report{Status: elector.Status{Leader: leads, Nodes: known}, rollErr: elector.ErrDenied, flaps: "3 terms ended unwanted", last: &elector.TermRecord{Detail: "disk"}},
+			report{Status: elector.Status{Leader: leads, Nodes: known}, rollErr: elector.ErrDenied, flaps: "3 terms ended unwanted", flapped: &elector.TermRecord{Detail: "disk"}, last: &elector.TermRecord{Detail: "requested by anna"}},
 			"3 terms ended unwanted (disk)", "mandate history e",
+		},
+		"it is paused, and has been lost often": {
+			report{Status: elector.Status{Leader: leads, Nodes: known, Paused: true, Pause: "upgrade"}, roll: []elector.CandidateStatus{led, follows}, flaps: "3 terms ended unwanted"},
+			"the election is paused (upgrade): when a stops, no other leader will be elected", "mandate resume e",
+		},
+		"a setting differs, and it has been lost often": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{
+				{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading, Lease: 5 * time.Second},
+				{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing, Lease: 5 * time.Second},
+				{ID: "c", Incarnation: "3", Role: elector.RoleFollowing, Unable: true, Detail: "its lease is 3s", Lease: 3 * time.Second},
+			}, flaps: "3 terms ended unwanted"},
+			"1 of 3 candidates could not lead (c: its lease is 3s)", "mandate candidates e",
+		},
+		"a probe fails, and it has been lost often": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Role: elector.RoleFollowing, Detail: "disk"}}, flaps: "3 terms ended unwanted"},
+			"3 terms ended unwanted", "mandate history e",
 		},
 		"none leads, for they all rest": {
 			report{Status: elector.Status{Nodes: known}, roll: []elector.CandidateStatus{{ID: "a", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}, flaps: "3 terms ended unwanted"},
@@ -184,5 +200,21 @@ func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 	}
 	if all := strings.Join(texts, "\n"); strings.Count(all, flags) != 6 || strings.Count(all, "'an e' --context") != 5 {
 		t.Errorf("flags are missing, or quotes:\n%s", all)
+	}
+}
+
+// The example of terms that were lost is one that was lost that way, not just the last.
+func TestFlapsOfHistory(t *testing.T) {
+	now := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	var terms []elector.TermRecord
+	for i, reason := range []elector.Reason{elector.ReasonResigned, elector.ReasonExpired, elector.ReasonExpired, elector.ReasonUnhealthy} {
+		terms = append(terms, elector.TermRecord{Reason: reason, Token: uint64(9 - i), Until: now.Add(-time.Duration(i) * time.Minute)})
+	}
+	flaps, flapped := flapsOf(terms, now)
+	if !strings.Contains(flaps, "2 of them as expired") || flapped == nil || flapped.Token != 8 {
+		t.Errorf("%q, %+v", flaps, flapped)
+	}
+	if flaps, flapped := flapsOf(terms[:2], now); flaps != "" || flapped != nil {
+		t.Errorf("one end: %q, %+v", flaps, flapped)
 	}
 }
