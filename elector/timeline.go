@@ -48,22 +48,26 @@ func (t Timeline) filled() Timeline {
 // since, with the pauses of that time. It reads no clock.
 func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 	t.Terms = p.terms[:min(n, len(p.terms))]
+	summed := t.Terms
 	if i := slices.IndexFunc(t.Terms, func(r TermRecord) bool { return r.endedBefore(since) }); i >= 0 {
-		t.Terms = t.Terms[:i]
+		// The last one before tells since when there was no leader: else an outage that began
+		// before that moment is not counted.
+		t.Terms, summed = t.Terms[:i], t.Terms[:i+1]
 	}
 	if v, vacant := vacancyOf(p, now); vacant {
 		t.Vacancies = []Vacancy{v}
 	}
-	summed := t.Terms
-	if len(summed) == 0 && len(p.terms) > 0 { // none since: no leader, or the newest leads on
-		summed = p.terms[:1]
-	}
 	a, ok := availabilityOf(summed, p, since, now)
 	if ok {
+		a.Terms = len(t.Terms)
 		t.Availability = []Availability{a}
 	}
+	from := since
+	if from.Before(a.From) {
+		from = a.From
+	}
 	for _, pause := range p.pauses {
-		if pause.Until.IsZero() || ok && pause.Until.After(a.From) {
+		if pause.Until.IsZero() || pause.Until.After(from) {
 			t.Pauses = append(t.Pauses, pause)
 		}
 	}

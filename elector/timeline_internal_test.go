@@ -43,6 +43,7 @@ func TestTimelineOf(t *testing.T) {
 		vacant            *vacancy
 		span              time.Duration
 		less, atMost, pau time.Duration
+		pauses            int // 0: any
 	}{
 		"nothing": {},
 		"one that leads": {
@@ -111,6 +112,17 @@ func TestTimelineOf(t *testing.T) {
 			events: []Event{elected(1, 0), ended(1, 20*s)}, since: 90 * s,
 			vacant: &vacancy{since: 20 * s}, span: 10 * s, less: 10 * s, atMost: 10 * s,
 		},
+		"since a moment in a gap": { // which began before it
+			events: []Event{elected(1, 0), ended(1, 20*s), elected(2, 80*s)}, leader: 2, since: 30 * s,
+			terms: 1, span: 70 * s, less: 50 * s, atMost: 50 * s,
+		},
+		"since a moment in a gap with a pause": {
+			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 40*s), event(EventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2, since: 30 * s,
+			terms: 1, span: 70 * s, less: 30 * s, atMost: 30 * s, pau: 20 * s, pauses: 1,
+		},
+		"pauses, and no term": {
+			events: []Event{event(EventPaused, 0, 10*s), event(EventResumed, 0, 20*s), event(EventPaused, 0, 60*s), event(EventResumed, 0, 80*s)}, since: 50 * s, pauses: 1,
+		},
 		"since a moment in a gap of which only a bound is known": {
 			events: []Event{elected(1, 0), elected(2, 30*s)}, leader: 2, since: 20 * s,
 			terms: 2, most: 30 * s, span: 80 * s, atMost: 10 * s,
@@ -163,9 +175,14 @@ func TestTimelineOf(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", name, v, *c.vacant)
 			}
 		}
+		if c.pauses > 0 && len(got.Pauses) != c.pauses {
+			t.Errorf("%s: %d pauses: %s", name, len(got.Pauses), lineOf(got))
+		}
 		var a Availability
 		if len(got.Availability) > 0 {
-			a = got.Availability[0]
+			if a = got.Availability[0]; a.Terms != c.terms {
+				t.Errorf("%s: the sum is of %d terms", name, a.Terms)
+			}
 		}
 		if a.Until.Sub(a.From) != c.span || a.Leaderless != c.less || a.MaxLeaderless != c.atMost || a.Paused != c.pau {
 			t.Errorf("%s: leaderless %v to %v of %v, %v paused; want %v to %v of %v, %v", name,
