@@ -65,7 +65,11 @@ func (e *Exporter) metrics() []byte {
 	names, err := e.quorum.Elections(ctx)
 	all := e.readAll(ctx, names, err == nil)
 	e.read = time.Now()
-	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began))
+	names, up := nodesOf(all)
+	if len(names) == 0 {
+		names, up = e.askNodes(ctx, err == nil)
+	}
+	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began), names, up)
 	return e.text
 }
 
@@ -199,16 +203,15 @@ func able(roll []elector.CandidateStatus) int {
 }
 
 // write is the text format of Prometheus, by family.
-func write(prefix string, all []reading, complete bool, took time.Duration) []byte {
+func write(prefix string, all []reading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
 	var b bytes.Buffer
 	w := &writer{b: &b, prefix: prefix}
 	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections.")
 	w.sample(flag(complete))
 	w.family("mandate_exporter_read_seconds", "How long the last reading of all elections took.")
 	w.sample(took.Seconds())
-	w.family("mandate_redis_node_up", "1 if an election could be read from the Redis node.")
-	names, up := nodesOf(all)
-	for _, name := range names {
+	w.family("mandate_redis_node_up", "1 if an election could be read from the Redis node, 0 if none could.")
+	for _, name := range nodes {
 		w.sample(flag(up[name]), "node", name)
 	}
 	w.each(all, "mandate_election_leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.",
@@ -236,4 +239,20 @@ func nodesOf(all []reading) (names []string, up map[string]bool) {
 		}
 	}
 	return names, up
+}
+
+// askNodes are the nodes when there is no election to tell: no node answers, or there is none
+// yet. It asks for one that need not be there.
+func (e *Exporter) askNodes(ctx context.Context, searched bool) (names []string, up map[string]bool) {
+	r := reading{}
+	if el, err := e.quorum.Election("mandate-exporter"); err == nil {
+		asking, cancel := context.WithTimeout(ctx, statusWithin)
+		defer cancel()
+		r.status, _ = el.Status(asking) // the nodes' errors are in it
+	}
+	for i := range r.status.Nodes {
+		n := &r.status.Nodes[i]
+		n.Reachable = n.Reachable || searched // the user may read other keys only
+	}
+	return nodesOf([]reading{r})
 }

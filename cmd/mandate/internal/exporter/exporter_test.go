@@ -120,7 +120,7 @@ func TestExporter(t *testing.T) {
 
 		r.CutOff("exporter")
 		electortest.Advance(10 * time.Second)
-		want("Redis does not answer", map[string]float64{"exporter_list_complete": 0},
+		want("Redis does not answer", map[string]float64{"exporter_list_complete": 0, "redis_node_up{redis.test:6379}": 0},
 			"election_leader_known{orders}", "election_candidates{orders}")
 	})
 }
@@ -168,6 +168,26 @@ func mustElection(t *testing.T, r *electortest.Redis) *elector.Election {
 		t.Fatal(err)
 	}
 	return el
+}
+
+// Regression: with no election that could be read no node was there, and no alert fired.
+func TestNodesAreThereWithoutElections(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		e := exporter.New(r.Quorum("exporter"))
+		heal := r.CutOff("exporter")
+		for i, want := range []float64{0, 1, 0} {
+			got, text := scrape(t, e)
+			if up, ok := got["redis_node_up{redis.test:6379}"]; !ok || up != want || got["exporter_list_complete"] != want {
+				t.Errorf("reading %d: want %v:\n%s", i, want, text)
+			}
+			if i == 0 {
+				heal()
+			} else {
+				r.CutOff("exporter")
+			}
+			electortest.Advance(time.Minute)
+		}
+	})
 }
 
 // Many scrapes cost no more than one.
