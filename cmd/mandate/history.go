@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,12 +126,7 @@ func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlag
 func newest(t elector.Timeline, n int) elector.Timeline {
 	t.Terms = t.Terms[:n]
 	begin := t.Terms[n-1].Began()
-	for i, p := range t.Pauses {
-		if !p.Until.IsZero() && p.From.Before(begin) {
-			t.Pauses = t.Pauses[:i]
-			break
-		}
-	}
+	t.Pauses = slices.DeleteFunc(t.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.From.Before(begin) })
 	return t
 }
 

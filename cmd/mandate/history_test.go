@@ -34,3 +34,40 @@ func TestHistoryNamesOverlaps(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// The summary of many elections names also those that had no leader in all that time: of a
+// total outage there is no term. One that was paused throughout was not led 100 % either.
+func TestHistorySumsUpElectionsWithoutATerm(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	sum := func(name string, without, paused time.Duration) elector.Availability {
+		return elector.Availability{Election: name, From: at, Until: at.Add(12 * time.Hour), Leaderless: without, MaxLeaderless: without, Paused: paused}
+	}
+	got := strings.Join(availabilityLines(&output.Printer{}, elector.Timeline{
+		Terms:        []elector.TermRecord{{Election: "led", Token: 1, From: at, Current: true}},
+		Availability: []elector.Availability{sum("led", 0, 0), sum("paused", 0, 12*time.Hour), sum("vacant", 12*time.Hour, 0)},
+	}, historyFlags{all: true, since: at}), "\n")
+	for _, want := range []string{"\nvacant: leaderless 12h00m of 12h00m, 0.0 % led,", "\nled: leaderless 0s of 12h00m, 100 % led,", "\npaused: paused without a leader for all of 12h00m, since "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if !strings.HasPrefix(got, "\nvacant: ") {
+		t.Errorf("the worst is not the first:\n%s", got)
+	}
+}
+
+// Of the last terms of several elections a pause that lasts is shown, whenever it began.
+func TestHistoryKeepsAPauseThatLasts(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	got := newest(elector.Timeline{
+		Terms: []elector.TermRecord{{Election: "a", From: at}, {Election: "b", From: at.Add(-time.Hour)}},
+		Pauses: []elector.PauseRecord{
+			{Election: "a", From: at.Add(time.Minute), Until: at.Add(2 * time.Minute)},
+			{Election: "b", From: at.Add(-time.Minute), Until: at},
+			{Election: "c", From: at.Add(-time.Hour)},
+		},
+	}, 1)
+	if len(got.Terms) != 1 || len(got.Pauses) != 2 || got.Pauses[0].Election != "a" || got.Pauses[1].Election != "c" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -161,12 +161,7 @@ func pauseEntry(p elector.PauseRecord) timelineRow {
 
 // availabilityLines is the last line: for how long there was no leader.
 func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []string {
-	var shown []elector.Availability
-	for _, a := range t.Availability {
-		if !h.all || slices.ContainsFunc(t.Terms, func(r elector.TermRecord) bool { return r.Election == a.Election }) {
-			shown = append(shown, a)
-		}
-	}
+	shown := slices.Clone(t.Availability)
 	if h.all && h.since.IsZero() || len(shown) == 0 {
 		return nil // each election has a beginning of its own
 	}
@@ -205,6 +200,10 @@ func leastLed(a elector.Availability) float64 {
 
 // availability is one election's time with and without a leader.
 func availability(a elector.Availability) string {
+	span, since := output.Brief(a.Until.Sub(a.From)), a.From.Local().Format(time.DateTime)
+	if a.Paused > 0 && a.Paused >= a.Until.Sub(a.From) { // of no time is to be said that it was led
+		return fmt.Sprintf("paused without a leader for all of %s, since %s", span, since)
+	}
 	least, _ := a.Led()
 	without, led := output.Brief(a.MaxLeaderless), percent(least)+" led"
 	switch {
@@ -213,7 +212,7 @@ func availability(a elector.Availability) string {
 	case a.MaxLeaderless != a.Leaderless:
 		without, led = atMost+without, ">= "+led
 	}
-	text := fmt.Sprintf("leaderless %s of %s, %s, since %s", without, output.Brief(a.Until.Sub(a.From)), led, a.From.Local().Format(time.DateTime))
+	text := fmt.Sprintf("leaderless %s of %s, %s, since %s", without, span, led, since)
 	if a.Paused > 0 {
 		text += fmt.Sprintf("; paused without a leader for another %s", output.Brief(a.Paused))
 	}
