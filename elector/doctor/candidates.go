@@ -40,7 +40,7 @@ func (e *examination) candidates(r rollCall) {
 			who = append(who, fmt.Sprintf("%s with %s", strings.Join(ids, ", "), namesOf(list[0].Nodes)))
 		}
 		if e.emptied() {
-			e.add("", "candidates", LevelUnknown, "repeat this when the node votes again",
+			e.add("", "candidates", LevelUnknown, voteAgain,
 				"whether they vote with the same nodes: one of these is new or lost its data, and not all candidates have met it since")
 			return
 		}
@@ -53,12 +53,17 @@ func (e *examination) candidates(r rollCall) {
 	}
 	switch {
 	case len(r.all) == 0:
+	case !r.all[0].SameNodes(here) && e.emptied():
+		e.add("", "candidates", LevelUnknown, voteAgain, "whether they vote with the nodes given here: one of these is new or lost its data")
 	case !r.all[0].SameNodes(here):
 		e.add("", "candidates", LevelFail, "list the same nodes here and there", "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
 	default:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
 	}
 }
+
+// voteAgain is what to do when it can't be told apart whether nodes differ or lost their data.
+const voteAgain = "repeat this when the node votes again"
 
 // emptied tells that a node has a new identity, so that a candidate may still go by the
 // former one, and seem to vote with another node.

@@ -132,5 +132,16 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		if got := find(e.findings, "candidates"); got.Level != want {
 			t.Errorf("abstains for %v: %+v, want %s", left, got, want)
 		}
+		e.findings = nil
+		e.candidates(rollCall{all: []elector.CandidateStatus{voter("a", "old")}})
+		if got := find(e.findings, "candidates"); got.Level != want {
+			t.Errorf("abstains for %v, one candidate: %+v, want %s", left, got, want)
+		}
+		e.facts[0].View.Holder = quorum.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 1, Lease: time.Second, Identities: quorum.IdentitiesOf([]string{"old"})}.String()
+		e.findings = nil
+		e.holders()
+		if got := find(e.findings, "nodes"); got.Level != want {
+			t.Errorf("abstains for %v, the leader's list: %+v, want %s", left, got, want)
+		}
 	}
 }

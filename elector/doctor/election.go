@@ -61,6 +61,10 @@ func (e *examination) holders() {
 	known := quorum.IdentitiesOf(e.identities()).Known()
 	for _, value := range values {
 		if b, err := quorum.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
+			if e.emptied() { // the leader learns its new identity at a renewal, and names it at the next
+				e.add("", "nodes", LevelUnknown, voteAgain, "whether %s, which holds a lock, votes with these nodes: one of them is new or lost its data", b.Candidate)
+				return
+			}
 			e.add("", "nodes", LevelFail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
 			return
 		}
