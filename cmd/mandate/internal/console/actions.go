@@ -69,8 +69,11 @@ func resume(ctx context.Context, el *elector.Election, o actionRequest) (string,
 
 // result is what a majority of the nodes did, with the trouble of the others.
 func result(said string, err error) (string, error) {
-	if err == nil || errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrRefused) {
-		return said, err
+	switch {
+	case err == nil:
+		return said, nil
+	case errors.Is(err, elector.ErrUnreachable), errors.Is(err, elector.ErrRefused):
+		return "", err // it was not done
 	}
 	return said + "; " + problemText(err), nil
 }

@@ -274,6 +274,40 @@ func TestBehindAProxy(t *testing.T) {
 	}
 }
 
+// Regression: "by" in the request stood above the login that the proxy names, so that anybody
+// could replace anybody's pause. And the log said that a pause which was refused was made.
+func TestLoginStandsAboveBy(t *testing.T) {
+	var log strings.Builder
+	r := electortest.Start(t)
+	r.Client("x").Set(t.Context(), "mandate:{e}:fence", "7", 0)
+	c, err := console.New(console.Config{
+		Quorum: r.Quorum("console"), Token: token, Logger: slog.New(slog.NewTextHandler(&log, nil)), Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		remote, login, by string
+		code              int
+		logged            string
+	}{
+		{"10.0.0.1:4711", "ann", "", 200, "by=ann "},
+		{"10.0.0.1:4711", "eve", "ann", 409, "by=eve "},
+		{"192.0.2.1:4711", "ann", "eve", 409, "by=eve "}, // anybody can send the header
+		{"10.0.0.1:4711", "", "ann", 200, "by=ann "},
+		{"10.0.0.1:4711", "\a", "ann", 200, "by=ann "},
+	} {
+		log.Reset()
+		w := ask(c, http.MethodPost, "/api/pause", fmt.Sprintf(`{"election":"e","by":%q}`, test.by), bearer(token), func(r *http.Request) {
+			r.RemoteAddr = test.remote
+			r.Header.Set("X-Forwarded-User", test.login)
+		})
+		if w.Code != test.code || !strings.Contains(log.String(), test.logged) || strings.Contains(log.String(), "paused: ") != (test.code == 200) {
+			t.Errorf("%+v: %d %s\n%s", test, w.Code, w.Body, log.String())
+		}
+	}
+}
+
 // The page can need a token of its own, which gives no right to act.
 func TestReadToken(t *testing.T) {
 	const reading = "a-token-for-those-who-read"

@@ -86,18 +86,19 @@ func (c *Console) trusted(remote string) bool {
 	return false
 }
 
-// operator is who gives an order: as it says itself, as a trusted proxy's login names it,
-// or at least where from.
+// operator is who gives an order: as a trusted proxy's login names it, as it says itself, or
+// at least where from. Who has logged in can't act as somebody else: operators don't replace
+// each other's pauses.
 func (c *Console) operator(r *http.Request, direct string, said string) string {
-	if said != "" {
-		return said
-	}
 	if c.trusted(direct) {
 		for _, header := range []string{"X-Forwarded-User", "X-Auth-Request-User", "Remote-User"} {
-			if user := strings.TrimSpace(r.Header.Get(header)); user != "" {
-				return printable(user)
+			if user := printable(strings.TrimSpace(r.Header.Get(header))); user != "" {
+				return user
 			}
 		}
+	}
+	if said != "" {
+		return said
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
