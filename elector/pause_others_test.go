@@ -96,3 +96,48 @@ func TestPauseOfAnotherOperatorOnSomeNodes(t *testing.T) {
 		})
 	}
 }
+
+// Two operators at once, with a node down: each is first on one node, so neither has a
+// majority, and both are told so. Then together they must not have paused the election.
+func TestPausesOfTwoOperatorsAtOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		el := electionOf(c.Quorum("operator"), "orders")
+		c.Nodes[2].Set(down)
+		if err := c.Nodes[0].Server().Set("mandate:{orders}:pause", `{"by":"ann","reason":"x"}`); err != nil { // she was first there
+			t.Fatal(err)
+		}
+		if err := el.As("bob").Pause(t.Context(), 0, "y"); !errors.Is(err, elector.ErrUnreachable) || !strings.Contains(err.Error(), "by ann") {
+			t.Errorf("bob: %v", err)
+		}
+		if st, err := el.Status(t.Context()); err != nil || st.Paused {
+			t.Errorf("paused by nobody: %+v, %v", st, err)
+		}
+		if err := el.As("ann").Pause(t.Context(), 0, "x"); err == nil || errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrRefused) {
+			t.Errorf("ann: %v", err)
+		}
+		got, err := el.Timeline(t.Context(), 10, time.Time{})
+		if st, stErr := el.Status(t.Context()); err != nil || stErr != nil || !st.Paused || st.PauseBy != "ann" || len(got.Pauses) != 1 {
+			t.Errorf("%+v, %+v, %v, %v", st, got.Pauses, err, stErr)
+		}
+	})
+}
+
+// An operator who can't change a pause must not end it by trying: where another's is in the
+// way on one node, and another node is down for a moment, the old one holds on.
+func TestAFailedChangeOfAPauseEndsNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Seed()
+		el := electionOf(c.Quorum("operator"), "orders")
+		for i, by := range []string{"ann", "bob", "bob"} {
+			_ = c.Nodes[i].Server().Set("mandate:{orders}:pause", fmt.Sprintf(`{"by":%q,"reason":"old"}`, by))
+		}
+		c.Nodes[2].Set(down)
+		if err := el.As("bob").Pause(t.Context(), time.Hour, "longer"); !errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("bob: %v", err)
+		}
+		if got, err := c.Nodes[1].Server().Get("mandate:{orders}:pause"); err != nil || !strings.Contains(got, "bob") {
+			t.Errorf("the pause is %q, %v", got, err)
+		}
+	})
+}

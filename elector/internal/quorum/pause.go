@@ -67,26 +67,32 @@ func (e *PausedError) Error() string {
 func (*PausedError) RedisError() {}
 
 // Pause makes every node refuse claims, for d, or until Resume when d is 0. A pause by
-// another operator stays, unless replace is set: that node's error is a PausedError. If a
-// majority has such a pause, this one is taken back from the others.
+// another operator stays, unless replace is set: that node's error is a PausedError. If one
+// refuses so and no majority takes this pause, it is taken back: else two operators at once
+// could pause the election together, while both are told that they did not. Where it has
+// replaced this operator's own, it stays: an attempt to change a pause must not end it.
 func (ns *Nodes) Pause(ctx context.Context, k Keys, note PauseNote, d time.Duration, replace bool, limit time.Duration) []error {
 	value := note.encode()
+	var mine sync.Map // the nodes where it has replaced this operator's own
 	errs := ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return pauseNode(ctx, c, k, note.By, value, d, replace)
+		return pauseNode(ctx, c, k, note.By, value, d, replace, func() { mine.Store(c, true) })
 	})
 	var other *PausedError
-	refused := 0
+	refused, taken := 0, 0
 	for _, err := range errs {
-		if errors.As(err, &other) {
+		switch {
+		case err == nil:
+			taken++
+		case errors.As(err, &other):
 			refused++
 		}
 	}
-	if refused < ns.Majority() {
+	if refused == 0 || taken >= ns.Majority() {
 		return errs
 	}
 	var wg sync.WaitGroup
 	for i, err := range errs {
-		if err == nil {
+		if _, own := mine.Load(ns.list[i].rdb); err == nil && !own {
 			wg.Go(func() { _ = takeBack(ctx, ns.list[i].rdb, k, value, limit) }) // of a minority it pauses nothing
 		}
 	}
@@ -94,7 +100,7 @@ func (ns *Nodes) Pause(ctx context.Context, k Keys, note PauseNote, d time.Durat
 	return errs
 }
 
-func pauseNode(ctx context.Context, c redis.UniversalClient, k Keys, by, value string, d time.Duration, replace bool) error {
+func pauseNode(ctx context.Context, c redis.UniversalClient, k Keys, by, value string, d time.Duration, replace bool, replacesOwn func()) error {
 	if !replace {
 		// One step: two operators at once must not replace each other's.
 		err := c.SetArgs(ctx, k.Pause, value, redis.SetArgs{Mode: "NX", TTL: d}).Err()
@@ -107,6 +113,9 @@ func pauseNode(ctx context.Context, c redis.UniversalClient, k Keys, by, value s
 		}
 		if was := ParsePauseNote(old); old != "" && was.By != by {
 			return &PausedError{was}
+		}
+		if old != "" && old != value { // else this one is it: its reply was lost
+			replacesOwn()
 		}
 	}
 	return needs(c.Set(ctx, k.Pause, value, d).Err(), "+set ~"+k.Pause)
