@@ -20,8 +20,8 @@ type Vacancy struct {
 
 // Availability sums up for how long an election had a leader, between From and Until.
 // The time before From is not part of it: nothing is recorded of it, or it was not asked
-// for. Leaderless is how long there certainly was no leader, and MaxLeaderless how long
-// at most: for a leader that vanished only a bound is known. Time without a leader during
+// for. Leaderless is how long there was no leader by the leaders' clocks (two hosts' clocks
+// are compared: a second of difference is one of it), and MaxLeaderless how long at most: for a leader that vanished only a bound is known. Time without a leader during
 // a pause is Paused, and in neither: an operator wanted it.
 type Availability struct {
 	Election      string        `json:"election"`
