@@ -21,8 +21,9 @@ type Vacancy struct {
 // Availability sums up for how long an election had a leader, between From and Until.
 // The time before From is not part of it: nothing is recorded of it, or it was not asked
 // for. Leaderless is how long there was no leader by the leaders' clocks (two hosts' clocks
-// are compared: a second of difference is one of it), and MaxLeaderless how long at most: for a leader that vanished only a bound is known. Time without a leader during
-// a pause is Paused, and in neither: an operator wanted it.
+// are compared: a second of difference is one of it), and MaxLeaderless how long at most: for
+// a leader that vanished only a bound is known. Time without a leader during a pause is
+// Paused, at most MaxPaused, and in neither of the two: an operator wanted it.
 type Availability struct {
 	Election      string        `json:"election"`
 	From          time.Time     `json:"from"`
@@ -31,17 +32,20 @@ type Availability struct {
 	Leaderless    time.Duration `json:"-"`
 	MaxLeaderless time.Duration `json:"-"`
 	Paused        time.Duration `json:"-"`
+	MaxPaused     time.Duration `json:"-"`
 }
 
 // Led is which part of the time there was a leader, from 0 to 1: at least and at most. The
-// time of Paused does not count.
+// time without a leader during a pause does not count.
 func (a Availability) Led() (least, most float64) {
-	total := a.Until.Sub(a.From) - a.Paused
-	if total <= 0 {
-		return 1, 1
+	part := func(without, paused time.Duration) float64 {
+		total := a.Until.Sub(a.From) - paused
+		if total <= 0 {
+			return 1
+		}
+		return max(0, 1-float64(without)/float64(total))
 	}
-	part := func(without time.Duration) float64 { return max(0, 1-float64(without)/float64(total)) }
-	return part(a.MaxLeaderless), part(a.Leaderless)
+	return part(a.MaxLeaderless, a.MaxPaused), part(a.Leaderless, a.Paused)
 }
 
 func (r TermRecord) endedBefore(t time.Time) bool {
@@ -106,10 +110,11 @@ func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availab
 		}
 		paused := pausedWithin(p.pauses, from, until)
 		left := until.Sub(from) - paused
-		a.Paused += paused
+		a.MaxPaused += paused
 		a.MaxLeaderless += left
 		if sure {
 			a.Leaderless += left
+			a.Paused += paused // else the leader that vanished may have led through the pause
 		}
 	}
 	for _, r := range slices.Backward(terms) {

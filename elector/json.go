@@ -104,6 +104,7 @@ type (
 		Leaderless    millis  `json:"leaderless_ms"`
 		MaxLeaderless millis  `json:"max_leaderless_ms"`
 		Paused        millis  `json:"paused_ms"`
+		MaxPaused     millis  `json:"max_paused_ms"`
 		MinLed        float64 `json:"min_led"`
 		MaxLed        float64 `json:"max_led"`
 	}
@@ -228,7 +229,7 @@ func (v *Vacancy) UnmarshalJSON(b []byte) error {
 func (a Availability) MarshalJSON() ([]byte, error) {
 	least, most := a.Led()
 	return json.Marshal(availabilityJSON{
-		plainAvailability(a), millis(a.Leaderless), millis(a.MaxLeaderless), millis(a.Paused), least, most,
+		plainAvailability(a), millis(a.Leaderless), millis(a.MaxLeaderless), millis(a.Paused), millis(a.MaxPaused), least, most,
 	})
 }
 
@@ -237,6 +238,7 @@ func (a *Availability) UnmarshalJSON(b []byte) error {
 	var j availabilityJSON
 	err := json.Unmarshal(b, &j)
 	*a = Availability(j.plainAvailability)
-	a.Leaderless, a.MaxLeaderless, a.Paused = time.Duration(j.Leaderless), time.Duration(j.MaxLeaderless), time.Duration(j.Paused)
+	a.Leaderless, a.MaxLeaderless = time.Duration(j.Leaderless), time.Duration(j.MaxLeaderless)
+	a.Paused, a.MaxPaused = time.Duration(j.Paused), time.Duration(j.MaxPaused)
 	return err
 }

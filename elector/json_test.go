@@ -22,7 +22,7 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 		&elector.Event{Kind: elector.EventPaused, For: took, Vacant: took},
 		&elector.PauseRecord{By: "ann", For: took},
 		&elector.Vacancy{For: took, MaxFor: took, After: elector.TermRecord{Lasted: took}},
-		&elector.Availability{Leaderless: took, MaxLeaderless: took, Paused: took},
+		&elector.Availability{Leaderless: took, MaxLeaderless: took, Paused: took, MaxPaused: took},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil || nanoseconds.Match(b) || !regexp.MustCompile(`_ms":-?1234\.567[,}]`).Match(b) {

@@ -43,7 +43,8 @@ func TestTimelineOf(t *testing.T) {
 		vacant            *vacancy
 		span              time.Duration
 		less, atMost, pau time.Duration
-		pauses            int // 0: any
+		maxPaused         time.Duration // 0: pau
+		pauses            int           // 0: any
 	}{
 		"nothing": {},
 		"one that leads": {
@@ -120,6 +121,10 @@ func TestTimelineOf(t *testing.T) {
 			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 40*s), event(EventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2, since: 30 * s,
 			terms: 1, span: 70 * s, less: 30 * s, atMost: 30 * s, pau: 20 * s, pauses: 1,
 		},
+		"a pause while one led that vanished later": { // it may have led through the pause, or not
+			events: []Event{elected(1, 0), event(EventPaused, 0, 20*s), event(EventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2,
+			terms: 2, most: 80 * s, span: 100 * s, atMost: 40 * s, maxPaused: 40 * s,
+		},
 		"pauses, and no term": {
 			events: []Event{event(EventPaused, 0, 10*s), event(EventResumed, 0, 20*s), event(EventPaused, 0, 60*s), event(EventResumed, 0, 80*s)}, since: 50 * s, pauses: 1,
 		},
@@ -184,6 +189,9 @@ func TestTimelineOf(t *testing.T) {
 				t.Errorf("%s: the sum is of %d terms", name, a.Terms)
 			}
 		}
+		if want := max(c.pau, c.maxPaused); a.MaxPaused != want {
+			t.Errorf("%s: paused for at most %v, want %v", name, a.MaxPaused, want)
+		}
 		if a.Until.Sub(a.From) != c.span || a.Leaderless != c.less || a.MaxLeaderless != c.atMost || a.Paused != c.pau {
 			t.Errorf("%s: leaderless %v to %v of %v, %v paused; want %v to %v of %v, %v", name,
 				a.Leaderless, a.MaxLeaderless, a.Until.Sub(a.From), a.Paused, c.less, c.atMost, c.span, c.pau)
@@ -203,8 +211,9 @@ func TestAvailabilityLed(t *testing.T) {
 		least, most float64
 	}{
 		{Availability{From: at, Until: at.Add(100 * time.Second), Leaderless: 5 * time.Second, MaxLeaderless: 10 * time.Second}, 0.90, 0.95},
-		{Availability{From: at, Until: at.Add(100 * time.Second), Leaderless: 5 * time.Second, MaxLeaderless: 5 * time.Second, Paused: 50 * time.Second}, 0.90, 0.90},
-		{Availability{From: at, Until: at.Add(time.Second), Paused: time.Second}, 1, 1},
+		{Availability{From: at, Until: at.Add(100 * time.Second), Leaderless: 5 * time.Second, MaxLeaderless: 5 * time.Second, Paused: 50 * time.Second, MaxPaused: 50 * time.Second}, 0.90, 0.90},
+		{Availability{From: at, Until: at.Add(100 * time.Second), Leaderless: 10 * time.Second, MaxLeaderless: 20 * time.Second, MaxPaused: 50 * time.Second}, 0.60, 0.90},
+		{Availability{From: at, Until: at.Add(time.Second), Paused: time.Second, MaxPaused: time.Second}, 1, 1},
 		{Availability{}, 1, 1},
 	} {
 		if least, most := c.a.Led(); least != c.least || most != c.most {

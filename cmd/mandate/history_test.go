@@ -40,7 +40,7 @@ func TestHistoryNamesOverlaps(t *testing.T) {
 func TestHistorySumsUpElectionsWithoutATerm(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	sum := func(name string, without, paused time.Duration) elector.Availability {
-		return elector.Availability{Election: name, From: at, Until: at.Add(12 * time.Hour), Leaderless: without, MaxLeaderless: without, Paused: paused}
+		return elector.Availability{Election: name, From: at, Until: at.Add(12 * time.Hour), Leaderless: without, MaxLeaderless: without, Paused: paused, MaxPaused: paused}
 	}
 	got := strings.Join(availabilityLines(&output.Printer{}, elector.Timeline{
 		Terms:        []elector.TermRecord{{Election: "led", Token: 1, From: at, Current: true}},

@@ -201,8 +201,12 @@ func leastLed(a elector.Availability) float64 {
 // availability is one election's time with and without a leader.
 func availability(a elector.Availability) string {
 	span, since := output.Brief(a.Until.Sub(a.From)), a.From.Local().Format(time.DateTime)
-	if a.Paused > 0 && a.Paused >= a.Until.Sub(a.From) { // of no time is to be said that it was led
-		return fmt.Sprintf("paused without a leader for all of %s, since %s", span, since)
+	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // of no time is to be said that it was led
+		part := "all"
+		if a.Paused != a.MaxPaused {
+			part = atMost + span
+		}
+		return fmt.Sprintf("paused without a leader for %s of %s, since %s", part, span, since)
 	}
 	least, _ := a.Led()
 	without, led := output.Brief(a.MaxLeaderless), percent(least)+" led"
@@ -213,8 +217,12 @@ func availability(a elector.Availability) string {
 		without, led = atMost+without, ">= "+led
 	}
 	text := fmt.Sprintf("leaderless %s of %s, %s, since %s", without, span, led, since)
-	if a.Paused > 0 {
-		text += fmt.Sprintf("; paused without a leader for another %s", output.Brief(a.Paused))
+	if a.MaxPaused > 0 {
+		paused := output.Brief(a.MaxPaused)
+		if a.Paused != a.MaxPaused {
+			paused = atMost + paused
+		}
+		text += "; paused without a leader for another " + paused
 	}
 	return text
 }
