@@ -66,8 +66,10 @@ const (
 	ReasonVanished Reason = "vanished"
 )
 
-// wanted ends need no look: all others are logged as warnings.
-func (r Reason) wanted() bool { return r.voluntary() || r == ReasonFinished }
+// Wanted reports whether the end was intended: by the program (its shutdown, its work is
+// finished), or on request (resigned, handed over). All others are logged as warnings; a
+// reason that this version does not know is not wanted either.
+func (r Reason) Wanted() bool { return r.voluntary() || r == ReasonFinished }
 
 // voluntary ends keep the lease while the work drains; the others never renew
 // again.

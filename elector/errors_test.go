@@ -151,3 +151,17 @@ func TestProblemIsForPersons(t *testing.T) {
 		}
 	}
 }
+
+// An end that is wanted by mistake is not logged as a warning, and no operator is shown it.
+func TestIntendedEndsAreWanted(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[elector.Reason]bool{
+		elector.ReasonShutdown: true, elector.ReasonResigned: true, elector.ReasonHandover: true, elector.ReasonFinished: true,
+		elector.ReasonUnhealthy: false, elector.ReasonLost: false, elector.ReasonExpired: false, elector.ReasonFailed: false,
+		elector.ReasonPanicked: false, elector.ReasonVanished: false, "": false, "of a later version": false,
+	} {
+		if got := reason.Wanted(); got != want {
+			t.Errorf("%q: %v", reason, got)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 	m.peers.RoleChanged()
 	if old != r {
 		level := slog.LevelInfo
-		if r == RoleStopping && ev != nil && !ev.Reason.wanted() {
+		if r == RoleStopping && ev != nil && !ev.Reason.Wanted() {
 			level = slog.LevelWarn
 		}
 		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the five constants above

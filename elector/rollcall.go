@@ -84,6 +84,12 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	return st
 }
 
+// Able reports whether the candidate leads, or could be elected now: it is healthy, and
+// neither stopping nor cooling down.
+func (c CandidateStatus) Able() bool {
+	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing)
+}
+
 // SameNodes reports whether both candidates can vote with the same nodes, as far as
 // their identities are known. False means that both could win a majority.
 func (c CandidateStatus) SameNodes(other CandidateStatus) bool {

@@ -134,3 +134,19 @@ func TestRollCallTellsWhyACandidateRests(t *testing.T) {
 		}
 	})
 }
+
+// A candidate that could not be elected must not count as a replacement of the leader.
+func TestAbleCandidatesCouldBeElected(t *testing.T) {
+	t.Parallel()
+	for role, want := range map[elector.Role]bool{
+		elector.RoleLeading: true, elector.RoleFollowing: true,
+		elector.RoleStopping: false, elector.RoleResting: false, elector.RoleIdle: false, "": false,
+	} {
+		if got := (elector.CandidateStatus{Healthy: true, Role: role}).Able(); got != want {
+			t.Errorf("healthy and %q: %v", role, got)
+		}
+		if (elector.CandidateStatus{Role: role}).Able() {
+			t.Errorf("unhealthy and %q: able", role)
+		}
+	}
+}

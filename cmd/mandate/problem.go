@@ -145,7 +145,7 @@ func (r *report) headline(now time.Time) []output.Field {
 	fields := []output.Field{{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}}
 	if r.justEnded(now) {
 		fields[0].Text += "; before it " + endText(r.last)
-		if !slices.Contains(planned, r.last.Reason) {
+		if !r.last.Reason.Wanted() {
 			fields = append(fields, output.Field{Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow})
 		}
 	}

@@ -108,7 +108,7 @@ func (r *report) state() string {
 func (r *report) able() int {
 	n := 0
 	for _, c := range r.roll {
-		if c.Healthy && (c.Role == elector.RoleLeading || c.Role == elector.RoleFollowing) {
+		if c.Able() {
 			n++
 		}
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// planned ends need no investigation.
-var planned = []elector.Reason{elector.ReasonShutdown, elector.ReasonResigned, elector.ReasonHandover, elector.ReasonFinished}
-
 // timelineRow is one row of a time line, and the lines below it.
 type timelineRow struct {
 	at       time.Time // its place
@@ -90,7 +87,7 @@ func termEntry(term elector.TermRecord) timelineRow {
 		e.color = output.Red
 	case term.Current:
 		e.color = output.Green
-	case !slices.Contains(planned, term.Reason):
+	case !term.Reason.Wanted():
 		e.color = output.Yellow
 	}
 	switch {

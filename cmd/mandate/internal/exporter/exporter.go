@@ -195,7 +195,7 @@ func (s sight) next(r *reading, now time.Time) (sight, time.Duration) {
 func able(roll []elector.CandidateStatus) int {
 	n := 0
 	for _, c := range roll {
-		if c.Healthy && (c.Role == elector.RoleLeading || c.Role == elector.RoleFollowing) {
+		if c.Able() {
 			n++
 		}
 	}
