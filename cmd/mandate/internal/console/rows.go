@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // The states of an election in the table.
@@ -51,19 +52,9 @@ type (
 const (
 	rowTerms  = 8
 	rowDetail = 120 // bytes
-	// So many terms that nobody wanted to end within so long are flapping, as mandate
-	// doctor has it.
-	flaps   = 3
-	flapsIn = 10 * time.Minute
 	// An election without a leader and without candidates is missed for so long.
 	missedFor = 24 * time.Hour
 )
-
-// unwanted are the ends of terms that nobody asked for.
-var unwanted = map[elector.Reason]bool{
-	elector.ReasonUnhealthy: true, elector.ReasonExpired: true, elector.ReasonLost: true,
-	elector.ReasonFailed: true, elector.ReasonPanicked: true, elector.ReasonVanished: true,
-}
 
 // endOf is when a term had ended, at the latest; zero: not known. One that vanished had when
 // the next one began.
@@ -81,7 +72,7 @@ func pastOf(election string, records []elector.TermRecord) past {
 	for i, r := range records[:min(rowTerms, len(records))] {
 		if !r.Current && !ended {
 			ended = true
-			p.Reason, p.Detail, p.Bad = bounded(string(r.Reason)), cut(r.Detail, rowDetail), unwanted[r.Reason] || len(r.Overlaps) > 0
+			p.Reason, p.Detail, p.Bad = bounded(string(r.Reason)), cut(r.Detail, rowDetail), !r.Reason.Wanted() || len(r.Overlaps) > 0
 			if at := endOf(records, i); !at.IsZero() {
 				p.Until = at.UnixMilli()
 			}
@@ -99,7 +90,7 @@ func pastOf(election string, records []elector.TermRecord) past {
 		if end := endOf(records, i); !r.Current && !end.IsZero() {
 			until = end.UnixMilli()
 		}
-		if !r.Current && unwanted[r.Reason] || len(r.Overlaps) > 0 {
+		if !r.Current && !r.Reason.Wanted() || len(r.Overlaps) > 0 {
 			bad = 1
 		}
 		p.Terms = append(p.Terms, [4]int64{r.From.UnixMilli(), until, int64(at), bad})
@@ -121,14 +112,8 @@ func briefOf(records []elector.TermRecord, now time.Time) brief {
 	if !b.never && !records[0].Current {
 		b.began, b.ended = records[0].From, records[0].Until
 	}
-	bad := 0
-	for _, r := range records {
-		at := cmp.Or(r.Until, r.From)                                         // of one that vanished
-		if !r.Current && unwanted[r.Reason] && now.Sub(at).Abs() <= flapsIn { // a leader's clock may be ahead
-			bad++
-		}
-	}
-	b.flapping = bad >= flaps
+	flapping, _ := doctor.Flapping(records, now)
+	b.flapping = flapping != ""
 	return b
 }
 
@@ -143,7 +128,7 @@ type count struct {
 func countOf(all []elector.CandidateStatus, leader string) count {
 	n := count{read: true, of: len(all), leader: leader, silent: leader != ""}
 	for _, c := range all {
-		if c.Healthy && (c.Role == elector.RoleLeading || c.Role == elector.RoleFollowing) {
+		if c.Able() {
 			n.able++
 		}
 		if c.Incarnation == leader {
