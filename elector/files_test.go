@@ -22,7 +22,7 @@ func TestFilesStandAboveEachOther(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{
 		".", "internal/quorum", "internal/peers", "internal/pubsub", "internal/standby", "internal/conns",
-		"doctor", "electorhttp", "electortest", "fence", "../health",
+		"doctor", "electorhttp", "electortest", "fence", "../health", "../cmd/mandate/internal/console",
 	} {
 		uses := usesBetweenFiles(t, dir)
 		if len(uses) < 3 {

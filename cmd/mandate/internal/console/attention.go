@@ -53,6 +53,8 @@ type attended struct {
 // What all closed rows together may cost: with 200 elections a look each second and a
 // roll call each 20 s, with 2000 one tenth of that each.
 const (
+	readEvery   = time.Second // and more often with a lease below 4 s
+	rollEvery   = 10 * time.Second
 	lookShare   = 5 * time.Millisecond
 	rollShare   = 100 * time.Millisecond
 	closelyUpTo = 200 // elections, whether they are open or not

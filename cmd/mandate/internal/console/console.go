@@ -14,13 +14,13 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
+	"path"
 	"sync"
-	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
@@ -35,10 +35,10 @@ type Config struct {
 	Quorum *elector.Quorum
 	// Elections are those to show. Default: all of the Quorum's prefix.
 	Elections []string
-	// Token enables the buttons for whoever knows it. At least 16 bytes. Default:
+	// Token enables the buttons for anyone who knows it. At least 16 bytes. Default:
 	// the page only shows.
 	Token string
-	// Hosts are names under which the page may be asked for, beside localhost and
+	// Hosts are names under which the page may be requested, beside localhost and
 	// addresses: other names are those of a site that points its own name here,
 	// to read the page in its visitors' browsers.
 	Hosts []string
@@ -47,8 +47,8 @@ type Config struct {
 	MaxViewers int
 	// MaxElections are shown. Default 2000.
 	MaxElections int
-	// ReadToken is needed to see the page. At least 16 bytes. Default: whoever reaches
-	// it sees it.
+	// ReadToken is needed to see the page. At least 16 bytes. Default: anyone who
+	// reaches it sees it.
 	ReadToken string
 	// BasePath is where a proxy serves the page, such as "/mandate". Default: "/".
 	BasePath string
@@ -57,31 +57,14 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Bounds of what a client may cost.
-const (
-	minToken     = 16
-	maxBody      = 4 << 10
-	maxOrders    = 4                // that are carried out at a time
-	orderTimeout = 30 * time.Second // for the next leader
-	writeTimeout = 5 * time.Second  // for a piece of a stream: a slower client is cut off
-	beatEvery    = 10 * time.Second // on a quiet stream
-	gather       = 50 * time.Millisecond
-)
+const minToken = 16 // bytes
 
 // Console serves the page. Make one with New.
 type Console struct {
-	cfg     Config
-	mux     *http.ServeMux
-	cache   *cache
-	nodes   *nodeBoard
-	viewers *viewers
-
-	attention *attention
-
-	orders chan struct{}
-	base   string
-	bearer *webguard.Bearer // nil: there are no buttons
-	reader *webguard.Bearer // nil: anyone may read
+	mux       *http.ServeMux
+	visitors  *visitors
+	operators *operators
+	watch     *watch
 }
 
 // New makes a Console. It does no I/O.
@@ -104,29 +87,42 @@ func New(cfg Config) (*Console, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	cfg.MaxElections = cmp.Or(cfg.MaxElections, maxShown)
+	cache, viewers, attention := newCache(), newViewers(cmp.Or(cfg.MaxViewers, 64)), newAttention()
 	c := &Console{
-		cfg: cfg, mux: http.NewServeMux(), cache: newCache(), nodes: newNodeBoard(), attention: newAttention(),
-		viewers: newViewers(cmp.Or(cfg.MaxViewers, 64)), orders: make(chan struct{}, maxOrders), base: base,
+		mux:      http.NewServeMux(),
+		visitors: &visitors{base: base, hosts: cfg.Hosts, proxies: cfg.Proxies},
+		watch: &watch{
+			quorum: cfg.Quorum, elections: cfg.Elections, max: cmp.Or(cfg.MaxElections, maxShown), actions: cfg.Token != "",
+			cache: cache, nodes: newNodeCache(), viewers: viewers, attention: attention,
+		},
 	}
+	c.operators = &operators{quorum: cfg.Quorum, elections: cfg.Elections, cache: cache, visitors: c.visitors, running: make(chan struct{}, maxActions), log: cfg.Logger}
 	if cfg.Token != "" {
-		c.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
+		c.operators.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
 	if cfg.ReadToken != "" {
-		c.reader = webguard.NewBearer(cfg.ReadToken, cfg.Logger)
+		c.visitors.reader = webguard.NewBearer(cfg.ReadToken, cfg.Logger)
 	}
-	for path, file := range map[string]string{
-		"/{$}": "console.html", "/console.css": "console.css", "/icon.svg": "icon.svg",
-		"/console.js": "console.js", "/card.js": "card.js", "/rows.js": "rows.js", "/table.js": "table.js", "/line.js": "line.js", "/timeline.js": "timeline.js", "/actions.js": "actions.js", "/text.js": "text.js",
-	} {
-		c.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/"+file) })
-	}
-	c.mux.HandleFunc("GET /api/live", c.live)
-	c.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
-	for action, do := range actions {
-		c.mux.HandleFunc("POST /api/"+action, func(w http.ResponseWriter, r *http.Request) { c.order(w, r, action, do) })
-	}
+	c.route(&streams{cache: cache, viewers: viewers, attention: attention})
 	return c, nil
+}
+
+func (c *Console) route(live *streams) {
+	c.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, "page/console.html") })
+	files, err := fs.Glob(page, "page/*.*")
+	if err != nil { // of the pattern
+		panic("console: " + err.Error())
+	}
+	for _, file := range files {
+		if name := path.Base(file); name != "console.html" {
+			c.mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, page, file) })
+		}
+	}
+	c.mux.HandleFunc("GET /api/live", live.serve)
+	c.mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
+	for name, do := range actions {
+		c.mux.HandleFunc("POST /api/"+name, func(w http.ResponseWriter, r *http.Request) { c.operators.act(w, r, name, do) })
+	}
 }
 
 // policy leaves the page its own script and style, and nothing else: were foreign
@@ -140,9 +136,6 @@ type healthy struct {
 	Status string `json:"status"`
 }
 
-// directKey is the context's key of the address that the connection comes from.
-type directKey struct{}
-
 // ServeHTTP answers.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
@@ -152,37 +145,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
-	r, below := c.relative(w, r)
-	if !below {
-		return
-	}
-	if r.URL.Path == "/healthz" { // a kubelet or a load balancer asks, by any name
+	if r, ok := c.visitors.admit(w, r); ok {
 		c.mux.ServeHTTP(w, r)
-		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), directKey{}, r.RemoteAddr))
-	c.behindProxy(r)
-	if !webguard.Expected(r.Host, c.cfg.Hosts) {
-		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
-		return
-	}
-	if strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r) {
-		refuse(w, http.StatusForbidden, "requested by a page of another site")
-		return
-	}
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		switch code := c.mayRead(w, r); code {
-		case http.StatusOK:
-		case http.StatusTooManyRequests:
-			refuse(w, code, "too many wrong tokens: try again in %s s", w.Header().Get("Retry-After"))
-			return
-		default:
-			refuse(w, code, "this page needs its read token, as the password")
-			return
-		}
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	c.mux.ServeHTTP(w, r)
 }
 
 // Serve serves until ctx ends, and for at most 2 s more what is under way. It
@@ -192,7 +157,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	watch.Go(func() { c.watch(ctx) })
+	watch.Go(func() { c.watch.run(ctx) })
 	server := electorhttp.NewServer(c)
 	server.BaseContext = func(net.Listener) context.Context { return ctx } // streams end with it
 	server.RegisterOnShutdown(cancel)                                      // also when the listener broke

@@ -60,7 +60,7 @@ func FuzzOrders(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	c.cache.set(kindRow, fuzzElection, row{Election: fuzzElection})
+	c.operators.cache.set(kindRow, fuzzElection, row{Election: fuzzElection})
 	f.Fuzz(func(t *testing.T, raw string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
 		if err != nil {

@@ -22,8 +22,8 @@ const (
 	nodesEvery   = time.Second
 )
 
-// nodeBoard keeps the latest of each node, whichever election it was read for.
-type nodeBoard struct {
+// nodeCache keeps the latest of each node, whichever election it was read for.
+type nodeCache struct {
 	mu    sync.Mutex
 	order []string
 	nodes map[string]*nodeSeen
@@ -37,17 +37,17 @@ type nodeSeen struct {
 	fail  time.Time
 }
 
-func newNodeBoard() *nodeBoard { return &nodeBoard{nodes: map[string]*nodeSeen{}} }
+func newNodeCache() *nodeCache { return &nodeCache{nodes: map[string]*nodeSeen{}} }
 
-func (b *nodeBoard) note(nodes []elector.NodeStatus, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *nodeCache) note(nodes []elector.NodeStatus, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, n := range nodes {
-		seen := b.nodes[n.Node]
+		seen := c.nodes[n.Node]
 		if seen == nil {
 			seen = &nodeSeen{}
-			b.nodes[n.Node] = seen
-			b.order = append(b.order, n.Node)
+			c.nodes[n.Node] = seen
+			c.order = append(c.order, n.Node)
 		}
 		if n.Reachable {
 			seen.read, seen.rtt = now, n.RTT
@@ -58,13 +58,13 @@ func (b *nodeBoard) note(nodes []elector.NodeStatus, now time.Time) {
 }
 
 // state is that at a moment; false when nothing has been read yet.
-func (b *nodeBoard) state(now time.Time) (redisState, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *nodeCache) state(now time.Time) (redisState, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s := redisState{NowMS: now.UnixMilli(), Nodes: []node{}}
 	up := 0
-	for _, name := range b.order {
-		seen := b.nodes[name]
+	for _, name := range c.order {
+		seen := c.nodes[name]
 		one := node{Name: bounded(name), RTTMS: float64(seen.rtt.Round(100*time.Microsecond).Microseconds()) / 1000}
 		if !seen.fail.IsZero() && !seen.fail.Before(seen.read) && (seen.read.IsZero() || now.Sub(seen.read) >= nodePatience) {
 			one.Error, one.RTTMS = seen.error, 0
@@ -73,17 +73,17 @@ func (b *nodeBoard) state(now time.Time) (redisState, bool) {
 		}
 		s.Nodes = append(s.Nodes, one)
 	}
-	if s.Known = up > len(b.order)/2; s.Known {
-		b.whole = now
-	} else if !b.whole.IsZero() {
-		s.AsOfMS = b.whole.UnixMilli()
+	if s.Known = up > len(c.order)/2; s.Known {
+		c.whole = now
+	} else if !c.whole.IsZero() {
+		s.AsOfMS = c.whole.UnixMilli()
 	}
-	return s, len(b.order) > 0
+	return s, len(c.order) > 0
 }
 
-func (b *nodeBoard) clear() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.order, b.whole = nil, time.Time{}
-	clear(b.nodes)
+func (c *nodeCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order, c.whole = nil, time.Time{}
+	clear(c.nodes)
 }

@@ -1,15 +1,24 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"unicode"
+
+	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
 )
 
-const maxBy = 80 // bytes of an operator's name
+const (
+	maxBy      = 80      // bytes of an operator's name
+	maxBody    = 4 << 10 // of a request
+	healthPath = "/healthz"
+
+	tooManyTokens = "too many wrong tokens: try again in %s s"
+)
 
 // CheckBasePath is nil for what Config.BasePath may be.
 func CheckBasePath(path string) error {
@@ -29,15 +38,60 @@ func basePath(path string) (string, error) {
 	return path, nil
 }
 
+// visitors are who may send which requests.
+type visitors struct {
+	base    string           // of all paths
+	hosts   []string         // under which the page may be requested
+	proxies []netip.Prefix   // whose headers are believed
+	reader  *webguard.Bearer // nil: anyone may read
+}
+
+// directKey is the context's key of the address that the connection comes from.
+type directKey struct{}
+
+// admit is a request as if it came to the console without a proxy; false: it was answered.
+func (v *visitors) admit(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	r, below := v.relative(w, r)
+	if !below {
+		return nil, false
+	}
+	if r.URL.Path == healthPath { // a kubelet or a load balancer queries it, by any name
+		return r, true
+	}
+	r = r.WithContext(context.WithValue(r.Context(), directKey{}, r.RemoteAddr))
+	v.behindProxy(r)
+	if !webguard.Expected(r.Host, v.hosts) {
+		refuse(w, http.StatusMisdirectedRequest, "not served under this name: mandate console --host NAME allows one")
+		return nil, false
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/") && webguard.CrossSite(r) {
+		refuse(w, http.StatusForbidden, "requested by a page of another site")
+		return nil, false
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		switch code := v.mayRead(w, r); code {
+		case http.StatusOK:
+		case http.StatusTooManyRequests:
+			refuse(w, code, tooManyTokens, w.Header().Get("Retry-After"))
+			return nil, false
+		default:
+			refuse(w, code, "this page needs its read token, as the password")
+			return nil, false
+		}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	return r, true
+}
+
 // relative is the request without the base path; false: it is not below it. A proxy may
 // have taken it off already.
-func (c *Console) relative(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
-	rest, ok := strings.CutPrefix(r.URL.Path, c.base)
-	if c.base == "" || !ok || rest != "" && rest[0] != '/' {
+func (v *visitors) relative(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	rest, ok := strings.CutPrefix(r.URL.Path, v.base)
+	if v.base == "" || !ok || rest != "" && rest[0] != '/' {
 		return r, true
 	}
 	if rest == "" { // the page's links are relative to a folder
-		http.Redirect(w, r, c.base+"/", http.StatusPermanentRedirect)
+		http.Redirect(w, r, v.base+"/", http.StatusPermanentRedirect)
 		return nil, false
 	}
 	below := r.Clone(r.Context())
@@ -47,8 +101,8 @@ func (c *Console) relative(w http.ResponseWriter, r *http.Request) (*http.Reques
 
 // behindProxy sets who sent the request: the last address in X-Forwarded-For that is no
 // proxy of ours. Only proxies that are trusted are believed: anybody can send the header.
-func (c *Console) behindProxy(r *http.Request) {
-	if !c.trusted(r.RemoteAddr) {
+func (v *visitors) behindProxy(r *http.Request) {
+	if !v.trusted(r.RemoteAddr) {
 		return
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -63,13 +117,13 @@ func (c *Console) behindProxy(r *http.Request) {
 			addr = at.Addr()
 		}
 		r.RemoteAddr = addr.Unmap().String()
-		if !c.trusted(r.RemoteAddr) {
+		if !v.trusted(r.RemoteAddr) {
 			return
 		}
 	}
 }
 
-func (c *Console) trusted(remote string) bool {
+func (v *visitors) trusted(remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		host = remote // as a proxy named it
@@ -78,7 +132,7 @@ func (c *Console) trusted(remote string) bool {
 	if err != nil {
 		return false
 	}
-	for _, p := range c.cfg.Proxies {
+	for _, p := range v.proxies {
 		if p.Contains(addr.Unmap().WithZone("")) {
 			return true
 		}
@@ -86,19 +140,19 @@ func (c *Console) trusted(remote string) bool {
 	return false
 }
 
-// operator is who gives an order: as a trusted proxy's login names it, as it says itself, or
-// at least where from. Who has logged in can't act as somebody else: operators don't replace
+// operator is who requests an action: as a trusted proxy's login names it, as the request
+// itself does, or at least where from. Who has logged in can't act as somebody else: operators don't replace
 // each other's pauses.
-func (c *Console) operator(r *http.Request, direct string, said string) string {
-	if c.trusted(direct) {
+func (v *visitors) operator(r *http.Request, by string) string {
+	if direct, _ := r.Context().Value(directKey{}).(string); v.trusted(direct) {
 		for _, header := range []string{"X-Forwarded-User", "X-Auth-Request-User", "Remote-User"} {
 			if user := printable(strings.TrimSpace(r.Header.Get(header))); user != "" {
 				return user
 			}
 		}
 	}
-	if said != "" {
-		return said
+	if by != "" {
+		return by
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -120,15 +174,15 @@ func printable(name string) string {
 // mayRead is 200 if a request may see the page, 401 or 429 if not. The token comes as a
 // bearer token or as the password of HTTP's basic authentication: a browser asks for that
 // itself, and sends it for the stream of events, too.
-func (c *Console) mayRead(w http.ResponseWriter, r *http.Request) int {
-	if c.reader == nil {
+func (v *visitors) mayRead(w http.ResponseWriter, r *http.Request) int {
+	if v.reader == nil {
 		return http.StatusOK
 	}
 	if _, sent, basic := r.BasicAuth(); basic {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+sent)
 	}
-	code := c.reader.Check(w, r)
+	code := v.reader.Check(w, r)
 	if code == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="mandate", charset="UTF-8"`)
 	}

@@ -1,0 +1,49 @@
+package console
+
+import "sync"
+
+// viewers counts the viewers.
+type viewers struct {
+	mu      sync.Mutex
+	n, max  int
+	changed chan struct{} // closed when the first one comes or the last one leaves
+}
+
+func newViewers(limit int) *viewers {
+	return &viewers{max: limit, changed: make(chan struct{})}
+}
+
+// enter is false when there are too many already.
+func (v *viewers) enter() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.n >= v.max {
+		return false
+	}
+	v.n++
+	if v.n == 1 {
+		v.wake()
+	}
+	return true
+}
+
+func (v *viewers) leave() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.n--
+	if v.n == 0 {
+		v.wake()
+	}
+}
+
+// wake is called with the lock held.
+func (v *viewers) wake() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+func (v *viewers) there() (bool, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.n > 0, v.changed
+}
