@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
@@ -303,21 +302,6 @@ func TestNamesInDocs(t *testing.T) {
 	for name := range exported {
 		if !shown[name] {
 			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
-		}
-	}
-}
-
-// Prometheus' own promtool reads the rules, and plays incidents against them.
-func TestAlertsByPromtool(t *testing.T) {
-	if _, err := exec.LookPath("promtool"); err != nil {
-		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
-			t.Fatal("no promtool on PATH, and MANDATE_TEST_REQUIRE_PROMTOOL=1: install prometheus")
-		}
-		t.Skip("no promtool on PATH: the rules' names are checked, their syntax is NOT; install prometheus")
-	}
-	for _, args := range [][]string{{"check", "rules", "../../docs/alerts.yml"}, {"test", "rules", "testdata/alerts_test.yml"}} {
-		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
 	}
 }
