@@ -15,6 +15,7 @@ type line struct {
 	cut      func() bool // whether the host is cut off
 	closed   func(*line)
 	greeted  atomic.Bool // the first command after HELLO and the like was sent
+	lost     atomic.Bool // something that was sent on it, or to it, never arrived
 
 	mu    sync.Mutex
 	queue []byte
@@ -39,6 +40,7 @@ func (l *line) Write(b []byte) (int, error) {
 		l.greeted.Store(true)
 	}
 	if l.isCut() {
+		l.lost.Store(true)
 		return len(b), nil
 	}
 	return l.redis.Write(b)
@@ -53,7 +55,9 @@ func (l *line) collect() {
 		n, err := l.redis.Read(buf)
 		l.mu.Lock()
 		l.ended = err != nil
-		if !l.isCut() {
+		if l.isCut() {
+			l.lost.Store(l.lost.Load() || n > 0)
+		} else {
 			l.queue = append(l.queue, buf[:n]...)
 		}
 		l.mu.Unlock()

@@ -89,9 +89,9 @@ func (r *Redis) setCut(hosts []string, by int) {
 	for _, h := range hosts {
 		r.cut[h] += by
 	}
-	if by < 0 { // what was lost would be missed for ever: made anew, subscriptions too
+	if by < 0 { // what was lost would be missed for ever: such lines are made anew, those of subscriptions too
 		for l, host := range r.lines {
-			if slices.Contains(hosts, host) || slices.Contains(hosts, everyHost) {
+			if l.lost.Load() && (slices.Contains(hosts, host) || slices.Contains(hosts, everyHost)) {
 				broken = append(broken, l)
 			}
 		}
