@@ -77,7 +77,7 @@ func (r *renewer) count(of renewal) {
 	switch {
 	case of.tally.Majority(quorum.Mine):
 		if r.term.grant.Renew(of.sent) {
-			m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Confirmed })
+			m.counters.confirmed(of.took)
 			m.memory.alive(of.tally)
 			r.term.expiry.unconfirmed.Store(nil)
 			m.setCondition(condition{})
@@ -85,15 +85,14 @@ func (r *renewer) count(of renewal) {
 			if of.tally.Written() {
 				r.placed(of.advertise)
 			}
-			m.counters.renewalTook(of.took)
 		}
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
-		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Refused })
+		m.counters.refused()
 		r.term.bereft.Store(bereaved(of.tally))
 		r.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline
-		m.counters.renewal(func(c *RenewalStats) *uint64 { return &c.Unconfirmed })
+		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
 		m.setCondition(unconfirmed(of.tally))
 		r.due.Reset(m.timing.RetryEvery())
@@ -120,7 +119,7 @@ func (r *renewer) placed(address string) {
 
 // next is the time to the next renewal after one that a majority has confirmed.
 //
-// A node that was free, with a counter beyond this term's, is requested again at once. A
+// A node that was free, with a counter beyond this term's, is asked again at once. A
 // candidate that reaches no other node claims it and gives it back every few seconds; each
 // time its counter rises, and the next renewal would be refused for the same reason, for
 // ever: the term would end with the next node that fails.

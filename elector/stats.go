@@ -48,15 +48,14 @@ var latencyBounds = [...]time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// latencies count the same inside, without a bucket for what took longer than all bounds.
+// latencies count the same inside, without a bucket for what took longer than all bounds;
+// how many there are, their owner counts.
 type latencies struct {
-	count uint64
-	sum   time.Duration
-	in    [len(latencyBounds)]uint64
+	sum time.Duration
+	in  [len(latencyBounds)]uint64
 }
 
 func (l *latencies) add(took time.Duration) {
-	l.count++
 	l.sum += took
 	for i, bound := range latencyBounds {
 		if took <= bound {
@@ -66,8 +65,8 @@ func (l *latencies) add(took time.Duration) {
 	}
 }
 
-func (l *latencies) read() Latency {
-	all := Latency{Count: l.count, Sum: l.sum}
+func (l *latencies) read(count uint64) Latency {
+	all := Latency{Count: count, Sum: l.sum}
 	below := uint64(0)
 	for i, bound := range latencyBounds {
 		below += l.in[i]
@@ -131,7 +130,7 @@ func (c *counters) read() (RenewalStats, Latency, []NodeStats) {
 		nodes[i] = n.NodeStats
 		nodes[i].Node = c.names[i]
 	}
-	return c.renewals, c.times.read(), nodes
+	return c.renewals, c.times.read(c.renewals.Confirmed), nodes
 }
 
 // request counts a request, and logs now and then that a node does not answer or answers with
@@ -168,16 +167,24 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	}
 }
 
-// renewal counts how a renewal ended.
-func (c *counters) renewal(outcome func(*RenewalStats) *uint64) {
+// confirmed counts a renewal that a majority has confirmed in time.
+func (c *counters) confirmed(took time.Duration) {
 	c.mu.Lock()
-	*outcome(&c.renewals)++
+	c.renewals.Confirmed++
+	c.times.add(took)
 	c.mu.Unlock()
 }
 
-// renewalTook counts how long a confirmed renewal took.
-func (c *counters) renewalTook(took time.Duration) {
+// unconfirmed counts a renewal that is tried again soon.
+func (c *counters) unconfirmed() {
 	c.mu.Lock()
-	c.times.add(took)
+	c.renewals.Unconfirmed++
+	c.mu.Unlock()
+}
+
+// refused counts a renewal that ended the term.
+func (c *counters) refused() {
+	c.mu.Lock()
+	c.renewals.Refused++
 	c.mu.Unlock()
 }
