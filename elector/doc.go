@@ -58,8 +58,8 @@
 //	                                        machine never kills it
 //	a renewal         renew.go, one at a    with its round          nothing: it returns a tally
 //	                  time
-//	the deadline      term.go, a timer per  with the term           nothing: it ends the term
-//	                  term
+//	the deadline      deadline.go, a timer  with the term           nothing: it ends the term
+//	                  per term
 //	an announcement   leader.go at the      a request's time-out    nothing
 //	                  begin and the end     after those before it
 //	                  of a term; quorum,    on its node
