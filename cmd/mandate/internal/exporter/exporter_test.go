@@ -161,6 +161,54 @@ func TestVanishedLeaderIsMissedFromNow(t *testing.T) {
 	})
 }
 
+// The vacancy of a leader that vanished begins when it is missed, although the newest end in
+// the history, of a term before, is old: its own begin was never recorded there.
+func TestVacancyIsNotThatOfAnEarlierTerm(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		ended := candidate(t, r, "orders", "a")
+		r.Lead(ended)
+		token := ended.Term().Token()
+		record := func(kind string, ago time.Duration) {
+			r.Client("x").XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{orders}:history", Values: []any{"event", fmt.Sprintf(
+				`{"v":1,"kind":%q,"election":"orders","candidate":"b","incarnation":"X","token":%d,"time":%q,"reason":"shutdown"}`, kind, token-1, time.Now().Add(-ago).Format(time.RFC3339))}})
+		}
+		r.Client("x").Del(t.Context(), "mandate:{orders}:history")
+		record("elected", 3*time.Hour)
+		record("released", 2*time.Hour)
+		e := exporter.New(r.Quorum("exporter"))
+		if got, text := scrape(t, e); got["election_leader_known{orders}"] != 1 {
+			t.Fatalf("no leader:\n%s", text)
+		}
+		r.CutOff("a")
+		electortest.Advance(time.Minute)
+		if got, text := scrape(t, e); got["election_leader_known{orders}"] != 0 || got["election_leaderless_seconds{orders}"] > 60 {
+			t.Errorf("more than the minute since it led:\n%s", text)
+		}
+	})
+}
+
+// An election is paused from the moment of the pause on: whoever stops the leader during it has
+// to expect that none follows.
+func TestPausedWhileThereIsALeader(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Lead(candidate(t, r, "orders", "a"))
+		e := exporter.New(r.Quorum("exporter"))
+		for _, want := range []float64{0, 1, 0} {
+			if got, text := scrape(t, e); got["election_paused{orders}"] != want || got["election_leader_known{orders}"] != 1 {
+				t.Errorf("want paused %v, and a leader:\n%s", want, text)
+			}
+			change := mustElection(t, r).Resume
+			if want == 0 {
+				change = func(ctx context.Context) error { return mustElection(t, r).Pause(ctx, 0, "x") }
+			}
+			if err := change(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			electortest.Advance(6 * time.Second)
+		}
+	})
+}
+
 func mustElection(t *testing.T, r *electortest.Redis) *elector.Election {
 	t.Helper()
 	el, err := r.Quorum("operator").Election("orders")
