@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -30,19 +31,13 @@ type Exporter struct {
 	mu     sync.Mutex // held while Redis is read: one reading at a time
 	read   time.Time
 	text   []byte
-	seen   map[string]sight     // by election
-	denied map[string]time.Time // when the Redis user might not call the roll
-}
-
-// sight is what this process saw of an election's leadership.
-type sight struct {
-	led    time.Time // when somebody led, last
-	vacant time.Time // since when nobody has; zero: somebody does
+	seen   map[string]vacancy.Sight // by election
+	denied map[string]time.Time     // when the Redis user might not call the roll
 }
 
 // New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	return &Exporter{quorum: q, seen: map[string]sight{}, denied: map[string]time.Time{}}
+	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}}
 }
 
 // ServeHTTP answers a scrape.
@@ -158,7 +153,10 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			delete(e.denied, r.name)
 		}
 		if r.err == nil {
-			e.seen[r.name], r.leaderless = e.seen[r.name].next(r, now)
+			s := e.seen[r.name]
+			s.Look(r.status.Leader != nil, now)
+			s.Recorded(r.began, r.ended, now)
+			e.seen[r.name], r.leaderless = s, s.For(now)
 		}
 	}
 	if !complete { // what is missing now may be there
@@ -174,22 +172,6 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			delete(e.denied, name)
 		}
 	}
-}
-
-// next is what has been seen after a reading, and for how long nobody has led then. A term
-// whose end nobody reported may have lasted until a moment ago, however long ago it began:
-// its vacancy counts from when it was first seen. Too short is the safe side: the alert of
-// an election that is vacant for a day and has no candidates is silent.
-func (s sight) next(r *reading, now time.Time) (sight, time.Duration) {
-	switch {
-	case r.status.Leader != nil:
-		return sight{led: now}, 0
-	case r.ended.After(s.led): // otherwise it is the end of an earlier term
-		s.vacant = r.ended
-	case s.vacant.IsZero(), r.began.After(s.vacant):
-		s.vacant = now
-	}
-	return s, max(time.Millisecond, now.Sub(s.vacant))
 }
 
 func able(roll []elector.CandidateStatus) int {
