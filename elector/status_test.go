@@ -95,3 +95,35 @@ func TestHungNodeIsNoAnswerInTime(t *testing.T) {
 		}
 	})
 }
+
+// A name that only differs in a letter must not be taken for an election.
+func TestStatusTraced(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		op := c.Quorum("operator")
+		traced := func(name string) bool {
+			t.Helper()
+			st, err := electionOf(op, name).Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return st.Traced()
+		}
+		if traced("orders") {
+			t.Error("a trace of an election that has never been")
+		}
+		a := c.Start("a")
+		time.Sleep(shortLease / 2) // it has claimed, and the nodes, which are new, abstain
+		if !traced("orders") {
+			t.Error("no trace of a candidate that waits for its first vote")
+		}
+		a.Elected(3 * shortLease)
+		a.Shutdown()
+		if !traced("orders") || traced("order") {
+			t.Errorf("an election that was led: %v; another name: %v", traced("orders"), traced("order"))
+		}
+		_ = c.Nodes[0].Server().Set("mandate:{job}:lock", "another program's")
+		if !traced("job") {
+			t.Error("no trace of a lock that no candidate wrote")
+		}
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -195,9 +194,7 @@ func majorityAnswered(st elector.Status) bool {
 // before, nor of a candidate that has just come: if none answers, either, it is likely that
 // the name is wrong.
 func traceless(st elector.Status) bool {
-	return majorityAnswered(st) && !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool {
-		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
-	})
+	return majorityAnswered(st) && !st.Traced()
 }
 
 // unheardOf tells that an election is traceless, and no candidate answers: those that have

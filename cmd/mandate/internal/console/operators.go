@@ -133,9 +133,7 @@ func exists(ctx context.Context, el *elector.Election) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool {
-		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
-	}) {
+	if st.Traced() {
 		return nil
 	}
 	if roll, err := el.Candidates(ctx); err != nil || len(roll) > 0 {
