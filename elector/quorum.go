@@ -25,12 +25,12 @@ type Quorum struct {
 
 const defaultPrefix = "mandate"
 
-// Package doctor examines the nodes themselves.
-var _ = inside.Provide(func(q any) *quorum.Nodes {
+// Package doctor examines the nodes themselves, and package shard keeps its members there.
+var _ = inside.Provide(func(q any) (*quorum.Nodes, *pubsub.Bus) {
 	if q, ok := q.(*Quorum); ok && q != nil {
-		return q.nodes
+		return q.nodes, q.bus
 	}
-	return nil
+	return nil, nil
 })
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,

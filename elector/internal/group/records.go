@@ -1,0 +1,153 @@
+package group
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Bounds of what others may have written.
+const (
+	MaxShards  = 16384
+	maxMembers = 4096
+	maxRecord  = 1 << 20 // bytes of a record or a plan
+)
+
+// Facts are what all members of a group must agree on.
+type Facts struct {
+	Shards int
+	Lease  time.Duration
+}
+
+func (f Facts) String() string { return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease) }
+
+type factsJSON struct {
+	Version int   `json:"v"`
+	Shards  int   `json:"shards"`
+	LeaseMs int64 `json:"lease_ms"`
+}
+
+const factsVersion = 1
+
+func (f Facts) encode() string {
+	return encode(factsJSON{Version: factsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
+}
+
+func parseFacts(s string) (Facts, error) {
+	var j factsJSON
+	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 {
+		return Facts{}, fmt.Errorf("the group's key holds %.100q, which no member wrote: delete it", s)
+	}
+	return Facts{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
+}
+
+// Member is what a member tells of itself.
+type Member struct {
+	ID          string          `json:"id"`
+	Incarnation string          `json:"incarnation"`
+	Advertise   string          `json:"advertise,omitempty"`
+	Version     string          `json:"version,omitempty"`
+	Host        string          `json:"host,omitempty"`
+	PID         int             `json:"pid,omitempty"`
+	Weight      float64         `json:"weight"`
+	Closed      bool            `json:"closed,omitempty"` // wants no shard: it stops, or is not healthy
+	Why         string          `json:"why,omitempty"`    // of closed
+	Owned       Set             `json:"owned"`
+	Unable      Set             `json:"unable"`          // shards that it can't serve for now
+	Loads       map[int]float64 `json:"loads,omitempty"` // of those that it owns
+	Seq         uint64          `json:"seq"`             // orders the records of a member
+}
+
+func (m Member) encode() string { return encode(m) }
+
+func parseMember(s string) (m Member, err error) {
+	if len(s) > maxRecord {
+		return m, errors.New("a record that is too long to be a member's")
+	}
+	if err := json.Unmarshal([]byte(s), &m); err != nil {
+		return Member{}, fmt.Errorf("no member's record: %w", err)
+	}
+	if m.ID == "" || m.Incarnation == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) {
+		return Member{}, errors.New("no member's record: without an id or a weight")
+	}
+	m.ID, m.Incarnation = quorum.Clip(m.ID, quorum.MaxName), quorum.Clip(m.Incarnation, 64)
+	m.Advertise, m.Host = quorum.Clip(m.Advertise, quorum.MaxAdvertise), quorum.Clip(m.Host, quorum.MaxAdvertise)
+	m.Version, m.Why = quorum.Clip(m.Version, quorum.MaxAdvertise), quorum.Clip(m.Why, quorum.MaxDetail)
+	return m, nil
+}
+
+// Plan is who should own what.
+type Plan struct {
+	Version Version `json:"-"`
+	Shards  int     `json:"shards"`
+	Members []Seat  `json:"members"`
+	Next    []Set   `json:"assigned"` // by member: what it should own
+	Owned   []Set   `json:"owned"`    // by member: what it did own as the plan was made
+}
+
+// Seat is a member in a plan.
+type Seat struct {
+	ID          string `json:"id"`
+	Incarnation string `json:"incarnation"`
+	Advertise   string `json:"advertise,omitempty"`
+	Closed      bool   `json:"closed,omitempty"`
+}
+
+// Nobody is the index of no member.
+const Nobody = -1
+
+// Assigned is by shard the member that should own it, or Nobody.
+func (p *Plan) Assigned() []int { return p.byShard(p.Next) }
+
+// Owners is by shard the member that owned it, or Nobody.
+func (p *Plan) Owners() []int { return p.byShard(p.Owned) }
+
+func (p *Plan) byShard(sets []Set) []int {
+	all := make([]int, p.Shards)
+	for s := range all {
+		all[s] = Nobody
+	}
+	for m, set := range sets {
+		for _, s := range set {
+			if s < len(all) {
+				all[s] = m
+			}
+		}
+	}
+	return all
+}
+
+func (p *Plan) encode() string { return encode(p) }
+
+// parsePlan reads what a node holds as "<version> <plan>"; nil when it holds none of ours:
+// whoever leads the group replaces it.
+func parsePlan(s string) *Plan {
+	if s == "" || len(s) > maxRecord {
+		return nil
+	}
+	var version, rest string
+	if n, err := fmt.Sscan(s, &version); n != 1 || err != nil {
+		return nil
+	}
+	rest = s[len(version):]
+	p := &Plan{Version: parseVersion(version)}
+	if err := json.Unmarshal([]byte(rest), p); err != nil || p.Version == (Version{}) {
+		return nil
+	}
+	if p.Shards < 1 || p.Shards > MaxShards || len(p.Members) > maxMembers || len(p.Next) != len(p.Members) || len(p.Owned) != len(p.Members) {
+		return nil
+	}
+	return p
+}
+
+func encode(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil { // numbers that are finite, and strings
+		panic("group: a record that can't be encoded: " + err.Error())
+	}
+	return string(b)
+}

@@ -1,0 +1,22 @@
+-- beat: a member says that it lives, and what it owns; it is shown the plan if that is
+-- another one than it has. Members of other facts (the number of shards, the lease) are
+-- refused: they would own other things under the same names.
+-- KEYS facts members plan fence
+-- ARGV facts incarnation record ttl_ms keep_ms channel version of the plan that the member has
+-- -> {'ok', plan or ''} or {'differs', facts} or {'election'}
+local facts = redis.call('GET', KEYS[1])
+if facts and facts ~= ARGV[1] then return {'differs', facts} end
+-- An election of the group's name: its candidates and ours would confuse people and keys.
+if not facts and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
+local now = redis.call('TIME')
+local ms = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
+local old = redis.call('HGET', KEYS[2], ARGV[2])
+local ends, record = string.match(old or '', '^(%d+) (.*)$')
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[5])
+redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', ms + ARGV[4]) .. ' ' .. ARGV[3])
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
+redis.call('PEXPIRE', KEYS[3], ARGV[5])
+if record ~= ARGV[3] or tonumber(ends) < ms then redis.pcall('PUBLISH', ARGV[6], 'members') end
+local plan = redis.call('GET', KEYS[3]) or ''
+if string.match(plan, '^%S*') == ARGV[7] then plan = '' end
+return {'ok', plan}

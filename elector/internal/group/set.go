@@ -1,0 +1,77 @@
+package group
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Set is some shards, in ascending order. As text it is short, and can be read: "0-3,7".
+type Set []int
+
+// MarshalJSON writes the text.
+func (s Set) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
+
+func (s Set) String() string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		j := i
+		for j+1 < len(s) && s[j+1] == s[j]+1 {
+			j++
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(s[i]))
+		if j > i {
+			b.WriteString("-" + strconv.Itoa(s[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+var errSet = errors.New("no list of shards")
+
+// UnmarshalJSON reads the text. A shard beyond MaxShards is refused: a few bytes must not
+// become a list that fills the memory.
+func (s *Set) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return err
+	}
+	all, err := ParseSet(text)
+	*s = all
+	return err
+}
+
+// ParseSet reads a set: "0-3,7".
+func ParseSet(text string) (Set, error) {
+	all := Set{}
+	if text == "" {
+		return all, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		from, err := strconv.Atoi(first)
+		to := from
+		if err == nil && isRange {
+			to, err = strconv.Atoi(last)
+		}
+		if err != nil || from < 0 || to < from || to >= MaxShards || len(all) > 0 && from <= all[len(all)-1] {
+			return nil, errSet
+		}
+		for i := from; i <= to; i++ {
+			all = append(all, i)
+		}
+	}
+	return all, nil
+}
+
+// Has reports whether a shard is in the set.
+func (s Set) Has(shard int) bool {
+	_, ok := slices.BinarySearch(s, shard)
+	return ok
+}

@@ -1,0 +1,218 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/shard/internal/plan"
+)
+
+// assigner makes the plans during one term as the assigner.
+type assigner struct {
+	m    *Member
+	term *elector.Term
+	last *group.Plan // the plan in force; nil: none
+	seq  uint64
+
+	sights   []sight // by node
+	seen     chan sight
+	lookouts []link
+	wanted   atomic.Pointer[group.Plan] // what the lookouts publish
+}
+
+// sight is what a node has shown, and when.
+type sight struct {
+	group.Sight
+	node int
+	at   time.Time
+	ok   bool
+}
+
+func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
+	n := m.nodes.Len()
+	a := &assigner{m: m, term: term, last: known, sights: make([]sight, n), seen: make(chan sight), lookouts: make([]link, n)}
+	for i := range a.lookouts {
+		a.lookouts[i].kick = make(chan struct{}, 1)
+	}
+	return a
+}
+
+// Times that a change waits for those that come with it.
+const settle = 10 * time.Millisecond
+
+// firstSettle is for the members that start together: the first one would be given all
+// shards, and hand most of them over again.
+func (a *assigner) firstSettle() time.Duration { return min(a.m.cfg.Lease/10, time.Second/2) }
+
+func (a *assigner) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for node := range a.lookouts {
+		all.Go(func() { a.lookout(ctx, node) })
+	}
+	defer all.Wait()
+	defer a.m.bus.Subscribe(a.m.store.Changes, func(s pubsub.Signal) {
+		if s.Kind == pubsub.Subscribed || s.Kind == pubsub.Message && s.Payload == "members" {
+			a.lookouts[s.Node].wake()
+		}
+	})()
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-a.seen:
+			a.sights[s.node] = s
+			if due == nil {
+				due = time.After(a.wait())
+			}
+		case <-due:
+			due = nil
+			a.decide()
+		}
+	}
+}
+
+func (a *assigner) wait() time.Duration {
+	if a.last == nil {
+		return a.firstSettle()
+	}
+	return settle
+}
+
+// lookout looks at one node, and writes the plan to it where that is another one.
+func (a *assigner) lookout(ctx context.Context, node int) {
+	store, l := a.m.store, &a.lookouts[node]
+	for {
+		s, err := store.Look(ctx, node)
+		if err == nil {
+			if p := a.wanted.Load(); p != nil && s.Plan != p.Version && a.term.Valid() {
+				// What stands there beyond this term no assigner wrote: this one still leads.
+				_, _ = store.Publish(ctx, node, p, s.Plan)
+			}
+			select {
+			case a.seen <- sight{Sight: s, node: node, at: time.Now(), ok: true}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		timer := time.NewTimer(a.m.cfg.beatEvery())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-l.kick:
+			timer.Stop()
+		}
+	}
+}
+
+// members are those that a majority of the nodes knows as alive, by id.
+func (a *assigner) members() (all []group.Member, ok bool) {
+	byIncarnation, count, answers := map[string]group.Member{}, map[string]int{}, 0
+	for _, s := range a.sights {
+		if !s.ok || time.Since(s.at) > a.m.cfg.aliveFor() {
+			continue
+		}
+		answers++
+		for _, m := range s.Members {
+			count[m.Incarnation]++
+			if old, known := byIncarnation[m.Incarnation]; !known || m.Seq > old.Seq {
+				byIncarnation[m.Incarnation] = m
+			}
+		}
+	}
+	for inc, m := range byIncarnation {
+		if count[inc] >= a.m.nodes.Majority() {
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(x, y group.Member) int {
+		return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Incarnation, y.Incarnation))
+	})
+	return all, answers >= a.m.nodes.Majority()
+}
+
+// decide makes a plan, and has it published if it is another one.
+func (a *assigner) decide() {
+	members, ok := a.members()
+	if !ok || len(members) == 0 {
+		return
+	}
+	in := plan.Input{Shards: a.m.cfg.Shards, Owner: none(a.m.cfg.Shards), Planned: a.planned(members)}
+	for i, m := range members {
+		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
+		for _, s := range m.Owned {
+			if s < in.Shards {
+				in.Owner[s] = i
+			}
+		}
+		for s, l := range m.Loads {
+			if s >= 0 && s < in.Shards {
+				if in.Loads == nil {
+					in.Loads = make([]float64, in.Shards)
+				}
+				in.Loads[s] = l
+			}
+		}
+	}
+	next := plan.Limit(plan.Make(in), in.Owner, in.Planned, a.m.cfg.Moves)
+	p := a.made(members, next, in.Owner)
+	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
+		return
+	}
+	a.seq++
+	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
+	a.last = p
+	a.wanted.Store(p)
+	for i := range a.lookouts {
+		a.lookouts[i].wake()
+	}
+}
+
+// planned is the plan in force, with the members that live now.
+func (a *assigner) planned(members []group.Member) []int {
+	if a.last == nil {
+		return nil
+	}
+	index := make([]int, len(a.last.Members))
+	for i, seat := range a.last.Members {
+		index[i] = slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == seat.Incarnation })
+	}
+	all := a.last.Assigned()
+	for s, m := range all {
+		if m != group.Nobody {
+			all[s] = index[m]
+		}
+	}
+	return all
+}
+
+func (a *assigner) made(members []group.Member, next, owner []int) *group.Plan {
+	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members))}
+	for _, m := range members {
+		p.Members = append(p.Members, group.Seat{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
+	}
+	for s := range p.Shards {
+		if m := next[s]; m != group.Nobody {
+			p.Next[m] = append(p.Next[m], s)
+		}
+		if m := owner[s]; m != group.Nobody {
+			p.Owned[m] = append(p.Owned[m], s)
+		}
+	}
+	return p
+}
+
+func equal(a, b *group.Plan) bool {
+	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal)
+}
+
+func none(n int) []int { return slices.Repeat([]int{group.Nobody}, n) }

@@ -1,0 +1,225 @@
+package shard_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// The keys of the group.
+const (
+	planKey    = "mandate:{orders}:plan"
+	membersKey = "mandate:{orders}:members"
+)
+
+// Whatever somebody writes in the place of the plan costs balance for a moment at most: a
+// plan of a later term than any, one that gives all to one member, garbage.
+func TestForgedPlan(t *testing.T) {
+	forged := map[string]string{
+		"a later term": `9007199254740991.1 {"shards":12,"members":[{"id":"x","incarnation":"x"}],"assigned":["0-11"],"owned":[""]}`,
+		"garbage":      "\x00\xff not a plan",
+		"no version":   ` {"shards":12}`,
+		"other shards": `9007199254740991.1 {"shards":99999999,"members":[],"assigned":[],"owned":[]}`,
+		"empty":        "",
+	}
+	for name, value := range forged {
+		t.Run(name, func(t *testing.T) {
+			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+				g := newGroup(t, c, 12)
+				g.join("a")
+				g.join("b")
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+				for _, n := range c.Nodes {
+					if err := n.Server().Set(planKey, value); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(lease)
+				g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })
+				g.join("c")
+				g.eventually(2*lease, "a later member gets its part", func() bool { return g.l.even(12, "a", "b", "c") })
+			})
+		})
+	}
+}
+
+// Records that no member wrote are nobody's.
+func TestForgedMembers(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		g.join("a")
+		for _, n := range c.Nodes {
+			n.Server().HSet(membersKey, "x", "garbage")
+			n.Server().HSet(membersKey, "y", `99999999999999 {"id":"y","incarnation":"other","weight":1,"owned":"","unable":""}`)
+			n.Server().HSet(membersKey, "z", `99999999999999 {"id":"z","incarnation":"z","weight":-1,"owned":"","unable":""}`)
+			n.Server().HSet(membersKey, "w", `99999999999999 {"id":"w","incarnation":"w","weight":1,"owned":"0-999999999","unable":""}`)
+		}
+		g.eventually(2*lease, "a owns all", func() bool { return g.l.even(12, "a") })
+	})
+}
+
+// A member that is forged well is given shards that it never takes: they stay where they are.
+func TestForgedMemberCostsNoOwner(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		g.join("a")
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		for _, n := range c.Nodes {
+			n.Server().HSet(membersKey, "x", `99999999999999 {"id":"x","incarnation":"x","weight":1,"owned":"","unable":""}`)
+		}
+		for range 30 {
+			time.Sleep(lease / 10)
+			if !g.l.even(12, "a", "b") {
+				t.Fatalf("a member that never campaigns took shards from others: %v", g.l.counts())
+			}
+		}
+	})
+}
+
+// A key of another type is refused by the node: the members say so and go on owning.
+func TestKeyOfAnotherType(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		g.join("a")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
+		c.Nodes[0].Server().Del(membersKey)
+		if err := c.Nodes[0].Server().Set(membersKey, "x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * lease)
+		if !g.l.even(4, "a") {
+			t.Errorf("a lost shards: %v", g.l.counts())
+		}
+		if len(g.log.Lines("level=WARN", "does not take part in the group", "WRONGTYPE")) == 0 {
+			t.Error("the log does not name the key of another type")
+		}
+	})
+}
+
+// Without an assigner, as when its election is paused, every member keeps what it owns.
+func TestNoAssigner(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.join("a")
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
+		el := testcluster.ElectionOf(c.Quorum("operator"), "orders/assigner")
+		if err := el.Pause(context.Background(), 0, "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := el.StepDown(context.Background(), "test"); err == nil {
+			t.Fatal("an assigner was elected in a pause")
+		}
+		time.Sleep(3 * lease)
+		if !g.l.even(8, "a", "b") {
+			t.Errorf("%v", g.l.counts())
+		}
+		if err := el.Resume(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		g.join("c")
+		g.eventually(lease, "even after the pause", func() bool { return g.l.even(8, "a", "b", "c") })
+	})
+}
+
+// A group must not have the name of an election: `mandate status orders` would be about
+// one of them.
+func TestNameOfAnElection(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		c.Start("candidate").Elected(lease)
+		g := newGroup(t, c, 4)
+		err := g.join("a").ended(t, time.Second)
+		if err == nil || !strings.Contains(err.Error(), "group orders: an election has this name") {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestBadConfig(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		q := c.Quorum("q")
+		for want, cfg := range map[string]shard.Config{
+			"Group is empty":   {Shards: 1},
+			"Group is \"a b\"": {Group: "a b", Shards: 1},
+			"Shards is 0":      {Group: "g"},
+			"Shards is 16385":  {Group: "g", Shards: 16385},
+			"Weight is -1":     {Group: "g", Shards: 1, Weight: -1},
+			"Weight is NaN":    {Group: "g", Shards: 1, Weight: math.NaN()},
+			"Lease is 100ms":   {Group: "g", Shards: 1, Lease: 100 * time.Millisecond},
+			"Moves is -1":      {Group: "g", Shards: 1, Moves: -1},
+			"ID is \"a b\"":    {Group: "g", Shards: 1, ID: "a b"},
+			"Cooldown is -1s":  {Group: "g", Shards: 1, Cooldown: -time.Second},
+		} {
+			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %q", cfg, err, want)
+			}
+		}
+		if _, err := shard.New(nil, shard.Config{Group: "g", Shards: 1}); err == nil {
+			t.Error("New took no quorum")
+		}
+		if _, err := shard.New(&elector.Quorum{}, shard.Config{Group: "g", Shards: 1}); err == nil {
+			t.Error("New took the zero quorum")
+		}
+	})
+}
+
+// A Load that panics or hangs costs balance alone.
+func TestBadLoad(t *testing.T) {
+	for name, load := range map[string]func(stop chan struct{}) float64{
+		"panic": func(chan struct{}) float64 { panic("no load") },
+		"hang":  func(stop chan struct{}) float64 { <-stop; return 1 },
+		"NaN":   func(chan struct{}) float64 { return math.NaN() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				stop := make(chan struct{})
+				g := newGroup(t, c, 8)
+				heavy := func(cfg *shard.Config) { cfg.Load = func(int) float64 { return load(stop) } }
+				a := g.join("a", heavy)
+				g.join("b", heavy)
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
+				time.Sleep(3 * lease)
+				if !g.l.even(8, "a", "b") {
+					t.Errorf("%v", g.l.counts())
+				}
+				a.stop()
+				if err := a.ended(t, 2*time.Second); err != nil {
+					t.Error(err)
+				}
+				close(stop)
+			})
+		})
+	}
+}
+
+func TestWeightsAndLoads(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 30)
+		loads := func(cfg *shard.Config) {
+			cfg.Load = func(s int) float64 { return float64(1 + s%3) } // 60 in all
+		}
+		g.join("a", loads, func(cfg *shard.Config) { cfg.Weight = 2 })
+		g.join("b", loads)
+		sum := func(id string) (all int) {
+			g.l.mu.Lock()
+			defer g.l.mu.Unlock()
+			for s, o := range g.l.owner {
+				if o == id {
+					all += 1 + s%3
+				}
+			}
+			return all
+		}
+		time.Sleep(3 * lease)
+		if a, b := sum("a"), sum("b"); a+b != 60 || a < 36 || a > 44 {
+			t.Errorf("a has %d of 60, b %d: two thirds and one third are their due", a, b)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// candidacy is this member's part in the election of one shard. Its fields belong to the
+// desk's goroutine.
+type candidacy struct {
+	d       *desk
+	shard   int
+	elector *elector.Elector
+	ctx     context.Context
+	cancel  context.CancelFunc // ends the campaign, or the term
+
+	term *Term // that it serves; nil: none
+	heir string
+	stop context.CancelFunc // of the move to heir; nil: none
+}
+
+// began is the begin of a term, ran its end, and over that of a candidacy.
+type (
+	began struct {
+		c    *candidacy
+		term *Term
+	}
+	ran struct {
+		c *candidacy
+	}
+	over struct {
+		c   *candidacy
+		err error
+		why *elector.Ended // of its last term; nil: it never led
+	}
+)
+
+func newCandidacy(d *desk, shard int) (*candidacy, error) {
+	e, err := elector.New(d.m.quorum, d.m.shardConfig(shard))
+	if err != nil {
+		return nil, err
+	}
+	c := &candidacy{d: d, shard: shard, elector: e}
+	c.ctx, c.cancel = context.WithCancel(d.ctx)
+	return c, nil
+}
+
+// start campaigns, on a goroutine of its own.
+func (c *candidacy) start() {
+	go func() {
+		var last *elector.Term
+		err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
+			last = term
+			return c.serve(ctx, &Term{Term: term, shard: c.shard})
+		})
+		var why *elector.Ended
+		if last != nil {
+			errors.As(last.Err(), &why)
+		}
+		c.d.send(over{c: c, err: err, why: why})
+	}()
+}
+
+// serve runs the work of one term.
+func (c *candidacy) serve(ctx context.Context, term *Term) error {
+	m := c.d.m
+	m.own(term)
+	c.d.send(began{c, term})
+	defer func() {
+		m.disown(term)
+		c.d.send(ran{c})
+	}()
+	err := c.d.work(ctx, term)
+	var why *elector.Ended
+	if errors.As(term.Err(), &why) && leaves(why.Reason) {
+		c.cancel() // before the Elector campaigns again
+	}
+	return err
+}
+
+// leaves reports whether a shard should go elsewhere after such an end. After the others
+// this member campaigns for it at once: nothing of its own was wrong.
+func leaves(r elector.Reason) bool {
+	switch r {
+	case elector.ReasonUnhealthy, elector.ReasonFailed, elector.ReasonPanicked, elector.ReasonResigned, elector.ReasonHandover:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e began) apply(d *desk) {
+	e.c.term = e.term
+	d.report()
+	if d.next != nil {
+		d.act() // the plan may have changed meanwhile
+	}
+}
+
+func (e ran) apply(d *desk) {
+	e.c.term = nil
+	d.report()
+}
+
+func (e over) apply(d *desk) {
+	c := e.c
+	c.stay()
+	c.cancel()
+	delete(d.running, c.shard)
+	if e.err != nil && errors.Is(e.err, elector.ErrPermanent) {
+		go d.send(failure{e.err})
+	}
+	moved := c.shard < len(d.next) && d.next[c.shard] != d.me
+	if failed := e.err != nil || e.why != nil && leaves(e.why.Reason); failed && !moved && !d.closing {
+		u := d.unable[c.shard]
+		u.trips = min(u.trips+1, 5)
+		u.until = time.Now().Add(d.m.cfg.Cooldown << (u.trips - 1))
+		d.unable[c.shard] = u
+		d.m.cfg.Logger.Warn("leaving a shard to other members", append(d.attributes(c.shard), "for", d.m.cfg.Cooldown<<(u.trips-1), "error", e.err)...)
+	}
+	d.report()
+	if d.next != nil {
+		d.act()
+	}
+}
+
+// moveTo hands the shard over to another member, as soon as that one campaigns for it.
+func (c *candidacy) moveTo(heir string) {
+	if c.heir == heir {
+		return
+	}
+	c.stay()
+	ctx, stop := context.WithCancel(c.ctx)
+	c.heir, c.stop = heir, stop
+	election := c.elector.Election()
+	go func() {
+		defer stop()
+		for {
+			if _, err := election.Transfer(ctx, heir); err == nil {
+				c.cancel()
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(moveRetry):
+			}
+		}
+	}()
+}
+
+// moveRetry is the time between attempts to hand over: the heir may not campaign yet.
+const moveRetry = 20 * time.Millisecond
+
+// stay ends a move.
+func (c *candidacy) stay() {
+	if c.stop != nil {
+		c.stop()
+	}
+	c.heir, c.stop = "", nil
+}

@@ -1,0 +1,147 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/setting"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// Work is what the owner of a shard does. As elector.Work it must return soon after ctx
+// ends, and a panic ends the process. When it returns an error, or its probe fails, the
+// shard is given to another member, and this one does not take it for a Config.Cooldown
+// (doubling with each failure in a row, up to 16 times). When it returns nil the term ends,
+// and the member runs it again after a tenth of the lease.
+type Work func(ctx context.Context, term *Term) error
+
+// Config describes one member of a group. The zero value of a field means its default.
+type Config struct {
+	// Group is the name that all members share. Required; no spaces, no braces, at most
+	// 180 bytes, and not the name of an election.
+	Group string
+	// Shards is their number, from 1 to 16,384. Required, and the same for all members: a
+	// member with another number is refused while others live.
+	Shards int
+	// ID names this member. Default: host name, process id and a random part.
+	ID string
+	// Advertise is where this member can be reached, in any form without spaces, at most
+	// 256 bytes: what Owner returns to others.
+	Advertise string
+	// Version is the version of the program, for operators.
+	Version string
+	// Weight is how much this member should own relative to the others. Default 1; above 0.
+	Weight float64
+
+	// Lease is how long a shard is held without renewal, as elector.Config.Lease. The same
+	// for all members. At least 500 ms. Default 10 s.
+	Lease time.Duration
+	// DrainTimeout is how long Run keeps its shards after its context has ended, until other
+	// members have taken them over, and how long the lease of a shard is kept while its work
+	// stops. Default one lease; negative: none.
+	DrainTimeout time.Duration
+	// Cooldown is how long this member does not take a shard again that it failed at, or
+	// that an operator has taken from it. Default one lease.
+	Cooldown time.Duration
+	// Moves is how many shards change their owner at one time, in the whole group: the
+	// assigner's own setting counts. Default 32.
+	Moves int
+
+	// Probe is checked at all times. A member that is not healthy owns nothing.
+	// Default: always healthy.
+	Probe         health.Probe
+	ProbeSettings health.Settings
+	// WorkProbe, if set, makes the probe of one shard's work: while it fails that shard
+	// alone goes elsewhere. It is called once per candidacy; nil: always healthy.
+	WorkProbe         func(shard int) health.Probe
+	WorkProbeSettings health.Settings
+	// Load, if set, is how heavy a shard is that this member owns, in any unit that all
+	// members share. It is called a few times per lease, on a goroutine of its own. While it
+	// hangs the loads stay what they were, and where it panics, or returns zero or less, a
+	// shard counts as an average one. Default: all shards are equal.
+	Load func(shard int) float64
+
+	// Logger gets one line per change. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// minLease is longer than that of an election: the assigner's lease and the time for which a
+// member counts as alive are parts of it.
+const minLease = 500 * time.Millisecond
+
+// defaultMoves is how many shards move at one time unless Config.Moves says it.
+const defaultMoves = 32
+
+func (c Config) withDefaults() Config {
+	c.Lease = cmp.Or(c.Lease, 10*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.Lease)
+	c.Cooldown = cmp.Or(c.Cooldown, c.Lease)
+	c.Moves = cmp.Or(c.Moves, defaultMoves)
+	c.Weight = cmp.Or(c.Weight, 1)
+	c.ID = cmp.Or(c.ID, defaultID())
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	return c
+}
+
+func defaultID() string {
+	host, err := os.Hostname()
+	if err != nil || quorum.CheckWord("", host, quorum.MaxName, "") != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
+}
+
+// maxGroup leaves room for the number of a shard in the name of its election.
+const maxGroup = quorum.MaxName - 20
+
+func (c Config) validate() error {
+	var problems []error
+	add := func(err error) { problems = append(problems, err) }
+	add(quorum.CheckWord("Group", c.Group, maxGroup, "{}"))
+	if c.Shards < 1 || c.Shards > group.MaxShards {
+		add(setting.Errorf("Shards", " is %d: from 1 to %d, the same for all members", c.Shards, group.MaxShards))
+	}
+	if !(c.Weight > 0) || math.IsInf(c.Weight, 0) {
+		add(setting.Errorf("Weight", " is %v: above 0 (a member that should own nothing need not run)", c.Weight))
+	}
+	if c.Lease < minLease {
+		add(setting.Errorf("Lease", " is %v: at least %v", c.Lease, minLease))
+	}
+	if c.Moves < 1 {
+		add(setting.Errorf("Moves", " is %d: at least 1", c.Moves))
+	}
+	if c.Cooldown < 0 {
+		add(setting.Errorf("Cooldown", " is %v: not below zero, or a shard would return at once to where it failed", c.Cooldown))
+	}
+	return errors.Join(problems...)
+}
+
+// candidate is the configuration of an election in which this member takes part.
+func (c Config) candidate(election string, lease time.Duration) elector.Config {
+	return elector.Config{
+		Election: election, ID: c.ID, Advertise: c.Advertise, Version: c.Version,
+		Lease: lease, DrainTimeout: c.DrainTimeout, Cooldown: -1, Logger: c.Logger,
+	}
+}
+
+// Times that follow from the lease. A member counts as dead after half a lease: then, and
+// when the assigner is dead, its shards have been planned for others before their locks lapse.
+func (c Config) beatEvery() time.Duration      { return c.Lease / 8 }
+func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
+func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
+func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
+
+// remembered is for how long the nodes keep a group without members: no lock of a former
+// member is held any more.
+func (c Config) remembered() time.Duration { return 2 * c.Lease }

@@ -1,0 +1,361 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+)
+
+// desk decides which candidacies this member has: those that the plan gives it. Its fields
+// belong to Run's goroutine, but for what is behind mu, and the links' channels.
+type desk struct {
+	m      *Member
+	ctx    context.Context // of the candidacies
+	work   Work
+	links  []link
+	events chan event
+	ended  chan struct{} // closed when Run's loop has: nobody takes events any more
+
+	byNode  []*group.Plan // what each node has shown last
+	errs    []error       // the last error of each node
+	plan    *group.Plan   // in force
+	me      int           // this member's index in it
+	next    []int         // by shard: who should own it
+	running map[int]*candidacy
+	unable  map[int]inability
+	loads   weighed
+	closing bool
+
+	mu   sync.Mutex // of what the links send
+	self group.Member
+	seen *group.Plan // the plan in force, for a new assigner
+}
+
+// link is the way to one node.
+type link struct{ kick chan struct{} }
+
+func (l *link) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// inability is that this member has failed at a shard.
+type inability struct {
+	until time.Time
+	trips int
+}
+
+// event is what the goroutines around the desk report to it.
+type event interface{ apply(d *desk) }
+
+// answer is what a node answered to a beat.
+type answer struct {
+	node int
+	plan *group.Plan // nil: no news
+	err  error
+}
+
+// failure ends Run.
+type failure struct{ err error }
+
+func newDesk(ctx context.Context, m *Member, work Work) *desk {
+	n := m.nodes.Len()
+	d := &desk{
+		m: m, ctx: ctx, work: work, links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
+		byNode: make([]*group.Plan, n), errs: make([]error, n), running: map[int]*candidacy{}, unable: map[int]inability{},
+		me: group.Nobody,
+		self: group.Member{
+			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
+			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight,
+		},
+	}
+	for i := range d.links {
+		d.links[i].kick = make(chan struct{}, 1)
+	}
+	return d
+}
+
+// send gives an event to the desk, unless that has ended.
+func (d *desk) send(e event) {
+	select {
+	case d.events <- e:
+	case <-d.ended:
+	}
+}
+
+// errDone ends the desk's loop well.
+var errDone = errors.New("done")
+
+// run is the desk's loop, until all that this member owned was handed over or released.
+func (d *desk) run(ctx context.Context) error {
+	defer close(d.ended)
+	tick := time.NewTicker(d.m.cfg.beatEvery())
+	defer tick.Stop()
+	stopping := ctx.Done()
+	var drained <-chan time.Time
+	err := error(nil)
+	for err == nil {
+		select {
+		case e := <-d.events:
+			e.apply(d)
+			if f, ok := e.(failure); ok {
+				err = f.err
+			}
+		case <-tick.C:
+			d.look()
+		case <-stopping:
+			stopping = nil
+			drained = time.After(max(0, d.m.cfg.DrainTimeout))
+			d.closing = true
+			d.report()
+		case <-drained:
+			err = errDone
+		}
+		if d.closing && err == nil && d.drained() {
+			err = errDone
+		}
+	}
+	d.endAll()
+	if errors.Is(err, errDone) {
+		return nil
+	}
+	return err
+}
+
+// drained reports whether nothing is left that another member could take over: all has
+// been, or the plan that knows of this member's end has nobody for the rest.
+func (d *desk) drained() bool {
+	if len(d.running) == 0 || d.plan == nil {
+		return true
+	}
+	if d.me != group.Nobody && !d.plan.Members[d.me].Closed {
+		return false
+	}
+	for s := range d.running {
+		if d.next[s] != group.Nobody {
+			return false
+		}
+	}
+	return true
+}
+
+// endAll ends the candidacies that are left, all at once, and waits for them.
+func (d *desk) endAll() {
+	d.closing = true
+	for _, c := range d.running {
+		c.cancel()
+	}
+	for len(d.running) > 0 {
+		(<-d.events).apply(d)
+	}
+}
+
+func (failure) apply(*desk) {}
+
+// apply takes the plan of a node, and what it refused.
+func (a answer) apply(d *desk) {
+	var differs *group.DiffersError
+	var election *group.ElectionError
+	if a.err != nil && d.errs[a.node] == nil && d.ctx.Err() == nil {
+		d.m.cfg.Logger.Warn("redis node does not take part in the group", "group", d.m.cfg.Group, "member", d.m.cfg.ID, "error", a.err)
+	}
+	d.errs[a.node] = a.err
+	if errors.As(a.err, &differs) || errors.As(a.err, &election) {
+		d.refused()
+		return
+	}
+	if a.plan == nil {
+		return
+	}
+	d.byNode[a.node] = a.plan
+	if p := newest(d.byNode, d.m.nodes.Majority()); p != d.plan {
+		d.follow(p)
+	}
+}
+
+// refused ends Run when a majority of the nodes knows of members with other facts. On a
+// minority it may be what a group has left behind that came to nothing; it lapses.
+func (d *desk) refused() {
+	count := 0
+	var differs *group.DiffersError
+	var election *group.ElectionError
+	for _, err := range d.errs {
+		if errors.As(err, &differs) || errors.As(err, &election) {
+			count++
+		}
+	}
+	if count < d.m.nodes.Majority() {
+		return
+	}
+	err := fmt.Errorf("shard: group %s: an election has this name: choose another one", d.m.cfg.Group)
+	if differs != nil {
+		err = fmt.Errorf("shard: group %s: %w: all members need the same; stop the others first, and wait for two leases, to change it",
+			d.m.cfg.Group, differs)
+	}
+	go d.send(failure{err})
+}
+
+// newest is the plan that counts: the one that a majority of the nodes has, which the
+// assigner has seen to; else the latest. One node with a forged plan must not decide.
+func newest(byNode []*group.Plan, majority int) *group.Plan {
+	var latest *group.Plan
+	for _, p := range byNode {
+		if p == nil {
+			continue
+		}
+		same := 0
+		for _, o := range byNode {
+			if o != nil && o.Version == p.Version {
+				same++
+			}
+		}
+		if same >= majority {
+			return p
+		}
+		if latest == nil || p.Version.After(latest.Version) {
+			latest = p
+		}
+	}
+	return latest
+}
+
+// follow takes another plan.
+func (d *desk) follow(p *group.Plan) {
+	if p.Shards != d.m.cfg.Shards {
+		d.m.cfg.Logger.Warn("ignoring a plan for another number of shards", "group", d.m.cfg.Group, "shards", p.Shards)
+		return
+	}
+	d.plan, d.next = p, p.Assigned()
+	d.me = slices.IndexFunc(p.Members, func(s group.Seat) bool { return s.Incarnation == d.m.incarnation })
+	owners := p.Owners()
+	for s, o := range owners {
+		if o == group.Nobody {
+			owners[s] = d.next[s]
+		}
+	}
+	d.m.noted(p, owners)
+	d.mu.Lock()
+	d.seen = p
+	d.mu.Unlock()
+	d.act()
+}
+
+// known is the plan in force.
+func (d *desk) known() *group.Plan {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen
+}
+
+// act brings the candidacies in line with the plan.
+func (d *desk) act() {
+	for s, next := range d.next {
+		c := d.running[s]
+		switch {
+		case next == d.me && d.me != group.Nobody:
+			if c == nil {
+				d.begin(s)
+			} else {
+				c.stay()
+			}
+		case next == group.Nobody || c == nil:
+			// Nobody else could serve it better.
+		case c.term == nil:
+			c.cancel()
+		default:
+			c.moveTo(d.plan.Members[next].ID)
+		}
+	}
+}
+
+// begin starts to campaign for a shard, unless this member has failed at it lately.
+func (d *desk) begin(shard int) {
+	if time.Now().Before(d.unable[shard].until) || d.closing {
+		return
+	}
+	c, err := newCandidacy(d, shard)
+	if err != nil { // New of the first one has found no problem
+		d.m.cfg.Logger.Error("cannot campaign for a shard", "group", d.m.cfg.Group, "shard", shard, "error", err)
+		return
+	}
+	d.running[shard] = c
+	c.start()
+}
+
+// look is what time alone changes: shards that this member may try again, loads, health.
+func (d *desk) look() {
+	now := time.Now()
+	for s, u := range d.unable {
+		// Twice as long as it lasted it is remembered, for the next one.
+		if now.After(u.until.Add(d.m.cfg.Cooldown)) {
+			delete(d.unable, s)
+		}
+	}
+	if d.next != nil {
+		d.act()
+	}
+	d.report()
+}
+
+// report brings what the links send up to date, and has it sent where it has changed.
+func (d *desk) report() {
+	next := d.self
+	next.Owned, next.Unable, next.Loads = group.Set{}, group.Set{}, nil
+	for s, c := range d.running {
+		if c.term != nil {
+			next.Owned = append(next.Owned, s)
+		}
+	}
+	now := time.Now()
+	for s, u := range d.unable {
+		if now.Before(u.until) {
+			next.Unable = append(next.Unable, s)
+		}
+	}
+	slices.Sort(next.Owned)
+	slices.Sort(next.Unable)
+	next.Loads = d.loads.of(next.Owned)
+	next.Closed, next.Why = d.closing, ""
+	if d.closing {
+		next.Why = "stopping"
+	} else if err := d.m.unhealthy(); err != nil {
+		next.Closed, next.Why = true, elector.Problem(err)
+	}
+	if same(next, d.self) {
+		return
+	}
+	next.Seq++
+	d.mu.Lock()
+	d.self = next
+	d.mu.Unlock()
+	for i := range d.links {
+		d.links[i].wake()
+	}
+}
+
+// record is what the links send.
+func (d *desk) record() group.Member {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.self
+}
+
+func same(a, b group.Member) bool {
+	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads)
+}
+
+// attributes name the member in a log line.
+func (d *desk) attributes(shard int) []any {
+	return []any{slog.String("group", d.m.cfg.Group), slog.String("member", d.m.cfg.ID), slog.Int("shard", shard)}
+}

@@ -1,0 +1,313 @@
+// Package plan computes which member of a group should own which shard. It is pure: the
+// same input gives the same plan on every machine, so that two assigners at one time
+// agree. Nothing depends on a plan but balance.
+package plan
+
+import (
+	"cmp"
+	"hash/fnv"
+	"io"
+	"math"
+	"slices"
+)
+
+// Nobody is the index of no member.
+const Nobody = -1
+
+// Member is one that shards can be planned for.
+type Member struct {
+	ID     string
+	Weight float64 // its part of the load, relative to the others; above zero
+	Closed bool    // it keeps nothing and is given nothing: cordoned, or about to stop
+	Unable []int   // shards that it can't serve for now
+}
+
+// Input is what a plan is made from.
+type Input struct {
+	Members []Member
+	Loads   []float64 // by shard; nil, or of zero or less: as heavy as the others on average
+	Shards  int
+	Owner   []int // by shard: the member that owns it, or Nobody
+	Planned []int // by shard: the member of the plan before, or Nobody
+}
+
+// tolerance is how far above its due a member may be before measured loads move a shard:
+// without it each small change of a load would move something.
+const tolerance = 0.05
+
+// Make is the plan: by shard, the member that should own it, or Nobody when none can.
+//
+// A shard stays where it is planned, else where it is owned, if that member can serve it;
+// the others go to the members that are farthest below their due. Then single shards move
+// from a member above its due to one below, as long as each move makes the loads more even
+// (the sum of load²/weight falls, so this ends). With equal loads this is the smallest
+// number of moves: a shard moves only from a member with too many to one with too few.
+func Make(in Input) []int {
+	p := newPlanner(in)
+	var homeless []int
+	for s := range in.Shards {
+		switch {
+		case p.serves(at(in.Planned, s), s):
+			p.give(s, in.Planned[s])
+		case p.serves(at(in.Owner, s), s):
+			p.give(s, in.Owner[s])
+		default:
+			homeless = append(homeless, s)
+		}
+	}
+	// The heaviest first: the light ones fill the gaps that remain.
+	slices.SortStableFunc(homeless, func(a, b int) int { return cmp.Compare(p.loads[b], p.loads[a]) })
+	for _, s := range homeless {
+		p.give(s, p.lightest(s))
+	}
+	p.level()
+	return p.target
+}
+
+// Limit is the part of a plan that may be carried out now: at most budget shards leave a
+// member that owns them at one time. published is the plan in force, whose moves go on.
+func Limit(target, owner, published []int, budget int) []int {
+	now := slices.Clone(target)
+	moves := func(s int) bool { return owner[s] != Nobody && target[s] != Nobody && owner[s] != target[s] }
+	for s := range target {
+		if moves(s) && at(published, s) == target[s] {
+			budget--
+		}
+	}
+	for s := range target {
+		if !moves(s) || at(published, s) == target[s] {
+			continue
+		}
+		if budget--; budget < 0 {
+			now[s] = owner[s]
+		}
+	}
+	return now
+}
+
+func at(list []int, i int) int {
+	if i < len(list) {
+		return list[i]
+	}
+	return Nobody
+}
+
+type planner struct {
+	in      Input
+	loads   []float64
+	uniform bool
+	unable  []map[int]bool
+	target  []int
+	sum     []float64 // by member: the load that is planned for it
+	shards  [][]int   // by member
+	due     []float64 // by member
+}
+
+func newPlanner(in Input) *planner {
+	p := &planner{in: in, target: make([]int, in.Shards), sum: make([]float64, len(in.Members)), shards: make([][]int, len(in.Members))}
+	for s := range p.target {
+		p.target[s] = Nobody
+	}
+	p.loads, p.uniform = normal(in.Loads, in.Shards)
+	total, weights := 0.0, 0.0
+	for _, l := range p.loads {
+		total += l
+	}
+	for _, m := range in.Members {
+		no := make(map[int]bool, len(m.Unable))
+		for _, s := range m.Unable {
+			no[s] = true
+		}
+		p.unable = append(p.unable, no)
+		if !m.Closed {
+			weights += m.Weight
+		}
+	}
+	for _, m := range in.Members {
+		p.due = append(p.due, total*m.Weight/weights)
+	}
+	return p
+}
+
+// normal are the loads with the average in the place of those that are not known.
+func normal(loads []float64, shards int) (all []float64, uniform bool) {
+	known, sum := 0, 0.0
+	for s := range shards {
+		if s < len(loads) && isLoad(loads[s]) {
+			known, sum = known+1, sum+loads[s]
+		}
+	}
+	average := 1.0
+	if known > 0 {
+		average = sum / float64(known)
+	}
+	all, uniform = make([]float64, shards), true
+	for s := range all {
+		all[s] = average
+		if s < len(loads) && isLoad(loads[s]) {
+			all[s] = loads[s]
+		}
+		uniform = uniform && all[s] == all[0]
+	}
+	return all, uniform
+}
+
+func isLoad(l float64) bool { return l > 0 && !math.IsInf(l, 0) && !math.IsNaN(l) }
+
+// serves reports whether a shard can be planned for a member.
+func (p *planner) serves(m, s int) bool {
+	return m >= 0 && m < len(p.in.Members) && !p.in.Members[m].Closed && !p.unable[m][s]
+}
+
+func (p *planner) give(s, m int) {
+	p.target[s] = m
+	if m != Nobody {
+		p.sum[m] += p.loads[s]
+		p.shards[m] = append(p.shards[m], s)
+	}
+}
+
+// move gives a shard to another member.
+func (p *planner) move(s, to int) {
+	from := p.target[s]
+	p.sum[from] -= p.loads[s]
+	p.shards[from] = slices.DeleteFunc(p.shards[from], func(x int) bool { return x == s })
+	p.give(s, to)
+}
+
+// lightest is the member that is filled least once it has the shard.
+func (p *planner) lightest(s int) int {
+	best, fill := Nobody, math.Inf(1)
+	for m := range p.in.Members {
+		if !p.serves(m, s) {
+			continue
+		}
+		f := (p.sum[m] + p.loads[s]) / p.in.Members[m].Weight
+		if f < fill || f == fill && p.tie(s, m) > p.tie(s, best) {
+			best, fill = m, f
+		}
+	}
+	return best
+}
+
+// tie decides between equals: by hash, so that the shards of one member spread over all
+// others, and not over the first of the list.
+func (p *planner) tie(s, m int) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, p.in.Members[m].ID)
+	_, _ = h.Write([]byte{byte(s), byte(s >> 8), byte(s >> 16), byte(s >> 24)})
+	return h.Sum64()
+}
+
+// level moves single shards, and then exchanges pairs, until neither makes the loads more
+// even. Each move lowers the same sum; the bound is for rounding errors alone.
+func (p *planner) level() {
+	for range 4*p.in.Shards + 64 {
+		if !p.moveOne() && !p.exchangeOne() {
+			return
+		}
+	}
+}
+
+// byFill are the members that take part, the fullest first.
+func (p *planner) byFill() []int {
+	var all []int
+	for m, member := range p.in.Members {
+		if !member.Closed {
+			all = append(all, m)
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.fill(b), p.fill(a)), cmp.Compare(p.in.Members[a].ID, p.in.Members[b].ID))
+	})
+	return all
+}
+
+// fill is the load of a member relative to its due.
+func (p *planner) fill(m int) float64 { return p.sum[m] / p.due[m] }
+
+// settled reports whether measured loads are even enough to leave all where it is.
+func (p *planner) settled(from, to int) bool {
+	return !p.uniform && p.fill(from) <= 1+tolerance && p.fill(to) >= 1-2*tolerance
+}
+
+// moveOne moves the best shard from the fullest member to the emptiest that it can go to.
+func (p *planner) moveOne() bool {
+	members := p.byFill()
+	for _, from := range members {
+		for _, to := range slices.Backward(members) {
+			if p.fill(from) <= p.fill(to) || p.settled(from, to) {
+				break
+			}
+			if s := p.bestMove(from, to); s != Nobody {
+				p.move(s, to)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bestMove is the shard whose move evens out two members most. Of equals it is one that
+// the member does not own yet: to move that costs nothing.
+func (p *planner) bestMove(from, to int) int {
+	best, gain, free := Nobody, epsilon, false
+	for _, s := range p.shards[from] {
+		if !p.serves(to, s) {
+			continue
+		}
+		g, f := p.gain(from, to, p.loads[s]), at(p.in.Owner, s) != from
+		if g > gain || g == gain && f && !free {
+			best, gain, free = s, g, f
+		}
+	}
+	return best
+}
+
+const epsilon = 1e-9
+
+// gain is by how much the sum of load²/weight falls when so much load moves.
+func (p *planner) gain(from, to int, load float64) float64 {
+	a, b := p.in.Members[from].Weight, p.in.Members[to].Weight
+	return (load*(2*p.sum[from]-load))/a - (load*(2*p.sum[to]+load))/b
+}
+
+// exchangeOne exchanges a shard of a member that is too full for a lighter one of
+// another: where all shards are heavy, no single move can help.
+func (p *planner) exchangeOne() bool {
+	if p.uniform {
+		return false
+	}
+	members := p.byFill()
+	for _, from := range members {
+		if p.fill(from) <= 1+2*tolerance {
+			return false
+		}
+		for _, to := range slices.Backward(members) {
+			if p.fill(from) <= p.fill(to) {
+				break
+			}
+			if a, b := p.bestExchange(from, to); a != Nobody {
+				p.move(a, to)
+				p.move(b, from)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *planner) bestExchange(from, to int) (a, b int) {
+	a, b = Nobody, Nobody
+	gain := epsilon
+	for _, x := range p.shards[from] {
+		for _, y := range p.shards[to] {
+			if d := p.loads[x] - p.loads[y]; d > 0 && p.serves(to, x) && p.serves(from, y) {
+				if g := p.gain(from, to, d); g > gain {
+					a, b, gain = x, y, g
+				}
+			}
+		}
+	}
+	return a, b
+}

@@ -1,0 +1,240 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func members(n int) []Member {
+	var all []Member
+	for i := range n {
+		all = append(all, Member{ID: fmt.Sprintf("worker-%d", i), Weight: 1})
+	}
+	return all
+}
+
+func nobody(n int) []int { return slices.Repeat([]int{Nobody}, n) }
+
+func counts(plan []int, n int) []int {
+	c := make([]int, n)
+	for _, m := range plan {
+		if m != Nobody {
+			c[m]++
+		}
+	}
+	return c
+}
+
+func moves(before, after []int) int {
+	n := 0
+	for s := range before {
+		if before[s] != Nobody && before[s] != after[s] {
+			n++
+		}
+	}
+	return n
+}
+
+// With equal weights nobody has more than one shard above another, whatever the number of
+// shards and members, and whoever came or went before.
+func TestEven(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		shards, n := 1+r.IntN(300), 1+r.IntN(12)
+		owner := nobody(shards)
+		for s := range owner {
+			if r.IntN(3) > 0 {
+				owner[s] = r.IntN(n)
+			}
+		}
+		got := Make(Input{Members: members(n), Shards: shards, Owner: owner})
+		c := counts(got, n)
+		if slices.Max(c)-slices.Min(c) > 1 || slices.Contains(got, Nobody) {
+			t.Fatalf("%d shards over %d members: %v", shards, n, c)
+		}
+		// The fewest moves: what each has beyond its even part.
+		need := 0
+		before := counts(owner, n)
+		slices.SortFunc(before, func(a, b int) int { return b - a })
+		for i, b := range before {
+			part := shards / n
+			if i < shards%n {
+				part++
+			}
+			need += max(0, b-part)
+		}
+		if m := moves(owner, got); m != need {
+			t.Fatalf("%d shards over %d members: %d moves, %d are enough", shards, n, m, need)
+		}
+	}
+}
+
+func TestJoinAndLeave(t *testing.T) {
+	const shards = 1024
+	first := Make(Input{Members: members(7), Shards: shards, Owner: nobody(shards)})
+	joined := Make(Input{Members: members(8), Shards: shards, Owner: first, Planned: first})
+	if m := moves(first, joined); m != shards/8 {
+		t.Errorf("a join moved %d shards of %d, %d are enough", m, shards, shards/8)
+	}
+	gone := members(8)
+	gone[3].Closed = true
+	left := Make(Input{Members: gone, Shards: shards, Owner: joined, Planned: joined})
+	if m := moves(joined, left); m != shards/8 {
+		t.Errorf("a leave moved %d shards, %d are enough", m, shards/8)
+	}
+	c := counts(left, 8)
+	if c[3] != 0 || slices.Max(c)-146 > 1 {
+		t.Errorf("after the leave: %v", c)
+	}
+}
+
+// Whatever is even stays where it is.
+func TestStill(t *testing.T) {
+	in := Input{Members: members(5), Shards: 64, Owner: nobody(64)}
+	first := Make(in)
+	in.Owner, in.Planned = first, first
+	if again := Make(in); !slices.Equal(first, again) {
+		t.Errorf("a plan that is even was changed: %v, then %v", first, again)
+	}
+}
+
+// The order in which the members are named changes nothing: two assigners agree.
+func TestOrderOfMembers(t *testing.T) {
+	a := members(6)
+	b := slices.Clone(a)
+	slices.Reverse(b)
+	one, two := Make(Input{Members: a, Shards: 100}), Make(Input{Members: b, Shards: 100})
+	for s := range one {
+		if a[one[s]].ID != b[two[s]].ID {
+			t.Fatalf("shard %d: %s and %s", s, a[one[s]].ID, b[two[s]].ID)
+		}
+	}
+}
+
+func TestWeights(t *testing.T) {
+	m := members(4)
+	m[0].Weight, m[1].Weight = 4, 2
+	got := counts(Make(Input{Members: m, Shards: 80}), 4)
+	if want := []int{40, 20, 10, 10}; !slices.Equal(got, want) {
+		t.Errorf("weights 4, 2, 1, 1 of 80 shards: %v, want %v", got, want)
+	}
+}
+
+// With measured loads the fullest member has at most 1.1 times its due, where the shards'
+// sizes allow that.
+func TestLoads(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for run := range 100 {
+		n, shards := 2+r.IntN(9), 200+r.IntN(400)
+		loads := make([]float64, shards)
+		total := 0.0
+		for s := range loads {
+			loads[s] = math.Exp(r.NormFloat64()) // a few are ten times as heavy as most
+			total += loads[s]
+		}
+		m := members(n)
+		weights := 0.0
+		for i := range m {
+			m[i].Weight = 1 + float64(r.IntN(3))
+			weights += m[i].Weight
+		}
+		owner := nobody(shards)
+		for s := range owner {
+			owner[s] = r.IntN(n)
+		}
+		got := Make(Input{Members: m, Loads: loads, Shards: shards, Owner: owner})
+		sum := make([]float64, n)
+		for s, at := range got {
+			sum[at] += loads[s]
+		}
+		for i := range m {
+			if due := total * m[i].Weight / weights; sum[i] > 1.1*due {
+				t.Errorf("run %d: member %d of %d has %.2f times its due", run, i, n, sum[i]/due)
+			}
+		}
+	}
+}
+
+// A load that changes a little moves nothing.
+func TestLoadsHysteresis(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	loads := make([]float64, 400)
+	for s := range loads {
+		loads[s] = 1 + r.Float64()
+	}
+	in := Input{Members: members(8), Loads: loads, Shards: 400}
+	first := Make(in)
+	in.Owner, in.Planned = first, first
+	for s := range loads {
+		loads[s] *= 0.98 + 0.04*r.Float64()
+	}
+	if m := moves(first, Make(in)); m != 0 {
+		t.Errorf("loads that changed by 2 %% moved %d shards", m)
+	}
+}
+
+func TestUnable(t *testing.T) {
+	m := members(3)
+	m[0].Unable = []int{0, 1, 2, 3}
+	m[1].Unable = []int{0}
+	m[2].Unable = []int{0}
+	got := Make(Input{Members: m, Shards: 9, Owner: nobody(9), Planned: nobody(9)})
+	if got[0] != Nobody {
+		t.Errorf("shard 0, which nobody can serve, is planned for %d", got[0])
+	}
+	for s := 1; s < 4; s++ {
+		if got[s] == 0 || got[s] == Nobody {
+			t.Errorf("shard %d is planned for %d", s, got[s])
+		}
+	}
+	if c := counts(got, 3); slices.Max(c)-slices.Min(c) > 1 {
+		t.Errorf("not even: %v", c)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	if got := Make(Input{Shards: 3}); !slices.Equal(got, nobody(3)) {
+		t.Errorf("without members: %v", got)
+	}
+	closed := members(2)
+	closed[0].Closed, closed[1].Closed = true, true
+	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}); !slices.Equal(got, nobody(3)) {
+		t.Errorf("with closed members: %v", got)
+	}
+}
+
+// Loads that members invent must not upset the plan.
+func TestImpossibleLoads(t *testing.T) {
+	loads := []float64{math.NaN(), math.Inf(1), -3, 0, 1, 1, 1, 1}
+	c := counts(Make(Input{Members: members(2), Loads: loads, Shards: 8}), 2)
+	if c[0] != 4 || c[1] != 4 {
+		t.Errorf("%v, want 4 and 4", c)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	owner := []int{0, 0, 0, 0, Nobody, 1}
+	target := []int{1, 1, 1, 0, 1, 1}
+	got := Limit(target, owner, nil, 1)
+	if want := []int{1, 0, 0, 0, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v: one move at a time, and what nobody owns at once", got, want)
+	}
+	// The move under way counts, and is not exchanged for another one.
+	got = Limit(target, owner, []int{0, 0, 1, 0, 1, 1}, 1)
+	if want := []int{0, 0, 1, 0, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v: the move under way", got, want)
+	}
+}
+
+func BenchmarkMake(b *testing.B) {
+	in := Input{Members: members(100), Shards: 10_000, Owner: nobody(10_000)}
+	first := Make(in)
+	in.Owner, in.Planned = first, first
+	in.Members[7].Closed = true
+	for b.Loop() {
+		Make(in)
+	}
+}

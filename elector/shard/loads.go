@@ -1,0 +1,85 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// weighed are the loads of the shards that this member owns, as Config.Load has them.
+type weighed map[int]float64
+
+func (w weighed) apply(d *desk) {
+	d.loads = w
+	d.report()
+}
+
+// weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs
+// holds up nothing but the loads, and Run does not wait for it.
+func (d *desk) weigh(ctx context.Context) {
+	tick := time.NewTicker(d.m.cfg.beatEvery())
+	defer tick.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		loads := weighed{}
+		var err error
+		for _, s := range d.m.Owned() {
+			l, failure := d.m.load(s)
+			if l = rounded(l); l > 0 {
+				loads[s] = l
+			}
+			if failure != nil {
+				err = failure
+			}
+		}
+		if err != nil && !failed {
+			d.m.cfg.Logger.Error("load panicked", "group", d.m.cfg.Group, "member", d.m.cfg.ID, "error", err)
+		}
+		failed = err != nil
+		d.send(loads)
+	}
+}
+
+// load is Config.Load of a shard. A panic costs balance, and not the process: as with a
+// probe, what only observes the work must not end it.
+func (m *Member) load(shard int) (l float64, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			l, err = 0, fmt.Errorf("shard %d: panic: %v", shard, value)
+		}
+	}()
+	return m.cfg.Load(shard), nil
+}
+
+// of are the loads of some shards.
+func (w weighed) of(owned []int) map[int]float64 {
+	if len(w) == 0 {
+		return nil
+	}
+	some := make(map[int]float64, len(owned))
+	for _, s := range owned {
+		if l, ok := w[s]; ok {
+			some[s] = l
+		}
+	}
+	return some
+}
+
+// rounded is a load to two digits; zero for what is none. Smaller changes would move
+// nothing, and be news all the time.
+func rounded(l float64) float64 {
+	if !(l > 0) || math.IsInf(l, 0) {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(l))-1)
+	if unit == 0 || math.IsInf(unit, 0) {
+		return 0
+	}
+	return math.Round(l/unit) * unit
+}

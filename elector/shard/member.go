@@ -1,0 +1,198 @@
+package shard
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// Member is one member of a group. Safe for concurrent use; it owns shards while Run runs.
+type Member struct {
+	cfg         Config
+	quorum      *elector.Quorum
+	nodes       *quorum.Nodes
+	bus         *pubsub.Bus
+	store       *group.Store
+	probe       *health.Runner // of Config.Probe; nil: always healthy
+	incarnation string
+	running     atomic.Bool
+
+	mu     sync.Mutex // of all below
+	owned  map[int]*Term
+	plan   *group.Plan // the one in force; nil: none was seen yet
+	owners []int       // by shard, an index of plan.Members
+}
+
+// Term is the ownership of one shard, from its begin to its end.
+type Term struct {
+	*elector.Term
+	shard int
+}
+
+// Shard is its number, from 0.
+func (t *Term) Shard() int { return t.shard }
+
+// Owner is a member that owns a shard.
+type Owner struct {
+	ID        string
+	Advertise string
+}
+
+// New makes a member. It does no I/O. The error lists every problem of the configuration.
+func New(q *elector.Quorum, cfg Config) (*Member, error) {
+	nodes, bus := inside.NodesOf(q), inside.BusOf(q)
+	if nodes == nil {
+		return nil, errors.New("shard: New: the quorum is nil: make one with elector.NewQuorum or elector.Open")
+	}
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
+	}
+	m := &Member{cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}}
+	// What an election refuses is refused here, before Run.
+	if _, err := elector.New(q, m.shardConfig(0)); err != nil {
+		return nil, err
+	}
+	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, group.Facts{Shards: cfg.Shards, Lease: cfg.Lease},
+		cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
+	if cfg.Probe != nil {
+		var err error
+		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
+			return nil, fmt.Errorf("shard: Probe: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// ElectionOf is the name of the election that decides who owns a shard of a group.
+func ElectionOf(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
+
+// assignerOf is the name of the election of the assigner.
+func assignerOf(group string) string { return group + "/assigner" }
+
+func (m *Member) shardConfig(shard int) elector.Config {
+	c := m.cfg.candidate(ElectionOf(m.cfg.Group, shard), m.cfg.Lease)
+	if m.cfg.Probe != nil {
+		// Checked once for all shards; here only its verdict is read.
+		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })
+		c.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
+	}
+	if m.cfg.WorkProbe != nil {
+		c.WorkProbe, c.WorkProbeSettings = m.cfg.WorkProbe(shard), m.cfg.WorkProbeSettings
+	}
+	return c
+}
+
+// unhealthy is why Config.Probe fails; nil: it does not.
+func (m *Member) unhealthy() error {
+	if m.probe == nil {
+		return nil
+	}
+	st := m.probe.Status()
+	switch {
+	case st.Healthy:
+		return nil
+	case st.Err == nil:
+		return errNotProbed
+	default:
+		return st.Err
+	}
+}
+
+var errNotProbed = errors.New("the probe has not answered yet")
+
+// ID is the member's name in the group.
+func (m *Member) ID() string { return m.cfg.ID }
+
+// Owned lists the shards that this member owns now, by the clock. No I/O.
+func (m *Member) Owned() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]int, 0, len(m.owned))
+	for s, t := range m.owned {
+		if t.Valid() {
+			all = append(all, s)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Owner is who owns a shard, as the newest plan has it: what was owned when it was made, or
+// else who is to own it. It is about as old as a round trip while nothing is wrong, and a
+// hint at all times: the owner itself knows by its Term. False: nobody, or not known yet.
+// This member's own shards are known by the clock. No I/O.
+func (m *Member) Owner(shard int) (Owner, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.owned[shard]; t != nil && t.Valid() {
+		return Owner{ID: m.cfg.ID, Advertise: m.cfg.Advertise}, true
+	}
+	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == group.Nobody {
+		return Owner{}, false
+	}
+	seat := m.plan.Members[m.owners[shard]]
+	return Owner{ID: seat.ID, Advertise: seat.Advertise}, true
+}
+
+// OwnerOf is the Owner of the shard to which a key belongs (ShardOf).
+func (m *Member) OwnerOf(key string) (Owner, bool) { return m.Owner(m.ShardOf(key)) }
+
+// ShardOf is the shard to which a key belongs.
+func (m *Member) ShardOf(key string) int { return Of(key, m.cfg.Shards) }
+
+// Of is the shard, of so many, to which a key belongs: a hash (FNV-1a, 64 bits, its
+// halves mixed) modulo the number of shards. It is the same in every version. With m
+// times as many shards the keys of shard s go to the shards s, s+n, s+2n and so on.
+func Of(key string, shards int) int {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	sum := h.Sum64()
+	sum ^= sum >> 32 // FNV's low bits alone depend on the low bits of the key
+	sum *= 0x9e3779b97f4a7c15
+	sum ^= sum >> 32
+	return int(sum % uint64(max(shards, 1)))
+}
+
+// own notes the begin of a term.
+func (m *Member) own(t *Term) {
+	m.mu.Lock()
+	m.owned[t.shard] = t
+	m.mu.Unlock()
+}
+
+// disown notes that the work of a term has returned.
+func (m *Member) disown(t *Term) {
+	m.mu.Lock()
+	if m.owned[t.shard] == t {
+		delete(m.owned, t.shard)
+	}
+	m.mu.Unlock()
+}
+
+// noted is the plan in force, for Owner.
+func (m *Member) noted(p *group.Plan, owners []int) {
+	m.mu.Lock()
+	m.plan, m.owners = p, owners
+	m.mu.Unlock()
+}
+
+func hostname() string {
+	host, _ := os.Hostname()
+	return host
+}

@@ -1,0 +1,110 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+)
+
+// Run joins the group and calls work once for each shard that this member owns, until ctx
+// ends. Then it has its shards handed over to the other members, for at most
+// Config.DrainTimeout, and returns when all work has returned and all locks are released.
+//
+// It returns nil after ctx has ended, an elector.ErrPermanent when it can't work (a wrong
+// password, a missing right), an error that names both when the living members have another
+// number of shards or another lease, and elector.ErrRunning when the Member runs already.
+func (m *Member) Run(ctx context.Context, work Work) error {
+	if work == nil {
+		return errors.New("shard: Run: the work is nil")
+	}
+	if !m.running.CompareAndSwap(false, true) {
+		return elector.ErrRunning
+	}
+	defer m.running.Store(false)
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	d := newDesk(inner, m, work)
+	var all sync.WaitGroup
+	for node := range d.links {
+		all.Go(func() { d.link(inner, node) })
+	}
+	unsubscribe := m.bus.Subscribe(m.store.Changes, d.notify)
+	if m.probe != nil {
+		all.Go(func() { _ = m.probe.Run(inner) })
+	}
+	if m.cfg.Load != nil {
+		go d.weigh(inner)
+	}
+	all.Go(func() { d.assign(inner) })
+	err := d.run(ctx)
+	cancel()
+	unsubscribe()
+	all.Wait()
+	m.leave(inner)
+	return err
+}
+
+// leave takes this member from the roll, so that the others need not wait for its death.
+func (m *Member) leave(ctx context.Context) {
+	var all sync.WaitGroup
+	for node := range m.nodes.Len() {
+		all.Go(func() { _ = m.store.Leave(context.WithoutCancel(ctx), node, m.incarnation) })
+	}
+	all.Wait()
+}
+
+// assign takes part in the election of the assigner.
+func (d *desk) assign(ctx context.Context) {
+	m := d.m
+	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
+	e, err := elector.New(m.quorum, cfg)
+	if err == nil {
+		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
+			newAssigner(m, term, d.known()).run(ctx)
+			return nil
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		d.send(failure{fmt.Errorf("shard: election of the assigner: %w", err)})
+	}
+}
+
+// link tells one node that this member lives, and takes the plan from it.
+func (d *desk) link(ctx context.Context, node int) {
+	l := &d.links[node]
+	var have group.Version
+	for {
+		sent := time.Now()
+		plan, err := d.m.store.Beat(ctx, node, d.record(), have)
+		if plan != nil {
+			have = plan.Version
+		}
+		d.send(answer{node: node, plan: plan, err: err})
+		timer := time.NewTimer(max(d.m.cfg.beatEvery()-time.Since(sent), minBeat))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-l.kick:
+			timer.Stop()
+		}
+	}
+}
+
+// minBeat is the least time between two beats that nobody asked for.
+const minBeat = 10 * time.Millisecond
+
+// notify takes a message of the group's channel. It says only that something has changed:
+// what, that node is asked.
+func (d *desk) notify(s pubsub.Signal) {
+	if s.Kind == pubsub.Message && s.Payload == "plan" || s.Kind == pubsub.Subscribed {
+		d.links[s.Node].wake()
+	}
+}

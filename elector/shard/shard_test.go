@@ -1,0 +1,345 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+const lease = 10 * time.Second
+
+// ledger is what all members of a test own, and fails it when a shard has two owners or
+// its tokens go backwards.
+type ledger struct {
+	t  *testing.T
+	mu sync.Mutex
+	// by shard
+	owner  map[int]string
+	token  map[int]uint64
+	terms  map[int]int
+	vacant map[int]time.Time
+	gap    time.Duration // the longest time between two owners
+}
+
+func newLedger(t *testing.T) *ledger {
+	return &ledger{t: t, owner: map[int]string{}, token: map[int]uint64{}, terms: map[int]int{}, vacant: map[int]time.Time{}}
+}
+
+func (l *ledger) begin(id string, term *shard.Term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := term.Shard()
+	if other := l.owner[s]; other != "" {
+		l.t.Errorf("shard %d: %s owns it beside %s", s, id, other)
+	}
+	if term.Token() <= l.token[s] {
+		l.t.Errorf("shard %d: token %d after %d", s, term.Token(), l.token[s])
+	}
+	l.owner[s], l.token[s] = id, term.Token()
+	l.terms[s]++
+	if at, ok := l.vacant[s]; ok {
+		l.gap = max(l.gap, time.Since(at))
+		delete(l.vacant, s)
+	}
+}
+
+func (l *ledger) end(id string, s int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owner[s] == id {
+		l.owner[s] = ""
+		l.vacant[s] = time.Now()
+	}
+}
+
+func (l *ledger) counts() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]int{}
+	for _, id := range l.owner {
+		if id != "" {
+			all[id]++
+		}
+	}
+	return all
+}
+
+// moved is how many terms there were beyond the first of each shard.
+func (l *ledger) moved() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, t := range l.terms {
+		n += t - 1
+	}
+	return n
+}
+
+// even reports whether all shards are owned, by these members, as evenly as can be.
+func (l *ledger) even(shards int, ids ...string) bool {
+	c := l.counts()
+	sum, least, most := 0, shards, 0
+	for _, id := range ids {
+		sum, least, most = sum+c[id], min(least, c[id]), max(most, c[id])
+	}
+	return sum == shards && most-least <= 1
+}
+
+type member struct {
+	*shard.Member
+	stop context.CancelFunc
+	done chan error
+}
+
+type group struct {
+	t      *testing.T
+	c      *testcluster.Cluster
+	l      *ledger
+	shards int
+	log    testcluster.Logbook
+}
+
+func newGroup(t *testing.T, c *testcluster.Cluster, shards int) *group {
+	g := &group{t: t, c: c, l: newLedger(t), shards: shards}
+	t.Cleanup(func() {
+		if t.Failed() {
+			lines := g.log.Lines()
+			t.Logf("the last lines of the log:\n%s", strings.Join(lines[max(0, len(lines)-100):], ""))
+		}
+	})
+	return g
+}
+
+// join starts a member on a quorum of its own.
+func (g *group) join(id string, change ...func(*shard.Config)) *member {
+	g.t.Helper()
+	cfg := shard.Config{Group: "orders", Shards: g.shards, ID: id, Advertise: "http://" + id, Lease: lease, Logger: g.log.Logger()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	m, err := shard.New(g.c.Quorum(id), cfg)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return g.run(m, func(ctx context.Context, term *shard.Term) error {
+		g.l.begin(id, term)
+		defer g.l.end(id, term.Shard())
+		<-ctx.Done()
+		return nil
+	})
+}
+
+func (g *group) run(m *shard.Member, work shard.Work) *member {
+	ctx, stop := context.WithCancel(context.Background())
+	r := &member{Member: m, stop: stop, done: make(chan error, 1)}
+	go func() {
+		err := m.Run(ctx, work)
+		if err != nil {
+			g.log.Logger().Error("Run ended", "member", m.ID(), "error", err)
+		}
+		r.done <- err
+	}()
+	g.t.Cleanup(func() {
+		stop()
+		select {
+		case <-r.done:
+		case <-time.After(5 * lease):
+			g.t.Errorf("%s: Run did not end", m.ID())
+		}
+	})
+	return r
+}
+
+func (m *member) ended(t *testing.T, within time.Duration) error {
+	t.Helper()
+	select {
+	case err := <-m.done:
+		m.done <- err
+		return err
+	case <-time.After(within):
+		t.Fatalf("%s: Run did not end within %v", m.ID(), within)
+		return nil
+	}
+}
+
+func (g *group) eventually(within time.Duration, what string, ok func() bool) {
+	g.t.Helper()
+	began := time.Now()
+	testcluster.Eventually(g.t, within, what, func() bool {
+		return ok()
+	})
+	g.t.Logf("%s after %v", what, time.Since(began))
+}
+
+func onNodes(t *testing.T, f func(t *testing.T, c *testcluster.Cluster)) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) { testcluster.Bubble(t, n, f) })
+	}
+}
+
+func TestEven(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 32)
+		g.join("a")
+		g.join("b")
+		g.join("c")
+		g.eventually(2*time.Second, "all shards are owned evenly", func() bool { return g.l.even(32, "a", "b", "c") })
+		if n := g.l.moved(); n > 0 {
+			t.Errorf("%d shards moved although all members started together", n)
+		}
+	})
+}
+
+func TestJoin(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 32)
+		g.join("a")
+		g.join("b")
+		g.join("c")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(32, "a", "b", "c") })
+		d := g.join("d")
+		g.eventually(time.Second, "even after a join", func() bool { return g.l.even(32, "a", "b", "c", "d") })
+		if n := g.l.moved(); n != 8 {
+			t.Errorf("%d shards moved, 8 are enough", n)
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+		if owned := d.Owned(); len(owned) != 8 {
+			t.Errorf("d owns %v", owned)
+		}
+	})
+}
+
+// A member that stops hands its shards over first.
+func TestLeave(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 32)
+		a := g.join("a")
+		g.join("b")
+		g.join("c")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(32, "a", "b", "c") })
+		a.stop()
+		if err := a.ended(t, 2*time.Second); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		g.eventually(time.Second, "even after a leave", func() bool { return g.l.even(32, "b", "c") })
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+	})
+}
+
+// The last one has nobody to hand over to, and does not wait for anybody.
+func TestAllLeave(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 16)
+		all := []*member{g.join("a"), g.join("b"), g.join("c")}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(16, "a", "b", "c") })
+		for _, m := range all {
+			m.stop()
+		}
+		for _, m := range all {
+			if err := m.ended(t, time.Second); err != nil {
+				t.Errorf("%s: %v", m.ID(), err)
+			}
+		}
+	})
+}
+
+// A member that is cut off from all nodes, and one that is killed, look the same to the
+// others: its locks lapse, and by then each shard has its next owner waiting. That one of
+// the three is the assigner.
+func TestDeath(t *testing.T) {
+	for _, dies := range []string{"a", "b", "c"} {
+		t.Run(dies, func(t *testing.T) {
+			testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+				g := newGroup(t, c, 24)
+				g.join("a")
+				g.join("b")
+				g.join("c")
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, "a", "b", "c") })
+				time.Sleep(3 * lease)
+				c.Each(testredis.Cut, dies)
+				rest := slices.DeleteFunc([]string{"a", "b", "c"}, func(id string) bool { return id == dies })
+				g.eventually(lease+time.Second/2, "the others own all", func() bool { return g.l.even(24, rest...) })
+			})
+		})
+	}
+}
+
+func TestStuckShard(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		broken := errors.New("tenant 5 can't be reached from here")
+		cfg := shard.Config{Group: "orders", Shards: 12, ID: "a", Lease: lease, Logger: g.log.Logger()}
+		m, err := shard.New(c.Quorum("a"), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan int, 100)
+		a := g.run(m, func(ctx context.Context, term *shard.Term) error {
+			g.l.begin("a", term)
+			defer g.l.end("a", term.Shard())
+			if term.Shard() < 6 {
+				failed <- term.Shard()
+				return broken
+			}
+			<-ctx.Done()
+			return nil
+		})
+		g.join("b")
+		g.eventually(2*lease, "all are owned, b has the six", func() bool {
+			c := g.l.counts()
+			return c["a"] == 6 && c["b"] == 6
+		})
+		for _, s := range a.Owned() {
+			if s < 6 {
+				t.Errorf("a owns %d", s)
+			}
+		}
+	})
+}
+
+// A member with another number of shards, or another lease, is refused and told why.
+func TestOtherFacts(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.join("a")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		b := g.join("b", func(c *shard.Config) { c.Shards = 16 })
+		err := b.ended(t, 2*time.Second)
+		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards") {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestOwnerOf(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 16)
+		members := []*member{g.join("a"), g.join("b")}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(16, "a", "b") })
+		time.Sleep(lease)
+		for _, m := range members {
+			for s := range 16 {
+				o, ok := m.Owner(s)
+				if want := g.l.owner[s]; !ok || o.ID != want || o.Advertise != "http://"+want {
+					t.Errorf("%s says that %d is owned by %+v, want %s", m.ID(), s, o, want)
+				}
+			}
+			if o, ok := m.OwnerOf("customer-17"); !ok || o.ID != g.l.owner[m.ShardOf("customer-17")] {
+				t.Errorf("the owner of a key: %+v", o)
+			}
+		}
+	})
+}
