@@ -164,8 +164,7 @@ func (f *follower) readTerms(ctx context.Context, el *elector.Election, at atten
 			return
 		}
 		if err == nil {
-			now := time.Now()
-			f.known.terms(briefOf(records, now), now)
+			f.known.terms(records, time.Now())
 			f.cache.set(kindPast, el.Name(), pastOf(el.Name(), records))
 		}
 		// What was read before stays where nothing can be read now.

@@ -1,11 +1,11 @@
 package console
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -19,8 +19,7 @@ type known struct {
 	status elector.Status
 	read   time.Time     // when that was; zero: never
 	lease  time.Duration // the longest that was left of the leader's: the whole bar
-	ledAt  time.Time     // when somebody led, last
-	missed time.Time     // since when nobody has, as far as this process saw it; zero: somebody does
+	sight  vacancy.Sight // of its leaders
 	err    error         // of the last look
 	// answered: a node answered it with an error, about this election perhaps.
 	answered bool
@@ -37,15 +36,14 @@ func (k *known) look(st elector.Status, err error, now time.Time) (changed bool)
 	if k.err = err; err == nil {
 		before := k.status.Leader
 		k.status, k.read = st, now
+		k.sight.Look(st.Leader != nil, now)
 		switch l := st.Leader; {
 		case l == nil:
 			changed = before != nil
-			k.missed = cmp.Or(k.missed, now)
 		case before != nil && before.Token == l.Token:
-			k.ledAt, k.missed, k.lease = now, time.Time{}, max(k.lease, l.LeaseLeft)
+			k.lease = max(k.lease, l.LeaseLeft)
 		default:
-			changed = true
-			k.ledAt, k.missed, k.lease = now, time.Time{}, l.LeaseLeft
+			changed, k.lease = true, l.LeaseLeft
 		}
 	}
 	k.show(now)
@@ -61,10 +59,12 @@ func (k *known) misnamed(err error, now time.Time) {
 }
 
 // terms notes the latest terms, and sets the row.
-func (k *known) terms(b brief, now time.Time) {
+func (k *known) terms(records []elector.TermRecord, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.brief = b
+	k.brief = briefOf(records, now)
+	began, ended := lastTerm(records)
+	k.sight.Recorded(began, ended, now)
 	k.show(now)
 }
 
@@ -81,7 +81,7 @@ func (k *known) show(now time.Time) {
 	var r row
 	switch {
 	case !k.read.IsZero():
-		r = rowOf(k.election, k.status, k.lease, k.count, k.brief, k.ledAt, k.missed, now)
+		r = rowOf(k.election, k.status, k.lease, k.count, k.brief, k.sight, now)
 	case k.err != nil:
 		r = row{Election: k.election, State: stateUnknown, Of: -1}
 	default:

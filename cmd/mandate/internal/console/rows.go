@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -102,19 +103,21 @@ func pastOf(election string, records []elector.TermRecord) past {
 type brief struct {
 	read     bool
 	flapping bool
-	never    bool      // no term is known
-	began    time.Time // the last term
-	ended    time.Time // that term; zero: it lasts, or its leader vanished
+	never    bool // no term is known
 }
 
 func briefOf(records []elector.TermRecord, now time.Time) brief {
-	b := brief{read: true, never: len(records) == 0}
-	if !b.never && !records[0].Current {
-		b.began, b.ended = records[0].From, records[0].Until
-	}
 	flapping, _ := doctor.Flapping(records, now)
-	b.flapping = flapping != ""
-	return b
+	return brief{read: true, never: len(records) == 0, flapping: flapping != ""}
+}
+
+// lastTerm is when the last term began and ended; the end is zero where its leader vanished,
+// and both are where it lasts.
+func lastTerm(records []elector.TermRecord) (began, ended time.Time) {
+	if len(records) == 0 || records[0].Current {
+		return began, ended
+	}
+	return records[0].From, records[0].Until
 }
 
 // count is what a row needs to know of the candidates.
@@ -138,21 +141,8 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 	return n
 }
 
-// vacantSince is since when nobody leads. A term whose end nobody reported may have lasted
-// until it was missed, however long ago it began.
-func vacantSince(b brief, led, missed time.Time) time.Time {
-	if b.ended.After(led) { // otherwise it is the end of an earlier term
-		return b.ended
-	}
-	if b.began.After(missed) { // somebody led between two looks
-		return b.began
-	}
-	return missed
-}
-
-// rowOf is the row of an election of which all has been read that is known. Somebody led
-// last at led, as far as this process saw it, and has been missed since missed.
-func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, led, missed, now time.Time) row {
+// rowOf is the row of an election of which all has been read that is known.
+func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, sight vacancy.Sight, now time.Time) row {
 	r := row{Election: election, Paused: st.Paused, Able: n.able, Of: n.of}
 	if !n.read {
 		r.Able, r.Of = 0, -1
@@ -167,7 +157,7 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 		r.State = statePaused
 	case !n.read:
 		r.State = stateNone
-	case n.of == 0 && b.read && (b.never && led.IsZero() || now.Sub(vacantSince(b, led, missed)) > missedFor):
+	case n.of == 0 && b.read && (b.never && !sight.Led() || sight.For(now) > missedFor):
 		r.State = stateAbandoned
 	default:
 		r.State = stateVacant

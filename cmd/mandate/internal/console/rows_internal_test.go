@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -31,7 +32,14 @@ func TestAbandonedIsVacantForADay(t *testing.T) {
 		"no history, and somebody led":           {nil, ago(1), now, stateVacant},
 		"somebody led between two looks":         {recent, time.Time{}, ago(49), stateVacant},
 	} {
-		if r := rowOf("e", elector.Status{Election: "e"}, 0, count{read: true}, briefOf(test.records, now), test.led, test.missed, now); r.State != test.want {
+		var sight vacancy.Sight
+		if !test.led.IsZero() {
+			sight.Look(true, test.led)
+		}
+		sight.Look(false, test.missed)
+		began, ended := lastTerm(test.records)
+		sight.Recorded(began, ended, now)
+		if r := rowOf("e", elector.Status{Election: "e"}, 0, count{read: true}, briefOf(test.records, now), sight, now); r.State != test.want {
 			t.Errorf("%s: %s, want %s", name, r.State, test.want)
 		}
 	}
