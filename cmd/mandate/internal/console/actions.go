@@ -62,7 +62,7 @@ func resume(ctx context.Context, el *elector.Election, o actionRequest) (string,
 	return result("resumed", el.Resume(ctx))
 }
 
-// result is what a majority of the nodes did, with the trouble of the others.
+// result is what a majority of the nodes did, with the errors of the others.
 func result(done string, err error) (string, error) {
 	switch {
 	case err == nil:

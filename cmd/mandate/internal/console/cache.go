@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// cache holds the newest state of everything, as viewers get it. Nobody who
-// writes to it ever waits for one who reads.
+// cache holds the newest state of everything, as viewers get it. Nothing that
+// writes to it ever waits for one that reads.
 type cache struct {
 	mu      sync.Mutex
 	last    uint64 // the number of the newest change; the first one is 1
@@ -87,7 +87,7 @@ func (c *cache) drop(election string) {
 	c.set(kindGone, election, gone{election})
 }
 
-// clear forgets everything: nobody watches, and it gets old.
+// clear forgets everything: without viewers it gets old.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

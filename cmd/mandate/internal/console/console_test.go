@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 		"/": "text/html", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
 		"/console.js": "javascript", "/card.js": "javascript", "/rows.js": "javascript", "/table.js": "javascript", "/line.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/text.js": "javascript",
 	} {
-		w := ask(c, http.MethodGet, path, "")
+		w := request(c, http.MethodGet, path, "")
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) {
 			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 		}
@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/page/console.html", "/nosuch", "/api/", "/../main.go"} {
-		if w := ask(c, http.MethodGet, path, ""); w.Code == http.StatusOK {
+		if w := request(c, http.MethodGet, path, ""); w.Code == http.StatusOK {
 			t.Errorf("%s: %d", path, w.Code)
 		}
 	}
@@ -67,13 +67,13 @@ func TestNamesAndSites(t *testing.T) {
 		"console.example": 200, "Console.Example:443": 200,
 		"evil.example": 421, "evil.example:7481": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
 	} {
-		if w := ask(c, http.MethodGet, "/", "", func(r *http.Request) { r.Host = host }); w.Code != want {
+		if w := request(c, http.MethodGet, "/", "", func(r *http.Request) { r.Host = host }); w.Code != want {
 			t.Errorf("Host %q: %d, want %d", host, w.Code, want)
 		}
 	}
 	for site, want := range map[string]int{"cross-site": 403, "same-site": 403, "same-origin": 401, "none": 401, "": 401} {
 		operated := newConsole(t, console.Config{Token: token})
-		w := ask(operated, http.MethodPost, "/api/resign", "{}", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
+		w := request(operated, http.MethodPost, "/api/resign", "{}", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", site) })
 		if w.Code != want {
 			t.Errorf("Sec-Fetch-Site %q: %d, want %d", site, w.Code, want)
 		}
@@ -84,13 +84,13 @@ func TestNamesAndSites(t *testing.T) {
 func TestGuessesAreSlowedDown(t *testing.T) {
 	c, codes := newConsole(t, console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token}), map[int]int{}
 	for range 200 {
-		codes[ask(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer("another-token-that-is-long")).Code]++
+		codes[request(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer("another-token-that-is-long")).Code]++
 	}
 	if codes[401] < 1 || codes[401] > 40 || codes[429] != 200-codes[401] {
 		t.Errorf("200 guesses: %v", codes)
 	}
 	elsewhere := func(r *http.Request) { r.RemoteAddr = "198.51.100.7:1" }
-	if w := ask(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer(token), elsewhere); w.Code != http.StatusNotFound {
+	if w := request(c, http.MethodPost, "/api/resign", `{"election":"e"}`, bearer(token), elsewhere); w.Code != http.StatusNotFound {
 		t.Errorf("from elsewhere, with the token: %d", w.Code)
 	}
 }
@@ -109,7 +109,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestOrdersAreRefused(t *testing.T) {
+func TestActionsAreRefused(t *testing.T) {
 	q := electortest.Start(t).Quorum("console")
 	without, with := newConsole(t, console.Config{Quorum: q}), newConsole(t, console.Config{Quorum: q, Token: token})
 	const good = `{"election":"e"}`
@@ -118,10 +118,10 @@ func TestOrdersAreRefused(t *testing.T) {
 	}
 	for _, action := range []string{"resign", "transfer", "pause", "resume"} {
 		path := "/api/" + action
-		if w := ask(without, http.MethodPost, path, good, bearer(token)); w.Code != http.StatusForbidden {
+		if w := request(without, http.MethodPost, path, good, bearer(token)); w.Code != http.StatusForbidden {
 			t.Errorf("%s, not enabled: %d", action, w.Code)
 		}
-		if w := ask(without, http.MethodPost, path, good, bearer("")); w.Code != http.StatusForbidden {
+		if w := request(without, http.MethodPost, path, good, bearer("")); w.Code != http.StatusForbidden {
 			t.Errorf("%s, not enabled, empty token: %d", action, w.Code)
 		}
 		for name, edit := range map[string]func(*http.Request){
@@ -131,7 +131,7 @@ func TestOrdersAreRefused(t *testing.T) {
 			"in a cookie":    func(r *http.Request) { r.Header.Set("Cookie", "Authorization=Bearer "+token) },
 			"in the address": func(r *http.Request) { r.URL.RawQuery = "token=" + token },
 		} {
-			if w := ask(with, http.MethodPost, path, good, edit); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
+			if w := request(with, http.MethodPost, path, good, edit); w.Code != http.StatusUnauthorized || w.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("%s, %s: %d", action, name, w.Code)
 			}
 		}
@@ -139,17 +139,17 @@ func TestOrdersAreRefused(t *testing.T) {
 			good: 404, `{"election":"e","more":1}`: 400, `election=e`: 400, ``: 400, `{"election":"` + strings.Repeat("e", 8<<10) + `"}`: 400,
 			good + good: 400, good + " x": 400, good + strings.Repeat(" ", 8<<10): 400, good + "\n": 404,
 		} {
-			if w := ask(with, http.MethodPost, path, body, bearer(token)); w.Code != want {
+			if w := request(with, http.MethodPost, path, body, bearer(token)); w.Code != want {
 				t.Errorf("%s of %.40q: %d, want %d", action, body, w.Code, want)
 			}
 		}
 		// What a form of another site can send without asking first.
 		for _, k := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"} {
-			if w := ask(with, http.MethodPost, path, good, bearer(token), kind(k)); w.Code != http.StatusUnsupportedMediaType {
+			if w := request(with, http.MethodPost, path, good, bearer(token), kind(k)); w.Code != http.StatusUnsupportedMediaType {
 				t.Errorf("%s as %q: %d", action, k, w.Code)
 			}
 		}
-		if w := ask(with, http.MethodGet, path, "", bearer(token)); w.Code != http.StatusMethodNotAllowed {
+		if w := request(with, http.MethodGet, path, "", bearer(token)); w.Code != http.StatusMethodNotAllowed {
 			t.Errorf("GET %s: %d", action, w.Code)
 		}
 	}

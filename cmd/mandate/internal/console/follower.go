@@ -34,7 +34,7 @@ func (f *follower) run(ctx context.Context, quorum *elector.Quorum) {
 	name := f.known.election
 	defer f.cache.drop(name)
 	el, err := quorum.Election(name)
-	if err != nil { // whoever may write to Redis can make such a key
+	if err != nil { // anyone who may write to Redis can make such a key
 		f.known.misnamed(err, time.Now())
 		f.cache.set(kindStatus, name, status{Election: name, Nodes: []node{}, Error: problemText(err)})
 		<-ctx.Done()
@@ -96,7 +96,7 @@ func (f *follower) wait(ctx context.Context, at attended, attention <-chan struc
 			return
 		case <-ctx.Done():
 			return
-		case <-attention: // usually somebody opened another one
+		case <-attention: // usually a viewer opened another one
 			var next attended
 			next, attention = f.attention.of(f.known.election)
 			if next.open != at.open || next.close != at.close {

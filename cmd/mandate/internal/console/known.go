@@ -106,7 +106,7 @@ func (k *known) leader() string {
 	return ""
 }
 
-// bar is the lease of the leader; zero: nobody leads.
+// bar is the lease of the leader; zero: there is no leader.
 func (k *known) bar() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()

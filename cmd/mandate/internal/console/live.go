@@ -52,9 +52,9 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	ok := send([]byte("retry: 1000\n\n"))
 	for at := uint64(0); ok; {
-		var news []byte
+		var changes []byte
 		var changed <-chan struct{}
-		if news, at, changed = s.cache.after(at, elections); len(news) > 0 && !send(news) {
+		if changes, at, changed = s.cache.after(at, elections); len(changes) > 0 && !send(changes) {
 			return
 		}
 		select {

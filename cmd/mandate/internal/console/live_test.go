@@ -17,7 +17,7 @@ import (
 )
 
 func TestLive(t *testing.T) {
-	bubble(t, console.Config{Token: token}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
 		a, b := s.candidate("e", "a"), s.candidate("e", "b")
 		s.redis.Lead(a)
 		electortest.Advance(time.Second)
@@ -63,10 +63,10 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// A leader that is cut off does not just disappear: it is said to be silent, for
+// A leader that is cut off does not just disappear: it is shown as unresponsive, for
 // a while.
-func TestSilentCandidates(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+func TestUnresponsiveCandidates(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		a := s.candidate("e", "a")
 		s.candidate("e", "b")
 		s.redis.Lead(a)
@@ -78,7 +78,7 @@ func TestSilentCandidates(t *testing.T) {
 			t.Errorf("%v", v.get("status e"))
 		}
 		all := v.list("roll e", "candidates")
-		if len(all) != 2 || all[0]["id"] != "b" || all[1]["id"] != "a" || all[1]["silent_ms"] == nil {
+		if len(all) != 2 || all[0]["id"] != "b" || all[1]["id"] != "a" || all[1]["unresponsive_ms"] == nil {
 			t.Errorf("cut off: %v", all)
 		}
 		electortest.Advance(time.Minute)
@@ -87,7 +87,7 @@ func TestSilentCandidates(t *testing.T) {
 		}
 		heal()
 		electortest.Advance(30 * time.Second)
-		if all := v.list("roll e", "candidates"); len(all) != 2 || all[1]["silent_ms"] != nil {
+		if all := v.list("roll e", "candidates"); len(all) != 2 || all[1]["unresponsive_ms"] != nil {
 			t.Errorf("back again: %v", all)
 		}
 	})
@@ -96,7 +96,7 @@ func TestSilentCandidates(t *testing.T) {
 // A Redis that answers no more is named once, and what it answered before stands with its
 // time, never as if it were new.
 func TestRedisIsGone(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		s.redis.Lead(s.candidate("e", "a"))
 		v := s.view()
 		electortest.Advance(3 * time.Second)
@@ -114,7 +114,7 @@ func TestRedisIsGone(t *testing.T) {
 }
 
 // commands is how many commands Redis has been sent.
-func (s *stage) commands() int {
+func (s *server) commands() int {
 	s.t.Helper()
 	n := 0
 	info, err := s.redis.Client("counter").Info(context.Background(), "stats").Result()
@@ -128,13 +128,13 @@ func (s *stage) commands() int {
 }
 
 func TestViewersAreBounded(t *testing.T) {
-	bubble(t, console.Config{MaxViewers: 4}, func(t *testing.T, s *stage, c *console.Console) {
+	bubble(t, console.Config{MaxViewers: 4}, func(t *testing.T, s *server, c *console.Console) {
 		one := s.view()
 		s.view()
 		electortest.Advance(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if w := ask(c, http.MethodGet, "/api/live", "", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		if w := request(c, http.MethodGet, "/api/live", "", func(r *http.Request) { *r = *r.WithContext(ctx) }); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("a third viewer: %d", w.Code)
 		}
 		one.close()
@@ -149,7 +149,7 @@ func TestViewersAreBounded(t *testing.T) {
 
 // A viewer that stands still is cut off; one that reads stays, also in quiet times.
 func TestSlowViewers(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		s.redis.Lead(s.candidate("e", "a"))
 		still, steady := s.dial(fmt.Sprintf(getLive, "")), s.view()
 		electortest.Advance(5 * time.Minute)
@@ -160,20 +160,20 @@ func TestSlowViewers(t *testing.T) {
 			t.Errorf("%v", id)
 		}
 		steady.mu.Lock()
-		before := steady.heard
+		before := steady.received
 		steady.mu.Unlock()
 		electortest.Advance(time.Minute)
 		steady.mu.Lock()
 		defer steady.mu.Unlock()
-		if n := steady.heard - before; n < 60 || n > 400 {
+		if n := steady.received - before; n < 60 || n > 400 {
 			t.Errorf("%d messages in a minute", n)
 		}
 	})
 }
 
-// Whoever may write to Redis can't fill a browser, nor break the format.
+// Anyone who may write to Redis can't fill a browser, nor break the format.
 func TestHostileRedis(t *testing.T) {
-	bubble(t, console.Config{MaxElections: 200}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{MaxElections: 200}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("evil")
 		ctx := t.Context()
 		long := strings.Repeat("x", 10000)
@@ -212,9 +212,9 @@ func TestHostileRedis(t *testing.T) {
 	})
 }
 
-// Redis is asked only while somebody looks, and no more often when many do.
+// Redis is queried only while there are viewers, and no more often when many do.
 func TestNobodyWatches(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		for i := range 3 {
 			rdb.Set(t.Context(), fmt.Sprintf("mandate:{e%d}:fence", i), "7", 0)
@@ -245,7 +245,7 @@ func TestNobodyWatches(t *testing.T) {
 
 // The times that docs/console.md names.
 func TestDocumentedTimes(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		s.redis.Lead(s.candidate("e", "a"))
 		perMinute := func() int {
 			before := s.commands()
@@ -277,49 +277,49 @@ func TestDocumentedTimes(t *testing.T) {
 	})
 }
 
-func TestOrders(t *testing.T) {
-	bubble(t, console.Config{Token: token}, func(t *testing.T, s *stage, _ *console.Console) {
+func TestActions(t *testing.T) {
+	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
 		a, b := s.candidate("e", "a"), s.candidate("e", "b")
 		s.redis.Lead(a)
 		v := s.view()
 		electortest.Advance(3 * time.Second)
 		post := s.post
-		if code, said := post("transfer", `{"election":"e","to":"b"}`); code != 200 || !strings.Contains(said, "b leads, token") || !b.IsLeader() {
-			t.Errorf("transfer: %d %s", code, said)
+		if code, answer := post("transfer", `{"election":"e","to":"b"}`); code != 200 || !strings.Contains(answer, "b leads, token") || !b.IsLeader() {
+			t.Errorf("transfer: %d %s", code, answer)
 		}
-		if code, said := post("transfer", `{"election":"e","to":"nobody"}`); code != 409 || !strings.Contains(said, "no candidate nobody answers") {
-			t.Errorf("transfer to nobody: %d %s", code, said)
+		if code, answer := post("transfer", `{"election":"e","to":"nobody"}`); code != 409 || !strings.Contains(answer, "no candidate nobody answers") {
+			t.Errorf("transfer to nobody: %d %s", code, answer)
 		}
-		if code, said := post("transfer", `{"election":"e"}`); code != 400 {
-			t.Errorf("transfer: %d %s", code, said)
+		if code, answer := post("transfer", `{"election":"e"}`); code != 400 {
+			t.Errorf("transfer: %d %s", code, answer)
 		}
 		electortest.Advance(5 * time.Second) // a has cooled down
-		if code, said := post("resign", `{"election":"e","reason":"new kernel"}`); code != 200 || !strings.Contains(said, "a leads") || !a.IsLeader() {
-			t.Errorf("resign: %d %s", code, said)
+		if code, answer := post("resign", `{"election":"e","reason":"new kernel"}`); code != 200 || !strings.Contains(answer, "a leads") || !a.IsLeader() {
+			t.Errorf("resign: %d %s", code, answer)
 		}
 		electortest.Advance(3 * time.Second)
 		if last := v.list("terms e", "terms")[1]; last["id"] != "b" || !strings.Contains(fmt.Sprint(last["detail"]), "new kernel") {
 			t.Errorf("%v", last)
 		}
-		if code, said := post("pause", `{"election":"e","for_ms":3600000,"reason":"migration"}`); code != 200 {
-			t.Errorf("pause: %d %s", code, said)
+		if code, answer := post("pause", `{"election":"e","for_ms":3600000,"reason":"migration"}`); code != 200 {
+			t.Errorf("pause: %d %s", code, answer)
 		}
 		electortest.Advance(2 * time.Second)
 		if v.get("status e", "paused") != true || v.get("status e", "pause") != "by console from pipe: migration" {
 			t.Errorf("%v", v.get("status e"))
 		}
-		if code, said := post("resign", `{"election":"e"}`); code != 409 || !strings.Contains(said, "the election is paused (by console from pipe: migration)") || !a.IsLeader() {
-			t.Errorf("resign in a pause: %d %s", code, said)
+		if code, answer := post("resign", `{"election":"e"}`); code != 409 || !strings.Contains(answer, "the election is paused (by console from pipe: migration)") || !a.IsLeader() {
+			t.Errorf("resign in a pause: %d %s", code, answer)
 		}
-		if code, said := post("resign", `{"election":"e","force":true}`); code != 409 || !strings.Contains(said, "has stepped down") || a.IsLeader() {
-			t.Errorf("resign all the same: %d %s", code, said)
+		if code, answer := post("resign", `{"election":"e","force":true}`); code != 409 || !strings.Contains(answer, "has stepped down") || a.IsLeader() {
+			t.Errorf("resign all the same: %d %s", code, answer)
 		}
-		if code, said := post("resume", `{"election":"e"}`); code != 200 {
-			t.Errorf("resume: %d %s", code, said)
+		if code, answer := post("resume", `{"election":"e"}`); code != 200 {
+			t.Errorf("resume: %d %s", code, answer)
 		}
 		for _, bad := range []string{`{"election":"e","for_ms":-1}`, `{"election":"e","for_ms":99999999999999}`, `{"election":"e","reason":"` + strings.Repeat("x", 600) + `"}`} {
-			if code, said := post("pause", bad); code != 400 {
-				t.Errorf("pause %.60s: %d %s", bad, code, said)
+			if code, answer := post("pause", bad); code != 400 {
+				t.Errorf("pause %.60s: %d %s", bad, code, answer)
 			}
 		}
 		electortest.Advance(2 * time.Second)

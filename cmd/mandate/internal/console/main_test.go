@@ -40,8 +40,8 @@ func newConsole(t *testing.T, cfg console.Config) *console.Console {
 	return c
 }
 
-// ask is a request as a browser on this page makes it; edit changes it.
-func ask(c http.Handler, method, path, body string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
+// request is a request as a browser on this page makes it; edit changes it.
+func request(c http.Handler, method, path, body string, edit ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:7481"+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	for _, e := range edit {
@@ -56,9 +56,9 @@ func bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }
 
-// stage is a console in a bubble, on a Redis in memory, served on connections in
+// server is a console in a bubble, on a Redis in memory, served on connections in
 // memory.
-type stage struct {
+type server struct {
 	t     *testing.T
 	redis *electortest.Redis
 
@@ -69,7 +69,7 @@ type stage struct {
 	once  sync.Once
 }
 
-func (s *stage) Accept() (net.Conn, error) {
+func (s *server) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.conns:
 		return c, nil
@@ -77,10 +77,10 @@ func (s *stage) Accept() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 }
-func (s *stage) Close() error   { s.once.Do(func() { close(s.ended) }); return nil }
-func (s *stage) Addr() net.Addr { return &net.TCPAddr{} }
+func (s *server) Close() error   { s.once.Do(func() { close(s.ended) }); return nil }
+func (s *server) Addr() net.Addr { return &net.TCPAddr{} }
 
-func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *stage, c *console.Console)) {
+func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *server, c *console.Console)) {
 	t.Helper()
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		cfg.Quorum = r.Quorum("console")
@@ -90,9 +90,9 @@ func bubble(t *testing.T, cfg console.Config, f func(t *testing.T, s *stage, c *
 }
 
 // serve starts a console that ends with the test.
-func serve(t *testing.T, r *electortest.Redis, cfg console.Config) *stage {
+func serve(t *testing.T, r *electortest.Redis, cfg console.Config) *server {
 	t.Helper()
-	s := &stage{t: t, redis: r, console: newConsole(t, cfg), conns: make(chan net.Conn), ended: make(chan struct{})}
+	s := &server{t: t, redis: r, console: newConsole(t, cfg), conns: make(chan net.Conn), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.console.Serve(ctx, s) }()
@@ -106,13 +106,13 @@ func serve(t *testing.T, r *electortest.Redis, cfg console.Config) *stage {
 }
 
 // candidate campaigns until the test ends.
-func (s *stage) candidate(election, id string) *elector.Elector {
+func (s *server) candidate(election, id string) *elector.Elector {
 	s.t.Helper()
 	return consoletest.Candidate(s.t, s.redis, election, id)
 }
 
 // dial sends a request, and hands over the connection.
-func (s *stage) dial(request string) net.Conn {
+func (s *server) dial(request string) net.Conn {
 	client, server := net.Pipe() // without a buffer: who does not read holds the writer
 	s.conns <- server
 	go func() { _, _ = io.WriteString(client, request) }()
@@ -122,16 +122,16 @@ func (s *stage) dial(request string) net.Conn {
 
 const getLive = "GET /api/live%s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// view is what one viewer was told last: the table, and the details of what it has opened.
+// view is what one viewer received last: the table, and the details of what it has opened.
 type view struct {
-	mu    sync.Mutex
-	parts map[string]map[string]any // by "kind election"
-	heard int
-	conns []net.Conn
+	mu       sync.Mutex
+	parts    map[string]map[string]any // by "kind election"
+	received int
+	conns    []net.Conn
 }
 
 // view looks at the page; elections are those that are open there. Default: e and f.
-func (s *stage) view(open ...string) *view {
+func (s *server) view(open ...string) *view {
 	if open == nil {
 		open = []string{"e", "f"}
 	}
@@ -168,7 +168,7 @@ func (v *view) read(conn net.Conn) {
 		}
 		name, _ := part["election"].(string)
 		v.mu.Lock()
-		v.heard++
+		v.received++
 		v.parts[strings.TrimSpace(kind+" "+name)] = part
 		v.mu.Unlock()
 	}

@@ -28,7 +28,7 @@ type (
 		Paused      bool    `json:"paused"`
 		Pause       string  `json:"pause,omitempty"`
 		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
-		Blocked     string  `json:"blocked,omitempty"`       // why nobody can lead
+		Blocked     string  `json:"blocked,omitempty"`       // why no candidate can lead
 		Conflict    string  `json:"conflict,omitempty"`      // why two may
 		Nodes       []node  `json:"nodes"`
 		AsOfMS      int64   `json:"as_of,omitempty"` // what stands here was read then, and not since
@@ -59,18 +59,18 @@ type (
 	}
 
 	candidate struct {
-		ID          string `json:"id"`
-		Incarnation string `json:"incarnation"`
-		Address     string `json:"address,omitempty"`
-		Version     string `json:"version,omitempty"`
-		Host        string `json:"host,omitempty"`
-		Role        string `json:"role"`
-		Healthy     bool   `json:"healthy"`
-		Detail      string `json:"detail,omitempty"`
-		Mark        string `json:"mark,omitempty"` // what is wrong between it and others
-		Priority    int    `json:"priority,omitempty"`
-		RunningMS   int64  `json:"running_ms"`
-		SilentMS    int64  `json:"silent_ms,omitempty"` // it answered this long ago, and not now
+		ID             string `json:"id"`
+		Incarnation    string `json:"incarnation"`
+		Address        string `json:"address,omitempty"`
+		Version        string `json:"version,omitempty"`
+		Host           string `json:"host,omitempty"`
+		Role           string `json:"role"`
+		Healthy        bool   `json:"healthy"`
+		Detail         string `json:"detail,omitempty"`
+		Mark           string `json:"mark,omitempty"` // what is wrong between it and others
+		Priority       int    `json:"priority,omitempty"`
+		RunningMS      int64  `json:"running_ms"`
+		UnresponsiveMS int64  `json:"unresponsive_ms,omitempty"` // it answered this long ago, and not now
 	}
 
 	terms struct {
@@ -93,7 +93,7 @@ type (
 	}
 )
 
-// Bounds of what viewers get: more is no use on a page, and whoever may write to
+// Bounds of what viewers get: more is no use on a page, and anyone who may write to
 // Redis must not be able to fill a browser.
 const (
 	maxShown      = 2000 // elections
@@ -144,11 +144,11 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 	return s
 }
 
-func candidateOf(c elector.CandidateStatus, silent time.Duration) candidate {
+func candidateOf(c elector.CandidateStatus, unresponsive time.Duration) candidate {
 	return candidate{
 		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
 		Role: bounded(string(c.Role)), Healthy: c.Healthy, Detail: bounded(c.Detail), Priority: c.Priority,
-		RunningMS: c.RunningFor.Milliseconds(), SilentMS: silent.Milliseconds(),
+		RunningMS: c.RunningFor.Milliseconds(), UnresponsiveMS: unresponsive.Milliseconds(),
 	}
 }
 

@@ -54,7 +54,7 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 		refuse(w, http.StatusBadRequest, "%s", problemText(err))
 		return
 	}
-	if !o.cache.has(kindRow, req.Election) && len(o.elections) == 0 { // nobody looks at the page
+	if !o.cache.has(kindRow, req.Election) && len(o.elections) == 0 { // there are no viewers
 		if err := exists(ctx, el); err != nil {
 			answer(w, "", err)
 			return
@@ -66,7 +66,7 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 	answer(w, done, err)
 }
 
-// permitted reads a request of somebody who knows the token; false: it was answered.
+// permitted reads a request of anyone who knows the token; false: it was answered.
 func (o *operators) permitted(w http.ResponseWriter, r *http.Request) (req actionRequest, ok bool) {
 	if o.bearer == nil {
 		refuse(w, http.StatusForbidden, "not enabled here: start mandate console with --actions")

@@ -39,7 +39,7 @@ func quorumOf(t *testing.T, all []*electortest.Redis, host string) *elector.Quor
 }
 
 // Regression: the page allowed a roll call 2 s, which takes up to 3 s beside a node that
-// hangs: healthy candidates were shown as silent just when somebody looked.
+// hangs: healthy candidates were shown as unresponsive just when somebody looked.
 func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		all := []*electortest.Redis{r, electortest.Start(t), electortest.Start(t)}
@@ -52,12 +52,12 @@ func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
 		for _, host := range []string{"console", "a", "b", "c"} {
 			all[2].CutOff(host)
 		}
-		// Longer than six roll calls; after each, nobody may be silent.
+		// Longer than six roll calls; after each, none may be unresponsive.
 		for range 60 {
 			electortest.Advance(time.Second)
 			for _, c := range v.list("roll e", "candidates") {
-				if c["silent_ms"] != nil {
-					t.Fatalf("a candidate is shown as silent: %v", v.list("roll e", "candidates"))
+				if c["unresponsive_ms"] != nil {
+					t.Fatalf("a candidate is shown as unresponsive: %v", v.list("roll e", "candidates"))
 				}
 			}
 			if n := len(v.list("roll e", "candidates")); n != 3 {
@@ -87,7 +87,7 @@ func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
 // What all rows cost together does not grow with their number; only the open ones are read
 // each second.
 func TestManyElectionsAreReadSlowly(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		per := func(d time.Duration) int {
 			before := s.commands()
@@ -123,7 +123,7 @@ func TestManyElectionsAreReadSlowly(t *testing.T) {
 
 // Details go to those who opened the election only.
 func TestDetailsOfOpenElections(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, c *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, c *console.Console) {
 		s.redis.Lead(s.candidate("e", "a"))
 		s.redis.Lead(s.candidate("f", "b"))
 		v := s.view("f")
@@ -143,7 +143,7 @@ func TestDetailsOfOpenElections(t *testing.T) {
 		if w.get("status e", "leader", "id") != "a" || len(w.list("roll e", "candidates")) != 1 || len(w.list("terms e", "terms")) != 1 {
 			t.Errorf("opened: %v, %v, %v", w.get("status e"), w.get("roll e"), w.get("terms e"))
 		}
-		if w := ask(c, http.MethodGet, "/api/live?election="+strings.Repeat("x&election=", 30), ""); w.Code != http.StatusBadRequest {
+		if w := request(c, http.MethodGet, "/api/live?election="+strings.Repeat("x&election=", 30), ""); w.Code != http.StatusBadRequest {
 			t.Errorf("31 elections: %d", w.Code)
 		}
 	})
@@ -151,7 +151,7 @@ func TestDetailsOfOpenElections(t *testing.T) {
 
 // States of the rows: a leader that is missed, and what nobody uses any more.
 func TestRowStates(t *testing.T) {
-	bubble(t, console.Config{}, func(t *testing.T, s *stage, _ *console.Console) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
 		record := func(election, kind string, ago time.Duration) {
@@ -188,21 +188,21 @@ func TestRowStates(t *testing.T) {
 }
 
 // A script needs no page that is open.
-func TestOrdersWithoutAViewer(t *testing.T) {
-	bubble(t, console.Config{Token: token}, func(t *testing.T, s *stage, _ *console.Console) {
+func TestActionsWithoutAViewer(t *testing.T) {
+	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
 		a, b := s.candidate("e", "a"), s.candidate("e", "b")
 		s.redis.Lead(a)
 		electortest.Advance(time.Second)
-		if code, said := s.post("transfer", `{"election":"e","to":"b","by":"deploy@ci"}`); code != 200 || !b.IsLeader() {
-			t.Errorf("transfer: %d %s", code, said)
+		if code, answer := s.post("transfer", `{"election":"e","to":"b","by":"deploy@ci"}`); code != 200 || !b.IsLeader() {
+			t.Errorf("transfer: %d %s", code, answer)
 		}
 		for _, action := range []string{"pause", "resume", "resign"} {
-			if code, said := s.post(action, `{"election":"eee"}`); code != 404 || !strings.Contains(said, "no such election") {
-				t.Errorf("%s of a name that Redis does not know: %d %s", action, code, said)
+			if code, answer := s.post(action, `{"election":"eee"}`); code != 404 || !strings.Contains(answer, "no such election") {
+				t.Errorf("%s of a name that Redis does not know: %d %s", action, code, answer)
 			}
 		}
-		if code, said := s.post("pause", `{"election":"e","by":"x\u001b[2J"}`); code != 400 {
-			t.Errorf("a name that would clear a terminal: %d %s", code, said)
+		if code, answer := s.post("pause", `{"election":"e","by":"x\u001b[2J"}`); code != 400 {
+			t.Errorf("a name that would clear a terminal: %d %s", code, answer)
 		}
 		el, err := s.redis.Quorum("x").Election("e")
 		if err != nil {
@@ -215,7 +215,7 @@ func TestOrdersWithoutAViewer(t *testing.T) {
 	})
 }
 
-func (s *stage) post(action, body string) (code int, answer string) {
+func (s *server) post(action, body string) (code int, answer string) {
 	s.t.Helper()
 	conn := s.dial(fmt.Sprintf("POST /api/%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer %s\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
 		action, token, len(body), body))
@@ -240,7 +240,7 @@ func TestBehindAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{"/mandate/": 200, "/mandate/console.js": 200, "/mandate": 308, "/": 200, "/mandated": 404, "/mandate/healthz": 200, "/healthz": 200} {
-		w := ask(c, http.MethodGet, path, "")
+		w := request(c, http.MethodGet, path, "")
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
@@ -248,7 +248,7 @@ func TestBehindAProxy(t *testing.T) {
 			t.Errorf("%s leads to %q", path, at)
 		}
 	}
-	if w := ask(c, http.MethodGet, "/healthz", "", func(r *http.Request) { r.Host = "10-0-0-1.pod" }); w.Code != 200 || !strings.Contains(w.Body.String(), `"ok"`) {
+	if w := request(c, http.MethodGet, "/healthz", "", func(r *http.Request) { r.Host = "10-0-0-1.pod" }); w.Code != 200 || !strings.Contains(w.Body.String(), `"ok"`) {
 		t.Errorf("healthz by the name of a pod: %d %s", w.Code, w.Body)
 	}
 	for _, test := range []struct{ remote, forwarded, want string }{
@@ -259,7 +259,7 @@ func TestBehindAProxy(t *testing.T) {
 		{"192.0.2.1:4711", "198.51.100.7", "from=192.0.2.1:4711"},
 	} {
 		log.Reset()
-		ask(c, http.MethodPost, "/mandate/api/resign", `{}`, bearer("another-token-that-is-long"), func(r *http.Request) {
+		request(c, http.MethodPost, "/mandate/api/resign", `{}`, bearer("another-token-that-is-long"), func(r *http.Request) {
 			r.RemoteAddr = test.remote
 			r.Header.Set("X-Forwarded-For", test.forwarded)
 		})
@@ -298,7 +298,7 @@ func TestLoginStandsAboveBy(t *testing.T) {
 		{"10.0.0.1:4711", "\a", "ann", 200, "by=ann "},
 	} {
 		log.Reset()
-		w := ask(c, http.MethodPost, "/api/pause", fmt.Sprintf(`{"election":"e","by":%q}`, test.by), bearer(token), func(r *http.Request) {
+		w := request(c, http.MethodPost, "/api/pause", fmt.Sprintf(`{"election":"e","by":%q}`, test.by), bearer(token), func(r *http.Request) {
 			r.RemoteAddr = test.remote
 			r.Header.Set("X-Forwarded-User", test.login)
 		})
@@ -316,28 +316,28 @@ func TestReadToken(t *testing.T) {
 		return func(r *http.Request) { r.SetBasicAuth("anyone", p) }
 	}
 	for _, path := range []string{"/", "/console.js"} {
-		if w := ask(c, http.MethodGet, path, ""); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
+		if w := request(c, http.MethodGet, path, ""); w.Code != 401 || !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
 			t.Errorf("%s without: %d %v", path, w.Code, w.Header())
 		}
-		if w := ask(c, http.MethodGet, path, "", password("wrong-and-long-enough")); w.Code != 401 {
+		if w := request(c, http.MethodGet, path, "", password("wrong-and-long-enough")); w.Code != 401 {
 			t.Errorf("%s with a wrong one: %d", path, w.Code)
 		}
 		for _, edit := range []func(*http.Request){password(reading), bearer(reading)} {
-			if w := ask(c, http.MethodGet, path, "", edit); w.Code != 200 {
+			if w := request(c, http.MethodGet, path, "", edit); w.Code != 200 {
 				t.Errorf("%s with it: %d", path, w.Code)
 			}
 		}
 	}
-	if w := ask(c, http.MethodGet, "/api/live", ""); w.Code != 401 {
+	if w := request(c, http.MethodGet, "/api/live", ""); w.Code != 401 {
 		t.Errorf("the stream without: %d", w.Code)
 	}
-	if w := ask(c, http.MethodPost, "/api/pause", `{"election":"e"}`, bearer(reading)); w.Code != 401 {
+	if w := request(c, http.MethodPost, "/api/pause", `{"election":"e"}`, bearer(reading)); w.Code != 401 {
 		t.Errorf("pause with the token for reading: %d", w.Code)
 	}
-	if w := ask(c, http.MethodPost, "/api/resume", `{"election":"e"}`, bearer(token)); w.Code != 404 {
+	if w := request(c, http.MethodPost, "/api/resume", `{"election":"e"}`, bearer(token)); w.Code != 404 {
 		t.Errorf("resume with the token for acting: %d", w.Code)
 	}
-	if w := ask(c, http.MethodGet, "/healthz", ""); w.Code != 200 {
+	if w := request(c, http.MethodGet, "/healthz", ""); w.Code != 200 {
 		t.Errorf("healthz: %d", w.Code)
 	}
 }

@@ -42,7 +42,7 @@ type (
 		Reason   string   `json:"reason,omitempty"` // of the last end
 		Detail   string   `json:"detail,omitempty"`
 		Until    int64    `json:"until,omitempty"`
-		Bad      bool     `json:"bad,omitempty"` // nobody wanted it to end
+		Bad      bool     `json:"bad,omitempty"` // it was not intended
 		IDs      []string `json:"ids"`
 		// Terms are the latest, newest first: from, until (0: it lasts), index of the
 		// candidate, 1 if it ended badly.
@@ -122,20 +122,20 @@ func lastTerm(records []elector.TermRecord) (began, ended time.Time) {
 
 // count is what a row needs to know of the candidates.
 type count struct {
-	read     bool
-	able, of int
-	leader   string // the incarnation that led when the roll was called
-	silent   bool   // it did not answer
+	read         bool
+	able, of     int
+	leader       string // the incarnation that led when the roll was called
+	unresponsive bool   // it did not answer
 }
 
 func countOf(all []elector.CandidateStatus, leader string) count {
-	n := count{read: true, of: len(all), leader: leader, silent: leader != ""}
+	n := count{read: true, of: len(all), leader: leader, unresponsive: leader != ""}
 	for _, c := range all {
 		if c.Able() {
 			n.able++
 		}
 		if c.Incarnation == leader {
-			n.silent = false
+			n.unresponsive = false
 		}
 	}
 	return n
@@ -162,9 +162,9 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 	default:
 		r.State = stateVacant
 	}
-	silent := ""
-	if st.Leader != nil && n.silent && n.leader == st.Leader.Incarnation {
-		silent = "leader silent"
+	unresponsive := ""
+	if st.Leader != nil && n.unresponsive && n.leader == st.Leader.Incarnation {
+		unresponsive = "leader unresponsive"
 	}
 	flapping := ""
 	if b.flapping {
@@ -176,7 +176,7 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 	case st.Blocked != "":
 		r.Problem = "blocked"
 	default:
-		r.Problem = cmp.Or(silent, flapping)
+		r.Problem = cmp.Or(unresponsive, flapping)
 	}
 	return r
 }

@@ -48,7 +48,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// watchFor follows them until nobody has looked for a while.
+// watchFor follows them until there has been no viewer for a while.
 func (w *watch) watchFor(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

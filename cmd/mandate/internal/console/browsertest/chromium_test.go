@@ -188,7 +188,7 @@ func TestChromiumHostileText(t *testing.T) {
 	b.do(chromedp.Navigate(s.url + "#%3Cb%3Ee%3C%2Fb%3E"))
 	b.until(`document.querySelector(".card h2 bdi")?.textContent === "<b>e</b>"`)
 	b.until(fmt.Sprintf(`document.querySelector("table.terms td.end")?.textContent.includes(%q)`, evil))
-	b.until(fmt.Sprintf(`document.querySelector(".trouble").textContent.includes(%q)`, evil))
+	b.until(fmt.Sprintf(`document.querySelector(".condition").textContent.includes(%q)`, evil))
 	b.until(fmt.Sprintf(`document.querySelector(".term")?.title.includes(%q)`, evil))
 	if !b.is(`window.hacked === undefined && document.querySelectorAll("main img, main script, main b").length === 0`) {
 		t.Errorf("foreign text became markup: %s", eval[string](b, "document.querySelector('main').innerHTML"))

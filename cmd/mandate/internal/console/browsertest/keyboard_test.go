@@ -93,7 +93,7 @@ func TestChromiumKeyboard(t *testing.T) {
 	b.do(chromedp.Click("#action-go"))
 	b.until(`document.querySelector("#action-result").textContent.startsWith("paused")`)
 	b.press(kb.Enter)
-	b.until(`document.querySelector(".card .badge").textContent === "paused" && document.querySelector(".trouble").textContent.startsWith("Paused for")`)
+	b.until(`document.querySelector(".card .badge").textContent === "paused" && document.querySelector(".condition").textContent.startsWith("Paused for")`)
 	time.Sleep(time.Second) // of news that must not move what somebody is about to press
 	b.until(`[...document.querySelectorAll(".actions button")].filter((e) => !e.hidden).map((e) => e.textContent).join() === "resign,transfer,resume"`)
 	if got := b.complaints(); got != "" && !strings.Contains(got, "401") {

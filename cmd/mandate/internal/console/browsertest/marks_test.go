@@ -35,8 +35,8 @@ func TestChromiumMarks(t *testing.T) {
 		return fmt.Sprintf(`[...document.querySelectorAll(".card")].some((c) => c.querySelector("h2").textContent === %q && (%s))`, name, expression)
 	}
 	b.until(card("batch", `c.querySelector(".badge").textContent.includes("blocked")`))
-	b.until(card("batch", `c.querySelector(".fact.leader .id") === null && c.querySelector(".trouble").textContent.includes("Nobody can lead")`))
-	b.until(card("batch", `c.querySelector(".trouble").textContent.includes("<b>job 7</b>")`))
+	b.until(card("batch", `c.querySelector(".fact.leader .id") === null && c.querySelector(".condition").textContent.includes("No candidate can lead")`))
+	b.until(card("batch", `c.querySelector(".condition").textContent.includes("<b>job 7</b>")`))
 	b.until(card("batch", `c.querySelector("table.terms").textContent.includes("led at the same time as token")`))
 	b.until(card("orders", `[...c.querySelectorAll("table.candidates td.detail")].filter((d) => d.textContent.includes("the same id")).length === 2`))
 	// As red as every other fault.

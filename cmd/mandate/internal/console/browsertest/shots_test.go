@@ -17,7 +17,7 @@ func TestChromiumPictures(t *testing.T) {
 	b := startBrowser(t)
 	url, dir := os.Getenv("MANDATE_SHOTS_OF"), os.Getenv("MANDATE_SHOTS")
 	// The moment of the picture; in the story, when one is cut off.
-	shown := `document.querySelector("table.candidates .bad")?.textContent === "silent" && document.querySelectorAll(".term").length > 6`
+	shown := `document.querySelector("table.candidates .bad")?.textContent === "unresponsive" && document.querySelectorAll(".term").length > 6`
 	if url == "" || dir == "" {
 		s := startSite(t)
 		s.redis.Lead(s.candidate("orders", "a"))

@@ -59,7 +59,7 @@ func TestChromiumTable(t *testing.T) {
 	b.until(leaderIs("b"))
 	eval[bool](b, `(document.querySelector(".group.paused .toggle").click(), true)`)
 	b.until(`location.hash === "#orders-10,paused" && document.querySelectorAll(".card").length === 2`)
-	b.until(`[...document.querySelectorAll(".trouble")].some((e) => e.textContent.includes("<i>migration</i>"))`)
+	b.until(`[...document.querySelectorAll(".condition")].some((e) => e.textContent.includes("<i>migration</i>"))`)
 	b.shoot(os.Getenv("MANDATE_SHOT_TABLE"))
 	if got := b.complaints(); got != "" {
 		t.Errorf("the browser complains:\n%s", got)

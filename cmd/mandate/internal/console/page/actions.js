@@ -1,4 +1,4 @@
-// The dialog in which an operator gives an order, and the token that it needs.
+// The dialog in which an operator requests an action, and the token that it needs.
 import { heir } from './card.js';
 import { el, text } from './text.js';
 
@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 const dialog = $('action');
 const kept = 'mandate-console-token';
 
-// Some browsers refuse to keep anything: then it is asked for again after a reload.
+// Some browsers refuse to keep anything: then it is requested again after a reload.
 const memory = { token: '' };
 function token() {
   try {
@@ -27,14 +27,14 @@ const label = {
   resign: (name, s) => [`Make ${s.leader?.id} step down?`,
     `The leader of ${name} stops its work and gives the lock back; another candidate is elected.`, 'Resign'],
   transfer: (name, s) => [`Transfer ${name}`, `${s.leader?.id} stops its work and hands over.`, 'Transfer'],
-  pause: (name) => [`Pause ${name}?`, 'Nobody new is elected meanwhile. A leader that is there goes on.', 'Pause'],
+  pause: (name) => [`Pause ${name}?`, 'No new leader is elected meanwhile. The current leader remains leader.', 'Pause'],
   resume: (name) => [`Resume ${name}?`, 'Candidates may be elected again.', 'Resume'],
 };
 
-let current = null; // the order being given
+let current = null; // the action being requested
 
-/** Opens the dialog for an order to an election. */
-export function give(action, card) {
+/** Opens the dialog for an action on an election. */
+export function open(action, card) {
   const [title, what, go] = label[action](card.name, card.status);
   current = { action, card };
   text($('action-title'), title);
@@ -51,13 +51,13 @@ export function give(action, card) {
   $('action-for-row').hidden = action !== 'pause';
   $('action-reason-row').hidden = action !== 'pause' && action !== 'resign';
   $('action-reason').value = '';
-  askForToken(!token());
+  requireToken(!token());
   busy(false);
   $('action-go').hidden = false;
   dialog.showModal();
 }
 
-function askForToken(yes) {
+function requireToken(yes) {
   $('action-token-row').hidden = !yes;
   $('action-token').required = yes;
   $('action-token').value = '';
@@ -87,7 +87,7 @@ async function send() {
   const mine = current;
   if (!$('action-token-row').hidden) keep($('action-token').value.trim());
   busy(true);
-  showResult('', 'Asking; it can take until the work has stopped.');
+  showResult('', 'Requested; it can take until the work has stopped.');
   let kind = 'bad', label = '';
   try {
     const res = await fetch(`api/${mine.action}`, {
@@ -110,11 +110,11 @@ async function send() {
     $('action-go').hidden = true;
     text($('action-close'), 'Close');
     $('action-close').focus();
-    askForToken(false);
+    requireToken(false);
   } else if (mine.force) {
     text($('action-go'), 'Resign anyway');
   } else if (!token()) {
-    askForToken(true);
+    requireToken(true);
     $('action-token').focus();
   }
 }

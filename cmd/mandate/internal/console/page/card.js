@@ -2,11 +2,11 @@
 import { Timeline, bad } from './timeline.js';
 import { attr, el, foreign, moment, plural, span, text, whole } from './text.js';
 
-const few = 6; // terms that are shown until one asks for all
+const few = 6; // terms that are shown until all are wanted
 let cards = 0;
 
 export class Card {
-  constructor(name, order, colours) {
+  constructor(name, act, colours) {
     this.name = name;
     this.colour = colours.of;
     this.id = `e${++cards}`;
@@ -18,8 +18,8 @@ export class Card {
     this.actions.setAttribute('role', 'group');
     this.actions.setAttribute('aria-label', `Actions for ${name}`);
     this.buttons = {};
-    for (const action of ['resign', 'transfer', 'pause', 'resume']) this.makeButton(action, order);
-    this.trouble = el('p', 'trouble');
+    for (const action of ['resign', 'transfer', 'pause', 'resume']) this.makeButton(action, act);
+    this.condition = el('p', 'condition');
     this.timeline = new Timeline();
     this.roll = table('Candidates', ['candidate', 'role', 'health', 'running']);
     this.terms = table('Terms', ['leader', 'from', 'lasted', 'next after', 'end']);
@@ -30,7 +30,7 @@ export class Card {
     this.nodes = el('p', 'nodes num');
     const heading = el('h2', '', foreign(name));
     heading.id = `${this.id}-name`;
-    this.root = el('section', 'card', el('div', 'head', heading, this.badge, this.actions), facts, this.trouble, this.timeline.root,
+    this.root = el('section', 'card', el('div', 'head', heading, this.badge, this.actions), facts, this.condition, this.timeline.root,
       el('div', 'tables', this.roll.root, this.terms.root), this.nodes);
     this.root.id = this.id;
     this.root.setAttribute('aria-labelledby', heading.id);
@@ -50,11 +50,11 @@ export class Card {
     this.fact.lease.append(this.bar, this.left);
   }
 
-  makeButton(action, order) {
+  makeButton(action, act) {
     const b = el('button', '', action);
     b.type = 'button';
     b.hidden = true;
-    b.addEventListener('click', () => order(action, this));
+    b.addEventListener('click', () => act(action, this));
     this.buttons[action] = b;
     this.actions.append(b);
   }
@@ -65,7 +65,7 @@ export class Card {
     this.root.classList.toggle('frozen', yes);
   }
 
-  // --- news -------------------------------------------------------------------
+  // --- changes -------------------------------------------------------------------
 
   onStatus(s, site) {
     const before = this.status;
@@ -76,7 +76,7 @@ export class Card {
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !label;
     text(this.badge, label);
-    this.trouble.replaceChildren(...this.troubles(s, site));
+    this.condition.replaceChildren(...this.conditions(s, site));
     const l = s.leader;
     this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
     text(this.fact.token, l ? String(l.token) : '–');
@@ -87,11 +87,11 @@ export class Card {
     return changed ? `${this.name}: ${l ? `${l.id} leads` : 'no leader'}` : '';
   }
 
-  troubles(s, site) {
+  conditions(s, site) {
     const all = [];
-    // When Redis does not answer, the page says so once.
+    // When Redis does not answer, it stands on the page once.
     if (s.error && !(site && !site.known)) all.push(el('span', 'bad', foreign(s.error), '. '));
-    if (s.blocked) all.push(el('span', 'bad', 'Nobody can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
+    if (s.blocked) all.push(el('span', 'bad', 'No candidate can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
     if (!s.paused) return all;
     const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
@@ -111,7 +111,7 @@ export class Card {
   onRoll(r) {
     this.rollCall = r;
     this.candidates = r.candidates;
-    const answer = r.candidates.filter((c) => !c.silent_ms);
+    const answer = r.candidates.filter((c) => !c.unresponsive_ms);
     const well = answer.filter((c) => c.healthy).length;
     const odd = well < r.candidates.length;
     text(this.fact.candidates, odd ? `${well}/${r.candidates.length} healthy` : plural(well, 'healthy', 'healthy'));
@@ -122,20 +122,20 @@ export class Card {
   }
 
   candidateRows(c) {
-    const health = c.silent_ms ? ['bad', 'silent'] : c.healthy ? ['ok', 'ok'] : ['bad', 'unhealthy'];
+    const health = c.unresponsive_ms ? ['bad', 'unresponsive'] : c.healthy ? ['ok', 'ok'] : ['bad', 'unhealthy'];
     const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
     const row = cells(this.roll.columns,
       [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
       [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
       [span(c.running_ms)]);
-    const label = c.silent_ms ? `no answer, last seen ${whole(c.silent_ms)} before this roll call` : c.detail;
+    const label = c.unresponsive_ms ? `no answer, last seen ${whole(c.unresponsive_ms)} before this roll call` : c.detail;
     return [row, ...[[c.mark, 'bad'], [label, '']].filter(([w]) => w).map(([w, kind]) => detail(w, this.roll.columns.length, kind))];
   }
 
   /** The roll is called now and then: who leads is known better. */
   roleOf(c) {
     const l = this.status?.leader;
-    if (c.silent_ms) return `was ${c.role}`;
+    if (c.unresponsive_ms) return `was ${c.role}`;
     if (l && c.id === l.id) return 'leading';
     return l && c.role === 'leading' ? 'was leading' : c.role;
   }
@@ -168,12 +168,12 @@ export class Card {
 
   // --- time -------------------------------------------------------------------
 
-  /** The console's clock, as far as it was told. */
+  /** The console's clock, as far as it is known. */
   now() {
     return this.status ? this.status.now_ms + (this.frozen ? 0 : performance.now() - this.receivedAt) : Date.now();
   }
 
-  /** What moves by itself between two answers. */
+  /** What moves between two answers. */
   tick() {
     const s = this.status;
     if (!s) return;
@@ -193,7 +193,7 @@ export class Card {
     if (this.history) this.timeline.draw(this.history, now, this.colour);
   }
 
-  /** Which orders make sense now. */
+  /** Which actions make sense now. */
   allow(actions) {
     const led = Boolean(this.status?.leader);
     const paused = Boolean(this.status?.paused);
@@ -209,7 +209,7 @@ export class Card {
 
 /** Whether leadership can be handed to a candidate. */
 export function heir(c) {
-  return c.role === 'following' && c.healthy && !c.silent_ms;
+  return c.role === 'following' && c.healthy && !c.unresponsive_ms;
 }
 
 function swatch(n) {

@@ -1,6 +1,6 @@
-// The page: what the console says, in a table; an election that is opened, on a card.
+// The page: what the console serves, in a table; an election that is opened, on a card.
 import { Card } from './card.js';
-import { give } from './actions.js';
+import { open as act } from './actions.js';
 import { Line } from './line.js';
 import { Table } from './table.js';
 import { el, foreign, moment, text } from './text.js';
@@ -9,7 +9,7 @@ const $ = (id) => document.getElementById(id);
 const cards = new Map(); // of the open elections
 const table = new Table($('elections'), (name) => open(cards.has(name) ? [...cards.keys()].filter((n) => n !== name) : [...cards.keys(), name]));
 let actions = false;
-let complete = false; // all elections were told
+let complete = false; // all elections are known
 let nodes = null; // what is known of Redis
 let offset = 0; // the console's clock, less ours
 
@@ -47,7 +47,7 @@ function applyOpen() {
   }
   for (const name of names.slice(0, atMost)) {
     if (cards.has(name) || !table.rows.has(name)) continue;
-    const card = new Card(name, give, table.rows.get(name).colours);
+    const card = new Card(name, act, table.rows.get(name).colours);
     card.allow(actions);
     cards.set(name, card);
     table.rows.get(name).show(card);
@@ -85,7 +85,7 @@ const details = new Line({
 
 // --- the table ------------------------------------------------------------------
 
-let told = new Set(); // on this connection: the others are gone
+let received = new Set(); // on this connection: the others are gone
 
 const main = new Line({
   site(s) {
@@ -101,11 +101,11 @@ const main = new Line({
     const flipped = nodes && nodes.known !== s.known;
     nodes = s;
     offset = s.now_ms - Date.now();
-    if (flipped) for (const c of cards.values()) if (c.status) c.onStatus(c.status, nodes); // the error is said once
+    if (flipped) for (const c of cards.values()) if (c.status) c.onStatus(c.status, nodes); // the error stands on the page once
     drawRedis();
   },
   row(r) {
-    told.add(r.election);
+    received.add(r.election);
     const row = table.row(r.election);
     const before = row.row;
     if (row.onRow(r)) table.dirty = true;
@@ -124,24 +124,24 @@ const main = new Line({
   beat() {},
 }, (state) => {
   connected = state === 'live';
-  if (connected) lastHeard = Date.now();
+  if (connected) lastReceived = Date.now();
   drawLine();
 });
 
 main.opened = () => {
-  told = new Set();
-  // A console that was started anew says nothing of what is gone.
-  const mine = told;
+  received = new Set();
+  // A console that was started anew does not report what is gone.
+  const mine = received;
   setTimeout(() => {
-    if (mine !== told || !connected || !known()) return;
-    for (const name of [...table.rows.keys()]) if (!told.has(name)) main.on.gone({ election: name });
+    if (mine !== received || !connected || !known()) return;
+    for (const name of [...table.rows.keys()]) if (!received.has(name)) main.on.gone({ election: name });
   }, 15000);
 };
 
 // --- what is known --------------------------------------------------------------
 
 let connected = null; // null: not yet
-let lastHeard = 0;
+let lastReceived = 0;
 
 /** Redis can be read, as far as the console knows. */
 function known() {
@@ -153,7 +153,7 @@ function drawLine() {
   const frozen = connected === true && !known();
   const state = connected === null ? 'connecting' : stale || frozen ? 'lost' : 'live';
   let label = state;
-  if (stale) label = lastHeard ? `no connection; as of ${moment(lastHeard)}` : 'no connection';
+  if (stale) label = lastReceived ? `no connection; as of ${moment(lastReceived)}` : 'no connection';
   if (frozen) label = nodes.as_of ? `Redis does not answer; as of ${moment(nodes.as_of)}` : 'Redis does not answer';
   if ($('line').dataset.state !== state) $('line').dataset.state = state;
   text($('line'), label);
@@ -179,7 +179,7 @@ function without(error, name) {
   return error.startsWith(`${name}: `) ? error.slice(name.length + 2) : error;
 }
 
-/** An error of the list says nothing new when a node does not answer. */
+/** An error of the list adds nothing when a node does not answer. */
 function showProblem() {
   const { more, list } = $('problem').dataset;
   text($('problem'), (more ?? '') + (nodes?.nodes.some((n) => n.error) ? '' : list ?? ''));

@@ -1,5 +1,5 @@
 // A line to the console: server-sent events that reconnect, and notice when they are dead.
-const silent = 25000; // there is a beat every 10 s
+const deadAfter = 25000; // there is a beat every 10 s
 
 export class Line {
   /** on: handlers by kind of event; state is called with 'live' or 'lost'. */
@@ -7,7 +7,7 @@ export class Line {
     this.on = on;
     this.state = state;
     setInterval(() => {
-      if (this.source?.readyState === EventSource.OPEN && Date.now() - this.lastHeard > silent) {
+      if (this.source?.readyState === EventSource.OPEN && Date.now() - this.lastReceived > deadAfter) {
         this.state('lost');
         this.connect(this.path);
       }
@@ -22,15 +22,14 @@ export class Line {
     for (const [kind, handle] of Object.entries(this.on)) {
       mine.addEventListener(kind, (e) => {
         if (mine !== this.source) return;
-        this.lastHeard = Date.now();
+        this.lastReceived = Date.now();
         this.state('live');
-        const news = JSON.parse(e.data);
-        handle(news);
+        handle(JSON.parse(e.data));
       });
     }
     mine.onopen = () => {
       if (mine !== this.source) return;
-      this.lastHeard = Date.now();
+      this.lastReceived = Date.now();
       this.state('live');
       this.opened?.();
     };

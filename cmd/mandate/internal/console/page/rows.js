@@ -3,11 +3,11 @@ import { Colours, el, foreign, span, text, whole } from './text.js';
 
 /** The groups of the table, in their order: who belongs there, and its name. */
 export const groups = [
-  ['conflict', 'In conflict'], ['vacant', 'Vacant'], ['silent', 'Leader silent'], ['flapping', 'Flapping'],
+  ['conflict', 'In conflict'], ['vacant', 'Vacant'], ['unresponsive', 'Leader unresponsive'], ['flapping', 'Flapping'],
   ['unknown', 'Not known'], ['paused', 'Paused'], ['led', 'Led'], ['abandoned', 'Abandoned'],
 ];
 
-const problems = { 'two may lead': 'conflict', blocked: 'conflict', 'leader silent': 'silent', flapping: 'flapping' };
+const problems = { 'two may lead': 'conflict', blocked: 'conflict', 'leader unresponsive': 'unresponsive', flapping: 'flapping' };
 const heads = ['election', 'state', 'leader', 'lease', 'candidates', 'last end', 'time line'];
 
 export function head() {
@@ -115,10 +115,10 @@ function cell(kind, ...children) {
 }
 
 function groupOf(r) {
-  const trouble = problems[r.problem];
-  if (trouble === 'conflict') return trouble;
+  const problem = problems[r.problem];
+  if (problem === 'conflict') return problem;
   if (r.state === 'vacant' || r.state === 'none') return 'vacant';
-  if (trouble) return trouble;
+  if (problem) return problem;
   return r.paused && r.state === 'led' ? 'paused' : r.state; // what was read before stays where it was
 }
 

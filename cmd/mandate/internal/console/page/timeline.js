@@ -5,7 +5,7 @@ const leastLabel = 34; // px: less room for a name is none
 const atMost = 12; // terms: more would only be stripes
 const least = 10000; // ms
 
-/** Ends that nobody had wanted, and terms beside another leader's. */
+/** Ends that were not intended, and terms beside another leader's. */
 export function bad(term) {
   if (term.overlaps) return true;
   return !term.current && !['shutdown', 'resigned', 'handover', 'finished'].includes(term.reason);
@@ -64,7 +64,7 @@ export class Timeline {
 }
 
 function describe(terms) {
-  if (terms.length === 0) return 'nobody led';
+  if (terms.length === 0) return 'no leader';
   const failed = terms.filter(bad).length;
   return `${terms.length} ${terms.length === 1 ? 'term' : 'terms'}, ${failed} of them ended badly; the table of terms has them all`;
 }
