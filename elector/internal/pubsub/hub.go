@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
@@ -24,24 +23,17 @@ type hub struct {
 	nodes *quorum.Nodes
 	node  int
 
-	mu           sync.Mutex               // of all below
-	subscribers  map[string][]*subscriber // by channel; a list is never changed in place
-	joined       map[string]bool          // confirmed by the server on this connection
-	ps           *redis.PubSub            // nil while nobody subscribes
-	changed      chan struct{}            // the subscribers of ps have changed
-	done         chan struct{}            // closed when the goroutines of ps have ended
+	mu           sync.Mutex // of all below
+	topics       topics
+	ps           *redis.PubSub // nil while nobody subscribes
+	changed      chan struct{} // the topics of ps have changed
+	done         chan struct{} // closed when the goroutines of ps have ended
 	lastReceived time.Time
-	// refused: the server answered a SUBSCRIBE with an error that may pass (LOADING
-	// after a restart). The connection stays, so go-redis never subscribes again.
-	refused bool
-	shut    bool
+	shut         bool
 }
 
-// subscriber is one that wants the signals of a channel.
-type subscriber struct{ notify func(Signal) }
-
 func newHub(nodes *quorum.Nodes, node int) *hub {
-	return &hub{nodes: nodes, node: node, subscribers: map[string][]*subscriber{}}
+	return &hub{nodes: nodes, node: node, topics: topics{all: map[string]*topic{}}}
 }
 
 func (h *hub) add(channel string, l *subscriber) {
@@ -50,12 +42,12 @@ func (h *hub) add(channel string, l *subscriber) {
 	if h.shut {
 		return
 	}
-	h.subscribers[channel] = append(append([]*subscriber(nil), h.subscribers[channel]...), l)
+	joined := h.topics.add(channel, l)
 	if h.ps == nil {
 		h.start()
 	}
 	h.wake()
-	if h.joined[channel] {
+	if joined {
 		go l.notify(Signal{Kind: Subscribed, Node: h.node, Channel: channel})
 	}
 }
@@ -63,22 +55,13 @@ func (h *hub) add(channel string, l *subscriber) {
 func (h *hub) remove(channel string, l *subscriber) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var rest []*subscriber
-	for _, e := range h.subscribers[channel] {
-		if e != l {
-			rest = append(rest, e)
-		}
-	}
-	if len(rest) > 0 {
-		h.subscribers[channel] = rest
-	} else {
-		delete(h.subscribers, channel)
-	}
+	h.topics.remove(channel, l)
 	h.wake()
 }
 
+// wake has the writer look at the topics that were altered. mu is held.
 func (h *hub) wake() {
-	if h.changed == nil {
+	if h.changed == nil || !h.shut && len(h.topics.altered) == 0 {
 		return
 	}
 	select {
@@ -89,11 +72,12 @@ func (h *hub) wake() {
 
 // start must be called with mu held.
 func (h *hub) start() {
-	h.changed, h.done, h.joined, h.lastReceived = make(chan struct{}, 1), make(chan struct{}), map[string]bool{}, time.Now()
+	h.changed, h.done, h.lastReceived = make(chan struct{}, 1), make(chan struct{}), time.Now()
+	h.topics.renew()
+	h.wake()
 	ps, changed, done := h.nodes.Subscription(h.node), h.changed, h.done
 	h.ps = ps
 	ctx, cancel := context.WithCancel(context.Background())
-	requested := map[string]bool{}
 	first := make(chan struct{})
 	reading := make(chan struct{})
 	go func() { // reads; starts when there is something to read
@@ -106,7 +90,7 @@ func (h *hub) start() {
 	}()
 	go func() { // writes: what is wanted, and pings
 		defer close(done)
-		h.write(ctx, ps, requested, changed, sync.OnceFunc(func() { close(first) }))
+		h.write(ctx, ps, changed, sync.OnceFunc(func() { close(first) }))
 		cancel()
 		_ = ps.Close()
 		<-reading
@@ -115,7 +99,7 @@ func (h *hub) start() {
 
 // write subscribes and unsubscribes as the subscribers want it, until nobody
 // subscribes any more.
-func (h *hub) write(ctx context.Context, ps *redis.PubSub, requested map[string]bool, changed chan struct{}, ready func()) {
+func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}, ready func()) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
@@ -127,7 +111,7 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, requested map[string]
 			}
 			continue
 		}
-		add, drop, end := h.wanted(ps, requested)
+		add, drop, end := h.wanted(ps)
 		if end {
 			return
 		}
@@ -144,32 +128,22 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, requested map[string]
 	}
 }
 
-// wanted compares what was requested for with what is wanted; end is set, and
-// the hub is free for a new start, when nobody subscribes.
-func (h *hub) wanted(ps *redis.PubSub, requested map[string]bool) (add, drop []string, end bool) {
+// wanted is what to request of the server; end is set, and the hub is free for a new start,
+// when nobody subscribes.
+func (h *hub) wanted(ps *redis.PubSub) (add, drop []string, end bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ps != ps {
 		return nil, nil, true
 	}
-	if len(h.subscribers) == 0 || h.shut {
+	if h.topics.active == 0 || h.shut {
 		h.ps, h.changed = nil, nil
+		if h.topics.active == 0 {
+			h.topics = topics{all: map[string]*topic{}}
+		}
 		return nil, nil, true
 	}
-	for ch := range h.subscribers {
-		if !requested[ch] || h.refused && !h.joined[ch] {
-			requested[ch] = true
-			add = append(add, ch)
-		}
-	}
-	h.refused = false
-	for ch := range requested {
-		if len(h.subscribers[ch]) == 0 {
-			delete(requested, ch)
-			delete(h.joined, ch)
-			drop = append(drop, ch)
-		}
-	}
+	add, drop = h.topics.due()
 	return add, drop, false
 }
 
@@ -180,7 +154,6 @@ func (h *hub) ping(ctx context.Context, ps *redis.PubSub) bool {
 	silence := time.Since(h.lastReceived)
 	if silence > 2*pingEvery && h.ps == ps {
 		h.start()
-		h.wake()
 		h.mu.Unlock()
 		return false
 	}
@@ -193,6 +166,7 @@ func (h *hub) ping(ctx context.Context, ps *redis.PubSub) bool {
 
 func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 	backoff := retryFirst
+	var all []*subscriber // of one signal
 	for ctx.Err() == nil {
 		m, err := ps.Receive(ctx)
 		if err != nil {
@@ -209,11 +183,13 @@ func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 			continue
 		}
 		backoff = retryFirst
-		h.dispatch(m)
+		all = h.dispatch(m, all)
+		clear(all)
 	}
 }
 
-// again has the channels requested again that a server refused. A missing right stays
+// again has the channels requested again that a server refused with an error that may pass
+// (LOADING after a restart): the connection stays, so go-redis never subscribes again. A missing right stays
 // missing until the connection is renewed: asking every few seconds would fill the logs
 // of the server.
 func (h *hub) again(ps *redis.PubSub, err error) {
@@ -224,13 +200,24 @@ func (h *hub) again(ps *redis.PubSub, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ps == ps {
-		h.refused = true
+		h.topics.again()
 		h.wake()
 	}
 }
 
-func (h *hub) dispatch(m any) {
+// dispatch notifies the subscribers of a channel, outside of mu: room is for their list.
+func (h *hub) dispatch(m any, room []*subscriber) []*subscriber {
+	s, all := h.signal(m, room[:0])
+	for _, l := range all {
+		l.notify(s)
+	}
+	return all
+}
+
+// signal is what was received, and who subscribes to it.
+func (h *hub) signal(m any, all []*subscriber) (Signal, []*subscriber) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.lastReceived = time.Now()
 	s := Signal{Kind: Message, Node: h.node}
 	switch m := m.(type) {
@@ -238,28 +225,19 @@ func (h *hub) dispatch(m any) {
 		s.Channel, s.Payload = m.Channel, m.Payload
 	case *redis.Subscription:
 		if m.Kind != "subscribe" {
-			h.mu.Unlock()
-			return
+			return s, all
 		}
 		s.Kind, s.Channel = Subscribed, m.Channel
-		h.joined[m.Channel] = true
 	default: // a pong
-		h.mu.Unlock()
-		return
+		return s, all
 	}
-	subscribers := h.subscribers[s.Channel]
-	h.mu.Unlock()
-	for _, l := range subscribers {
-		l.notify(s)
-	}
+	return s, h.topics.received(s, all)
 }
 
 // lost notifies every subscriber that it may miss messages.
 func (h *hub) lost(err error) {
 	h.mu.Lock()
-	clear(h.joined)
-	all := make(map[string][]*subscriber, len(h.subscribers))
-	maps.Copy(all, h.subscribers)
+	all := h.topics.lost()
 	h.mu.Unlock()
 	for ch, subscribers := range all {
 		failed := Signal{Kind: Failed, Node: h.node, Channel: ch, Err: h.nodes.SubscriptionError(h.node, ch, err)}

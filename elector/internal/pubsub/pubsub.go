@@ -28,7 +28,7 @@ func New(nodes *quorum.Nodes) *Bus {
 func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()) {
 	subs := make([]*subscriber, len(b.hubs))
 	for i, h := range b.hubs {
-		subs[i] = &subscriber{notify}
+		subs[i] = &subscriber{notify: notify}
 		h.add(channel, subs[i])
 	}
 	return func() {

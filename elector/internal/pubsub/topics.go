@@ -1,0 +1,124 @@
+package pubsub
+
+import "slices"
+
+// topics are the channels of one node that somebody subscribes to, or did a moment ago. A
+// process with ten thousand elections has several of each: what one subscriber changes
+// must not cost a look at all of them. The hub's mutex guards them.
+type topics struct {
+	all     map[string]*topic
+	active  int      // topics with subscribers
+	altered []string // channels that the hub's writer has to look at
+}
+
+type topic struct {
+	subscribers []*subscriber
+	altered     bool // the channel is in the list of those
+	requested   bool // on this connection
+	joined      bool // confirmed by the server on this connection
+}
+
+// subscriber is one that wants the signals of a channel.
+type subscriber struct {
+	notify func(Signal)
+	place  int // among the topic's, from 1 on; 0: it is not one of them
+}
+
+// add reports whether the server has confirmed the channel already.
+func (ts *topics) add(channel string, s *subscriber) (joined bool) {
+	t := ts.all[channel]
+	if t == nil {
+		t = &topic{}
+		ts.all[channel] = t
+	}
+	if len(t.subscribers) == 0 {
+		ts.active++
+	}
+	t.subscribers = append(t.subscribers, s)
+	s.place = len(t.subscribers)
+	if !t.requested {
+		ts.alter(channel, t)
+	}
+	return t.joined
+}
+
+func (ts *topics) remove(channel string, s *subscriber) {
+	if s.place == 0 {
+		return
+	}
+	t := ts.all[channel]
+	last := len(t.subscribers) - 1
+	moved := t.subscribers[last]
+	t.subscribers[s.place-1], moved.place = moved, s.place
+	t.subscribers[last], t.subscribers = nil, t.subscribers[:last]
+	s.place = 0
+	if last == 0 {
+		ts.active--
+		ts.alter(channel, t)
+	}
+}
+
+func (ts *topics) alter(channel string, t *topic) {
+	if !t.altered {
+		t.altered = true
+		ts.altered = append(ts.altered, channel)
+	}
+}
+
+// due is what to request of the server.
+func (ts *topics) due() (add, drop []string) {
+	for _, channel := range ts.altered {
+		t := ts.all[channel]
+		t.altered = false
+		switch {
+		case len(t.subscribers) == 0:
+			if t.requested {
+				drop = append(drop, channel)
+			}
+			delete(ts.all, channel)
+		case !t.requested:
+			t.requested = true
+			add = append(add, channel)
+		}
+	}
+	ts.altered = nil
+	return add, drop
+}
+
+// renew has all requested, on a new connection.
+func (ts *topics) renew() {
+	for channel, t := range ts.all {
+		t.requested, t.joined = false, false
+		ts.alter(channel, t)
+	}
+}
+
+// again has those requested again that the server has not confirmed.
+func (ts *topics) again() {
+	for channel, t := range ts.all {
+		if !t.joined {
+			t.requested = false
+			ts.alter(channel, t)
+		}
+	}
+}
+
+// received appends the subscribers of what was received.
+func (ts *topics) received(s Signal, to []*subscriber) []*subscriber {
+	t := ts.all[s.Channel]
+	if t == nil {
+		return to
+	}
+	t.joined = t.joined || s.Kind == Subscribed
+	return append(to, t.subscribers...)
+}
+
+// lost returns all subscribers, by channel: the connection has ended, or the server refused.
+func (ts *topics) lost() map[string][]*subscriber {
+	all := make(map[string][]*subscriber, len(ts.all))
+	for channel, t := range ts.all {
+		t.joined = false
+		all[channel] = slices.Clone(t.subscribers)
+	}
+	return all
+}
