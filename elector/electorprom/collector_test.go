@@ -2,7 +2,6 @@ package electorprom_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net"
@@ -263,58 +262,6 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 			t.Errorf("after its term: %v", v)
 		}
 	})
-}
-
-// The alerts and the dashboard ask for what there is, and show all of it.
-func TestNamesInDocs(t *testing.T) {
-	well := health.Func(func(context.Context) error { return nil })
-	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, well)
-	exported := map[string]bool{}
-	for name := range scrape(t, electorprom.New(e)) {
-		name, _, _ = strings.Cut(name, "{")
-		exported[name] = true
-	}
-	// Those of mandate exporter, which is built on its own.
-	source, err := os.ReadFile("../../cmd/mandate/internal/exporter/exporter.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`"(mandate_[a-z_]+)", "`).FindAllStringSubmatch(string(source), -1) {
-		exported[m[1]] = true
-	}
-	shown := map[string]bool{}
-	for _, file := range []string{"../../docs/alerts.yml", "../../docs/grafana.json"} {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		names := regexp.MustCompile(`\bmandate_[a-z_]+`).FindAllString(strings.ReplaceAll(string(b), "_seconds_bucket", "_seconds"), -1)
-		if len(names) == 0 {
-			t.Errorf("%s names no metric", file)
-		}
-		for _, name := range names {
-			shown[name] = true
-			if !exported[name] {
-				t.Errorf("%s asks for %s, which the collector does not export", file, name)
-			}
-		}
-	}
-	for name := range exported {
-		if !shown[name] {
-			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
-		}
-	}
-}
-
-func TestDashboardIsJSON(t *testing.T) {
-	b, err := os.ReadFile("../../docs/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var d struct{ Panels []struct{ Title string } }
-	if err := json.Unmarshal(b, &d); err != nil || len(d.Panels) == 0 {
-		t.Errorf("%v, %d panels", err, len(d.Panels))
-	}
 }
 
 // A reason that is added to the elector has its series from the start, too.

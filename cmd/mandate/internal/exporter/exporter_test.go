@@ -21,6 +21,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/health"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +31,20 @@ func TestMain(m *testing.M) {
 
 func candidate(t *testing.T, r *electortest.Redis, election, id string) *elector.Elector {
 	t.Helper()
-	e, err := elector.New(r.Quorum(id), elector.Config{Election: election, ID: id, Lease: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	return start(t, r, elector.Config{Election: election, ID: id})
+}
+
+// probed is a candidate with both probes.
+func probed(t *testing.T, r *electortest.Redis) *elector.Elector {
+	t.Helper()
+	well := health.Func(func(context.Context) error { return nil })
+	return start(t, r, elector.Config{Election: "orders", ID: "a", Probe: well, WorkProbe: well})
+}
+
+func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elector {
+	t.Helper()
+	cfg.Lease, cfg.Logger = 10*time.Second, slog.New(slog.DiscardHandler)
+	e, err := elector.New(r.Quorum(cfg.ID), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,14 +269,19 @@ func TestScrapesShareAReading(t *testing.T) {
 	})
 }
 
-// Prometheus' own promtool reads the text.
-func TestTextByPromtool(t *testing.T) {
+func needPromtool(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {
 		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
 			t.Fatal("no promtool on PATH, and MANDATE_TEST_REQUIRE_PROMTOOL=1: install prometheus")
 		}
-		t.Skip("no promtool on PATH: the text's syntax is NOT checked; install prometheus")
+		t.Skip("no promtool on PATH: the metrics' syntax and the dashboard's queries are NOT checked; install prometheus")
 	}
+}
+
+// Prometheus' own promtool reads the text.
+func TestTextByPromtool(t *testing.T) {
+	needPromtool(t)
 	r := electortest.Start(t)
 	r.Client("x").Set(t.Context(), "mandate:{e\n\"\\}:fence", "7", 0)
 	r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)

@@ -1,0 +1,291 @@
+package exporter_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
+	"github.com/mandate-dev/mandate/elector/electorprom"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+const root = "../../../.."
+
+// metric is what a scrape shows of one name.
+type metric struct {
+	counts bool            // a counter, or a part of a histogram
+	labels map[string]bool // those of Prometheus for its targets too
+	series []string
+}
+
+// scraped are the metrics of a leader with both probes, of a follower and of the exporter, as
+// Prometheus keeps them.
+func scraped(t *testing.T) map[string]*metric {
+	t.Helper()
+	var texts []string
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		get := func(h http.Handler) {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+			texts = append(texts, w.Body.String())
+		}
+		e := probed(t, r)
+		r.Lead(e)
+		c := electorprom.New(e)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = c.Run(ctx) })
+		electortest.Advance(10 * time.Second)
+		get(c.Handler())
+		cancel()
+		wg.Wait()
+		get(electorprom.New(candidate(t, r, "orders", "b")).Handler())
+		get(exporter.New(r.Quorum("exporter")))
+	})
+	all := map[string]*metric{}
+	for i, text := range texts {
+		target := fmt.Sprintf(`namespace="n",job="j",instance="i%d"`, i)
+		kind := ""
+		for line := range strings.Lines(text) {
+			if m := regexp.MustCompile(`^# TYPE \w+ (\w+)`).FindStringSubmatch(line); m != nil {
+				kind = m[1]
+			}
+			m := regexp.MustCompile(`^(mandate_\w+)\{(.*)\} \S+\n$`).FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			of := all[m[1]]
+			if of == nil {
+				of = &metric{counts: kind != "gauge", labels: map[string]bool{}}
+				all[m[1]] = of
+			}
+			labels := target + "," + m[2]
+			of.series = append(of.series, m[1]+"{"+labels+"}")
+			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(labels, -1) {
+				of.labels[l[1]] = true
+			}
+		}
+	}
+	if len(all) < 25 {
+		t.Fatalf("only %d metrics: %v", len(all), slices.Sorted(maps.Keys(all)))
+	}
+	return all
+}
+
+// queries are those of a document: of the dashboard with its variables replaced.
+func queries(t *testing.T, file string) []query {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
+		}
+	}
+	if strings.HasSuffix(file, ".json") {
+		err = json.Unmarshal(b, &doc)
+	} else {
+		err = yaml.Unmarshal(b, &doc)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	var all []query
+	variables := strings.NewReplacer("$election", ".+", "$__rate_interval", "1m", "$__range_s", "600", "$__range", "10m")
+	for _, p := range doc.Panels {
+		for _, target := range p.Targets {
+			all = append(all, query{p.Title, variables.Replace(target.Expr), target.LegendFormat})
+		}
+	}
+	for _, g := range doc.Groups {
+		for _, r := range g.Rules {
+			all = append(all, query{r.Alert, r.Expr, strings.Join(slices.Sorted(maps.Values(r.Annotations)), " ")})
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("%s: only %d queries", file, len(all))
+	}
+	return all
+}
+
+type query struct {
+	title, expr string
+	text        string // with labels in it, as {{label}} or {{ $labels.label }}
+}
+
+// shows are the labels that stand in the text.
+func (q query) shows() []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`\{\{ *(?:\$labels\.)?(\w+) *\}\}`).FindAllStringSubmatch(q.text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+var (
+	aName  = regexp.MustCompile(`\bmandate_\w+`)
+	labels = regexp.MustCompile(`(?:\b(?:by|on) \(([^)]*)\))|(\w+) *(?:=|!=|=~|!~)"`)
+)
+
+// The alerts and the dashboard query metrics and labels that are there, and leave none out.
+func TestQueriesNameWhatIsExported(t *testing.T) {
+	exported := scraped(t)
+	used := map[string]bool{}
+	for _, file := range []string{"docs/alerts.yml", "docs/grafana.json"} {
+		for _, q := range queries(t, file) {
+			there := map[string]bool{"__name__": true}
+			for _, name := range aName.FindAllString(q.expr, -1) {
+				used[strings.TrimSuffix(name, "_bucket")] = true
+				if m := exported[name]; m == nil {
+					t.Errorf("%s: %s: %s is not exported", file, q.title, name)
+				} else {
+					maps.Copy(there, m.labels)
+				}
+			}
+			named := q.shows()
+			for _, m := range labels.FindAllStringSubmatch(q.expr, -1) {
+				named = append(named, strings.FieldsFunc(m[1]+m[2], func(r rune) bool { return r == ',' || r == ' ' })...)
+			}
+			for _, l := range named {
+				if !there[l] {
+					t.Errorf("%s: %s: nothing in %s has a label %s", file, q.title, q.expr, l)
+				}
+			}
+		}
+	}
+	for name := range exported {
+		if base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, ""); !used[base] {
+			t.Errorf("%s stands neither in the alerts nor on the dashboard", name)
+		}
+	}
+}
+
+// The incidents that are played against the alerts are made of series as they are exported.
+func TestIncidentsAreMadeOfWhatIsExported(t *testing.T) {
+	exported := scraped(t)
+	files, err := filepath.Glob(filepath.Join(root, "elector/electorprom/testdata/alerts_*test.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no incidents: %v", err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`series: '(mandate_\w+)\{(.*)\}'`).FindAllStringSubmatch(string(b), -1) {
+			for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[2], -1) {
+				if is := exported[m[1]]; is == nil || !is.labels[l[1]] {
+					t.Errorf("%s: there is no %s with a label %s", file, m[1], l[1])
+				}
+			}
+		}
+	}
+}
+
+// The dashboard offers every election, also those that only the exporter sees: their
+// candidates are gone, or nobody scrapes them.
+func TestDashboardOffersEveryElection(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "docs/grafana.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Templating struct {
+			List []struct {
+				Name  string
+				Query any
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	exported := scraped(t)
+	for _, v := range dashboard.Templating.List {
+		if v.Name != "election" {
+			continue
+		}
+		names := aName.FindAllString(fmt.Sprint(v.Query), -1)
+		for _, name := range names {
+			if is := exported[name]; is == nil || !is.labels["election"] {
+				t.Errorf("%s is not exported for each election", name)
+			}
+		}
+		if !slices.Contains(names, "mandate_is_leader") || !slices.Contains(names, "mandate_election_leader_known") {
+			t.Errorf("it offers the elections of %q only", names)
+		}
+		return
+	}
+	t.Error("it has no variable for the election")
+}
+
+// Prometheus answers each query of the dashboard with something, and with the labels of its
+// legend.
+func TestDashboardShowsSomethingByPromtool(t *testing.T) {
+	needPromtool(t)
+	exported := scraped(t)
+	type sample struct {
+		Labels string  `yaml:"labels"`
+		Value  float64 `yaml:"value"`
+	}
+	type expects struct {
+		Expr    string   `yaml:"expr"`
+		At      string   `yaml:"eval_time"`
+		Samples []sample `yaml:"exp_samples"`
+	}
+	one := func(expr string) expects { return expects{expr, "10m", []sample{{"{}", 1}}} }
+	var series []map[string]string
+	for _, m := range exported {
+		values := "1x40"
+		if m.counts {
+			values = "0+1x40"
+		}
+		for _, s := range m.series {
+			series = append(series, map[string]string{"series": s, "values": values})
+		}
+	}
+	var all []expects
+	for _, q := range queries(t, "docs/grafana.json") {
+		all = append(all, one("count("+q.expr+") > bool 0"))
+		for _, l := range q.shows() {
+			if l != "__name__" {
+				all = append(all, one(fmt.Sprintf("count(count by (%s) (%s) unless on (%s) vector(1)) > bool 0", l, q.expr, l)))
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "dashboard.yml")
+	b, err := yaml.Marshal(map[string]any{"tests": []any{map[string]any{"interval": "15s", "input_series": series, "promql_expr_test": all}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
