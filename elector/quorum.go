@@ -105,7 +105,7 @@ func (q *Quorum) Election(name string) (*Election, error) {
 const maxElections = 10_000
 
 // Elections lists the elections of the Quorum's prefix (Namespace), also those that have
-// no candidate any more: Redis keeps their counters. It looks at every key of every node
+// no candidate any more, of which Redis keeps the counter, and those that are only paused. It looks at every key of every node
 // (SCAN; with Cluster, of every master), for at most 1.5 s or until ctx ends,
 // and stops at 10,000.
 //

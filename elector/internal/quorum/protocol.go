@@ -21,23 +21,19 @@ type Keys struct {
 func KeysOf(prefix, election string) Keys {
 	p := prefix + openTag + election + closeTag
 	return Keys{
-		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + "pause", Heir: p + "next", ID: p + "id",
+		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + pauseKey, Heir: p + "next", ID: p + "id",
 		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + "roll",
 	}
 }
 
-// The parts of a key. An election that a node knows has a counter there.
+// The parts of a key. An election that a node knows has a counter there, or a pause that was
+// requested before its first leader.
 const (
 	openTag  = ":{"
 	closeTag = "}:"
 	fenceKey = "fence"
+	pauseKey = "pause"
 )
-
-// aroundElection is what stands before and behind an election's name in the key of its
-// counter.
-func aroundElection(prefix string) (before, behind string) {
-	return prefix + openTag, closeTag + fenceKey
-}
 
 // Reply is the channel on which answers to a request on a channel are published.
 func Reply(channel, nonce string) string { return channel + ":" + nonce }

@@ -116,14 +116,13 @@ func entriesIn(found []redis.XMessage) (entries []Entry) {
 const scanCount = 1000
 
 // Elections lists the elections of a prefix that the nodes know, each once and
-// in order: whatever has a counter. It looks at every key of every node, until
+// in order: all that have a counter or a pause. It looks at every key of every node, until
 // it has found the most that are asked for, or until the limit. An error of a
 // node reports that its elections are missing, all or some.
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &survey{most: most, names: map[string]bool{}}
-	s.prefix, s.suffix = aroundElection(prefix)
+	s := &survey{prefix: prefix + openTag, most: most, names: map[string]bool{}}
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
@@ -145,15 +144,15 @@ func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit t
 }
 
 type survey struct {
-	prefix, suffix string
-	most           int
+	prefix string // of their keys
+	most   int
 
 	mu    sync.Mutex
 	names map[string]bool
 }
 
 func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
-	match := literal(s.prefix) + "*" + literal(s.suffix)
+	match := literal(s.prefix) + "*" + closeTag + "[" + fenceKey[:1] + pauseKey[:1] + "]*" // one pass for both
 	var cursor uint64
 	for {
 		keys, next, err := c.Scan(ctx, cursor, match, scanCount).Result()
@@ -174,7 +173,10 @@ func (s *survey) note(keys []string) (full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
-		name := strings.TrimSuffix(strings.TrimPrefix(key, s.prefix), s.suffix)
+		name, kind, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), closeTag)
+		if kind != fenceKey && kind != pauseKey {
+			continue
+		}
 		if len(s.names) >= s.most && !s.names[name] {
 			return true
 		}

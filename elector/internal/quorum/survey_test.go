@@ -28,7 +28,7 @@ func TestElections(t *testing.T) {
 	var clients []redis.UniversalClient
 	for i := range 3 {
 		m := miniredis.RunT(t)
-		for _, key := range []string{"a*b:{one}:fence", "a*b:{one}:lock", "axb:{no}:fence", "a*b:{}:fence2", "other"} {
+		for _, key := range []string{"a*b:{one}:fence", "a*b:{one}:lock", "a*b:{paused}:pause", "axb:{no}:fence", "a*b:{}:fence2", "a*b:{no}:pauses", "other"} {
 			_ = m.Set(key, "1")
 		}
 		_ = m.Set("a*b:{"+strings.Repeat("x", i+1)+"}:fence", "1")
@@ -42,7 +42,7 @@ func TestElections(t *testing.T) {
 	}
 	t.Cleanup(ns.Close)
 	got, errs := ns.Elections(t.Context(), "a*b", 10, time.Minute)
-	if want := []string{"one", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
+	if want := []string{"one", "paused", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
 		t.Errorf("%q, %v", got, errs)
 	}
 	got, errs = ns.Elections(t.Context(), "a*b", 2, time.Minute)
