@@ -37,10 +37,10 @@ type Status struct {
 }
 
 // Traced reports whether a node that answered knows the election: a token, what its lock key
-// holds, or that it must not vote for it yet. Candidates that have never been able to lead leave
+// holds, a pause, or that it must not vote for it yet. Candidates that have never been able to lead leave
 // no trace, so without one and without Candidates the name is probably wrong.
 func (st Status) Traced() bool {
-	return slices.ContainsFunc(st.Nodes, func(n NodeStatus) bool {
+	return st.Paused || slices.ContainsFunc(st.Nodes, func(n NodeStatus) bool {
 		return n.Fence > 0 || n.Holder != "" || n.Foreign != "" || n.Abstains > 0
 	})
 }

@@ -125,5 +125,8 @@ func TestStatusTraced(t *testing.T) {
 		if !traced("job") {
 			t.Error("no trace of a lock that no candidate wrote")
 		}
+		if err := electionOf(op, "night").Pause(t.Context(), 0, ""); err != nil || !traced("night") {
+			t.Errorf("no trace of an election that is paused before its first leader: %v", err)
+		}
 	})
 }

@@ -17,14 +17,6 @@ import (
 // mostTerms is how many terms of an election Redis keeps.
 const mostTerms = 500
 
-// historyFlags are what mandate history prints.
-type historyFlags struct {
-	format format
-	count  int
-	all    bool
-	since  time.Time
-}
-
 func (a *app) historyCommand() *cobra.Command {
 	var h historyFlags
 	var since string
@@ -139,7 +131,7 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 	case h.format == formatJSON:
 		perr = output.JSON(a.stdout, t)
 	case !empty:
-		lines := append(a.whereLine(p), p.Table(timelineTable(t, h.all, h.format == formatWide))...)
+		lines := append(a.whereLine(p), p.Table(timelineTable(t, h))...)
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
 	case err == nil:
 		perr = p.Lines([]string{none})

@@ -13,7 +13,7 @@ import (
 func TestHistoryFitsATerminal(t *testing.T) {
 	lines := (&output.Printer{Width: 80}).Table(timelineTable(elector.Timeline{Terms: []elector.TermRecord{
 		{Token: 1795264213744, Candidate: strings.Repeat("x", 40), Reason: elector.ReasonUnhealthy, From: time.Unix(1e9, 0), Lasted: time.Hour, Gap: time.Hour},
-	}}, false, false))
+	}}, historyFlags{}))
 	if !strings.Contains(lines[1], "x..x") {
 		t.Errorf("the name is not cut:\n%s", lines)
 	}
@@ -29,7 +29,7 @@ func TestHistoryNamesOverlaps(t *testing.T) {
 	got := strings.Join((&output.Printer{}).Table(timelineTable(elector.Timeline{Terms: []elector.TermRecord{
 		{Token: 9, Candidate: "b", From: time.Unix(1e9, 0), Current: true, Overlaps: []uint64{1, 2, 3, 4, 5, 6, 7}},
 		{Token: 8, Candidate: "a", From: time.Unix(1e9, 0), Reason: elector.ReasonLost},
-	}}, false, false)), "\n")
+	}}, historyFlags{})), "\n")
 	if strings.Count(got, "OVERLAP") != 1 || !strings.Contains(got, "same time as token 1, 2, 3, 4, 5, and 2 more") {
 		t.Errorf("got\n%s", got)
 	}
@@ -69,5 +69,34 @@ func TestHistoryKeepsAPauseThatLasts(t *testing.T) {
 	}, 1)
 	if len(got.Terms) != 1 || len(got.Pauses) != 2 || got.Pauses[0].Election != "a" || got.Pauses[1].Election != "c" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// In a time line of all elections, outages are the first, and those that have been without a
+// leader for days the last: most are no longer used.
+func TestHistoryOfAllEndsWithUnusedElections(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	vacant := func(name string, length time.Duration) elector.Vacancy {
+		return elector.Vacancy{Election: name, Since: now.Add(-length), For: length, After: elector.TermRecord{Candidate: "x", Reason: elector.ReasonShutdown}}
+	}
+	line := elector.Timeline{
+		Terms:     []elector.TermRecord{{Election: "led", Candidate: "y", From: now.Add(-time.Hour), Current: true}},
+		Vacancies: []elector.Vacancy{vacant("outage", 20*time.Hour), vacant("unused", 72*time.Hour)},
+		Availability: []elector.Availability{
+			{Election: "led", From: now.Add(-12 * time.Hour), Until: now}, {Election: "outage", From: now.Add(-12 * time.Hour), Until: now, MaxLeaderless: 12 * time.Hour},
+			{Election: "unused", From: now.Add(-12 * time.Hour), Until: now, MaxLeaderless: 12 * time.Hour},
+		},
+	}
+	h := historyFlags{all: true, since: now.Add(-12 * time.Hour)}
+	for _, lines := range [][]string{(&output.Printer{}).Table(timelineTable(line, h))[1:], availabilityLines(&output.Printer{}, line, h)[1:]} {
+		var names []string
+		for _, text := range lines {
+			if name, _, _ := strings.Cut(strings.Fields(text)[0], ":"); !strings.HasPrefix(text, " ") {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != "outage led unused" {
+			t.Errorf("%s:\n%s", got, strings.Join(lines, "\n"))
+		}
 	}
 }

@@ -36,7 +36,8 @@ name matches one. Without a leader an election is
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or they were not asked in time)
 
-SILENT marks a leader that does not answer: it may hang or be dead.
+SILENT marks a leader that does not answer: it may hang or be dead. FLAPPING
+marks an election whose leadership was lost at least three times in ten minutes.
 
 It scans all keys (SCAN) for at most 1.5 s, calls the roll of all elections
 for at most 5 s, and writes nothing.
@@ -113,7 +114,8 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 				r := &all[i]
 				el, err := q.Election(names[i])
 				if err == nil {
-					r.Status, err = el.Status(ctx)
+					r.readStatus(ctx, el)
+					err = r.err
 				}
 				if r.Election, r.err, r.rollErr = names[i], err, err; err != nil {
 					var answer redis.Error
@@ -138,10 +140,13 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	return all, err
 }
 
-// readParts reads the roll and the last end.
+// fewTerms are enough to see that leadership flaps, and few for a list of all elections.
+const fewTerms = 10
+
+// readParts reads the roll and the last terms.
 func (r *report) readParts(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
-	if terms, err := el.History(ctx, 2); err == nil {
-		r.last = lastEnded(terms)
+	if terms, err := el.History(ctx, fewTerms); err == nil {
+		r.recall(terms, fewTerms, time.Now())
 	}
 	if r.rollErr = elector.ErrDenied; denied.Load() {
 		return
@@ -153,7 +158,7 @@ func (r *report) readParts(ctx context.Context, el *elector.Election, denied *at
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = ctx.Err()
 	}
-	r.listen(ctx, el)
+	r.checkLeader(ctx, el)
 }
 
 func (a *app) printElections(all []report, f format) error {
@@ -167,27 +172,35 @@ func (a *app) printElections(all []report, f format) error {
 	case len(all) == 0:
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
-	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide))...))
+	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide, false))...))
 }
 
-func electionTable(all []report, wide bool) *output.Table {
+// electionTable has a row for each election. On a screen the condition is a word, which must
+// not be clipped: what to do about it stands below the list.
+func electionTable(all []report, wide, screen bool) *output.Table {
 	state := 0 // the longest state that stands in the place of a leader
 	for i := range all {
 		if all[i].Leader == nil {
 			state = max(state, len(all[i].state()))
 		}
 	}
-	t := output.NewTable(output.Column{Title: "ELECTION", Name: true}, output.Column{Title: "LEADER", Name: true, Min: state},
-		output.Column{Title: "LEADS FOR"}, output.Column{Title: "LEASE LEFT"}, output.Column{Title: "ABLE"}, output.Column{Title: "LAST END"},
-		output.Column{Title: "CONDITION"}, output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})
+	columns := []output.Column{{Title: "ELECTION", Name: true}, {Title: "LEADER", Name: true, Min: state}, {Title: "LEADS FOR"}, {Title: "LEASE LEFT"}, {Title: "ABLE"}}
+	ends := []output.Column{{Title: "LAST END"}, {Title: "CONDITION", Rest: true}}
+	if screen {
+		ends = []output.Column{{Title: "CONDITION"}, {Title: "LAST END", Rest: true}}
+	}
+	t := output.NewTable(append(append(columns, ends...), output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})...)
 	for i := range all {
 		r := &all[i]
-		able, last := "?", "-"
+		able, last, condition := "?", "-", r.condition(!screen)
 		if r.rollErr == nil {
 			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll))
 		}
 		if r.last != nil {
 			last = strings.TrimSpace(string(r.last.Reason) + " " + ago(r.last.Until))
+		}
+		if screen {
+			last, condition = condition, last
 		}
 		l := r.Leader
 		if l == nil {
@@ -195,18 +208,25 @@ func electionTable(all []report, wide bool) *output.Table {
 			if state == stateAbandoned || state == statePaused {
 				color = output.Dim
 			}
-			t.Row(color, r.Election, state, "-", "-", able, last, r.condition())
+			if r.stale {
+				color = output.Dim
+			}
+			t.Row(color, r.Election, state, "-", "-", able, last, condition)
 			continue
 		}
 		since := "?"
 		if !l.Since.IsZero() {
 			since = output.Age(time.Since(l.Since))
 		}
-		cells := []string{r.Election, l.Candidate, since, output.Brief(l.LeaseLeft), able, last, r.condition()}
+		cells := []string{r.Election, l.Candidate, since, output.Brief(r.leaseLeft(time.Now())), able, last, condition}
 		if wide {
 			cells = append(cells, fmt.Sprint(l.Token), exact(l.Since), l.Advertise)
 		}
-		t.Row(output.Plain, cells...)
+		color := output.Plain
+		if r.stale {
+			color = output.Dim
+		}
+		t.Row(color, cells...)
 	}
 	return t
 }
@@ -216,23 +236,40 @@ func ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return output.Brief(max(time.Second, time.Since(t).Truncate(time.Second))) + " ago"
+	d := max(time.Second, time.Since(t).Truncate(time.Second))
+	if d < time.Minute {
+		return d.String() + " ago"
+	}
+	return output.Brief(d) + " ago"
 }
 
-// condition is what stands beside an election in a list.
-func (r *report) condition() string {
+// condition is what stands beside an election in a list, with the command to type next, or
+// without.
+func (r *report) condition(commands bool) string {
 	var all []string
+	add := func(word, verb string) {
+		if commands {
+			word += ": " + r.flags.command(verb, r.Election)
+		}
+		all = append(all, word)
+	}
+	if r.stale {
+		all = append(all, "as of "+r.at.Local().Format(time.TimeOnly))
+	}
 	if r.Paused && r.Leader != nil {
 		all = append(all, "paused")
 	}
 	if r.silent {
-		all = append(all, "SILENT: "+r.flags.command("status", r.Election))
+		add("SILENT", "status")
 	}
 	if r.Conflict != "" {
-		all = append(all, "CONFLICT: "+r.flags.command("doctor", r.Election))
+		add("CONFLICT", "doctor")
 	}
 	if r.Blocked != "" {
-		all = append(all, "BLOCKED: "+r.flags.command("status", r.Election))
+		add("BLOCKED", "status")
+	}
+	if r.flaps != "" {
+		add("FLAPPING", "history")
 	}
 	return strings.Join(all, " ")
 }

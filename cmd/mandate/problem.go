@@ -154,11 +154,15 @@ func (r *report) headline(now time.Time) []output.Field {
 
 // silence is what to expect of a leader that does not answer.
 func (r *report) silence() string {
-	end := "replaced in %s unless it renews"
+	left := r.leaseLeft(time.Now())
+	end := "replaced in " + output.Brief(left) + " unless it renews"
 	if r.Paused || r.able() == 0 {
-		end = "its lease ends in %s unless it renews, and no candidate could replace it"
+		end = "its lease ends in " + output.Brief(left) + " unless it renews, and no candidate could replace it"
 	}
-	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; "+end, r.Leader.Candidate, output.Brief(r.Leader.LeaseLeft))
+	if left == 0 {
+		end = "its lease has just ended"
+	}
+	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; %s", r.Leader.Candidate, end)
 }
 
 // unheardOf tells that neither the nodes nor a candidate knows the election.

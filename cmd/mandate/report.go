@@ -21,6 +21,8 @@ type report struct {
 
 	context string // where it is; empty: no context was chosen
 	flags   nextFlags
+	at      time.Time                 // when the status was read
+	stale   bool                      // it could not be read again since
 	err     error                     // of the status
 	roll    []elector.CandidateStatus // those that answered
 	rollErr error                     // the roll is not known
@@ -37,38 +39,59 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	var wg sync.WaitGroup
 	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
 	wg.Go(func() {
-		if terms, err := el.History(ctx, recentTerms); err == nil {
-			r.last = lastEnded(terms)
-			r.flaps, r.flapped = flapsOf(terms, time.Now())
+		if terms, err := el.History(ctx, doctor.RecentTerms); err == nil {
+			r.recall(terms, doctor.RecentTerms, time.Now())
 		}
 	})
 	if tryWrites {
 		wg.Go(func() { r.writes, _ = doctor.Writable(ctx, q, el.Name()) }) // an error is of the name, which has been checked
 	}
-	r.Status, r.err = el.Status(ctx)
+	r.readStatus(ctx, el)
 	wg.Wait()
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
 	}
-	r.listen(ctx, el)
+	r.checkLeader(ctx, el)
 	return r
 }
 
-func flapsOf(terms []elector.TermRecord, now time.Time) (string, *elector.TermRecord) {
-	flaps, most := doctor.Flapping(terms, now)
-	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); flaps != "" && i >= 0 {
-		return flaps, &terms[i]
+func (r *report) readStatus(ctx context.Context, el *elector.Election) {
+	r.Status, r.err = el.Status(ctx)
+	r.at = time.Now()
+}
+
+// recall takes the newest n terms.
+func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
+	r.last = lastEnded(terms)
+	var most elector.Reason
+	r.flaps, most = doctor.Flapping(terms, n, now)
+	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); r.flaps != "" && i >= 0 {
+		r.flapped = &terms[i]
 	}
-	return flaps, nil
 }
 
-// listen looks for the leader among those that answered. Without a roll nobody is accused.
-func (r *report) listen(ctx context.Context, el *elector.Election) {
-	r.silent = r.err == nil && r.rollErr == nil && r.Leader != nil && doctor.Unresponsive(ctx, el, *r.Leader, r.roll)
+// leaseLeft is what is left of the leader's lease now: the other parts of a report take
+// longer to read than the status.
+func (r *report) leaseLeft(now time.Time) time.Duration {
+	if r.at.IsZero() {
+		return r.Leader.LeaseLeft
+	}
+	return max(0, r.Leader.LeaseLeft-now.Sub(r.at))
 }
 
-// recentTerms are enough to see that the leadership keeps changing.
-const recentTerms = 10
+// checkLeader looks for the leader among those that answered. Without a roll none is
+// called unresponsive.
+func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
+	if r.err != nil || r.rollErr != nil || r.Leader == nil {
+		return
+	}
+	leader := *r.Leader
+	leader.LeaseLeft = r.leaseLeft(time.Now())
+	r.silent = doctor.Unresponsive(ctx, el, leader, r.roll)
+	if !r.silent && r.leaseLeft(time.Now()) == 0 { // it renewed, released or was replaced meanwhile
+		r.readStatus(ctx, el)
+	}
+}
 
 func lastEnded(terms []elector.TermRecord) *elector.TermRecord {
 	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }); i >= 0 {

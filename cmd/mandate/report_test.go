@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestProblemOfAReport(t *testing.T) {
 		},
 		"no roll":                    {report{Status: elector.Status{Leader: leads, Nodes: known}, rollErr: elector.ErrDenied}, "", ""},
 		"unknown to all":             {report{Status: elector.Status{Nodes: fresh}}, "no trace of an election of this name", "mandate ls"},
+		"paused before the first":    {report{Status: elector.Status{Nodes: fresh, Paused: true, Pause: "by ann"}}, "the election is paused (by ann)", "mandate resume e"},
 		"never able to lead":         {report{Status: elector.Status{Nodes: fresh}, roll: []elector.CandidateStatus{ill}}, "no candidate can lead (a: probe-exec: disk full)", "mandate candidates e"},
 		"first election":             {report{Status: elector.Status{Nodes: abstains}, roll: []elector.CandidateStatus{follows}}, "first election: nodes vote in 8.5s", "mandate wait e"},
 		"first election, no roll":    {report{Status: elector.Status{Nodes: abstains}, rollErr: elector.ErrDenied}, "first election: nodes vote in 8.5s", "mandate wait e"},
@@ -191,7 +193,7 @@ func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 	for _, f := range conditionFields(st, 0, flags) {
 		texts = append(texts, f.Text)
 	}
-	texts = append(texts, strings.Split(r.condition(), "mandate")[1:]...)
+	texts = append(texts, strings.Split(r.condition(true), "mandate")[1:]...)
 	texts = append(texts, v.candidates(&output.Printer{Width: 200})...)
 	for i, text := range texts {
 		if named := strings.Contains(text, "mandate ") || strings.Contains(text, "'an e'"); named && !strings.Contains(text, flags) {
@@ -203,6 +205,42 @@ func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 	}
 }
 
+// What is left of a lease is less by the time that the other parts took.
+func TestReportSubtractsTheTimeSinceTheReading(t *testing.T) {
+	r := report{
+		Status: elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Incarnation: "1", LeaseLeft: 2 * time.Second}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}},
+		silent: true, roll: []elector.CandidateStatus{{ID: "b", Healthy: true, Role: elector.RoleFollowing}}, at: time.Now().Add(-1500 * time.Millisecond),
+	}
+	text := regexp.MustCompile(`replaced in (4[0-9]{2}|500)ms unless it renews`)
+	if why, _ := r.problem(); !text.MatchString(why) {
+		t.Errorf("%q", why)
+	}
+	if lines := strings.Join((&output.Printer{}).Table(electionTable([]report{r}, false, false)), "\n"); !regexp.MustCompile(`a +\? +(4[0-9]{2}|500)ms `).MatchString(lines) {
+		t.Errorf("%s", lines)
+	}
+	r.at = r.at.Add(-time.Second)
+	if why, _ := r.problem(); !strings.HasSuffix(why, "; its lease has just ended") {
+		t.Errorf("%q", why)
+	}
+}
+
+// A list marks an election whose leadership keeps changing, and gives whole seconds.
+func TestListShowsFlapping(t *testing.T) {
+	r := topReports()[0]
+	r.recall([]elector.TermRecord{
+		{Reason: elector.ReasonExpired, Until: time.Now().Add(-52 * time.Second)}, {Reason: elector.ReasonLost, Until: time.Now()}, {Reason: elector.ReasonLost, Until: time.Now()},
+	}, fewTerms, time.Now())
+	lines := (&output.Printer{}).Table(electionTable([]report{r}, false, false))
+	if !strings.Contains(lines[1], "  expired 52s ago  FLAPPING: mandate history a-well") {
+		t.Errorf("%s", strings.Join(lines, "\n"))
+	}
+	v := &topView{}
+	v.set(append([]report{r}, topReports()[2:]...), nil)
+	if got := v.all[0].Election + " " + v.all[1].Election; got != "d-vacant a-well" {
+		t.Errorf("first come %s", got)
+	}
+}
+
 // The example of terms that were lost is one that was lost that way, not just the last.
 func TestFlapsOfHistory(t *testing.T) {
 	now := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -210,11 +248,16 @@ func TestFlapsOfHistory(t *testing.T) {
 	for i, reason := range []elector.Reason{elector.ReasonResigned, elector.ReasonExpired, elector.ReasonExpired, elector.ReasonUnhealthy} {
 		terms = append(terms, elector.TermRecord{Reason: reason, Token: uint64(9 - i), Until: now.Add(-time.Duration(i) * time.Minute)})
 	}
-	flaps, flapped := flapsOf(terms, now)
-	if !strings.Contains(flaps, "2 of them as expired") || flapped == nil || flapped.Token != 8 {
+	flapsOf := func(terms []elector.TermRecord) (string, *elector.TermRecord) {
+		var r report
+		r.recall(terms, len(terms), now)
+		return r.flaps, r.flapped
+	}
+	flaps, flapped := flapsOf(terms)
+	if flaps != "at least 3 terms of the last 10 min ended unwanted, 2 of them as expired" || flapped == nil || flapped.Token != 8 {
 		t.Errorf("%q, %+v", flaps, flapped)
 	}
-	if flaps, flapped := flapsOf(terms[:2], now); flaps != "" || flapped != nil {
+	if flaps, flapped := flapsOf(terms[:2]); flaps != "" || flapped != nil {
 		t.Errorf("one end: %q, %+v", flaps, flapped)
 	}
 }

@@ -72,7 +72,7 @@ Exit codes
 }
 
 func (a *app) printStatus(r *report, f format) error {
-	p, st := a.printer(f), r.Status
+	p, st, now := a.printer(f), r.Status, time.Now()
 	a.place(r)
 	switch {
 	case f == formatJSON:
@@ -82,12 +82,11 @@ func (a *app) printStatus(r *report, f format) error {
 	case f == formatName:
 		return p.Lines([]string{output.Printable(st.Leader.Candidate)})
 	}
-	now := time.Now()
 	fields := append(r.headline(now), a.whereFields()...)
 	fields = append(fields, output.Field{Name: "election", Text: st.Election})
 	fields = append(fields, statusFields(st, f == formatWide, r.unheardOf())...)
 	if l := st.Leader; l != nil {
-		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(l.LeaseLeft)})
+		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
 	fields = append(fields, r.fields(now)...)
 	if strings.Contains(fields[0].Text, st.Pause) { // who paused it and why is in the first line
@@ -142,7 +141,7 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 	if st.Paused {
 		until := "until it is resumed"
 		if st.PauseLeft > 0 {
-			until = "for another " + output.Rounded(max(0, st.PauseLeft-age))
+			until = "for another " + output.Age(max(0, st.PauseLeft-age))
 		}
 		since := ""
 		if !st.PauseSince.IsZero() {

@@ -11,6 +11,14 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
+// historyFlags are what mandate history prints.
+type historyFlags struct {
+	format format
+	count  int
+	all    bool
+	since  time.Time
+}
+
 // timelineRow is one row of a time line, and the lines below it.
 type timelineRow struct {
 	at       time.Time // its place
@@ -33,8 +41,10 @@ type note struct {
 }
 
 // timelineTable has the vacancies first, then terms and pauses, newest first. Of several
-// elections it names each, and has the tokens only where there is room for all.
-func timelineTable(t elector.Timeline, several, wide bool) *output.Table {
+// elections it names each, and has the tokens only where there is room for all; those that
+// seem to be unused are the last.
+func timelineTable(t elector.Timeline, h historyFlags) *output.Table {
+	several, wide := h.all, h.format == formatWide
 	var entries []timelineRow
 	for _, term := range t.Terms {
 		entries = append(entries, termEntry(term))
@@ -43,11 +53,15 @@ func timelineTable(t elector.Timeline, several, wide bool) *output.Table {
 		entries = append(entries, pauseEntry(p))
 	}
 	slices.SortStableFunc(entries, func(a, b timelineRow) int { return b.at.Compare(a.at) })
-	vacant := make([]timelineRow, len(t.Vacancies))
-	for i, v := range t.Vacancies {
-		vacant[i] = vacancyEntry(v)
+	var vacant, last []timelineRow
+	for _, v := range t.Vacancies {
+		if several && unused(v) {
+			last = append(last, vacancyEntry(v))
+		} else {
+			vacant = append(vacant, vacancyEntry(v))
+		}
 	}
-	entries = append(vacant, entries...)
+	entries = slices.Concat(vacant, entries, last)
 	zone, layout := zoneOf(entries)
 	if wide {
 		zone, layout = "", time.RFC3339Nano
@@ -112,6 +126,12 @@ func termEntry(term elector.TermRecord) timelineRow {
 // atMost stands before a bound.
 const atMost = "<= "
 
+// missedFor is how long an election without a leader is taken for an outage.
+const missedFor = 24 * time.Hour
+
+// unused tells that nothing seems to miss the leader of an election.
+func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > missedFor }
+
 func vacancyEntry(v elector.Vacancy) timelineRow {
 	e := timelineRow{color: output.Red, election: v.Election, token: "-", leader: "no leader", from: v.Since, lasted: output.Brief(v.For), end: "vacant"}
 	if v.Since.IsZero() {
@@ -162,12 +182,20 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 	if h.all && h.since.IsZero() || len(shown) == 0 {
 		return nil // each election has a beginning of its own
 	}
-	slices.SortStableFunc(shown, func(a, b elector.Availability) int { return cmp.Compare(leastLed(a), leastLed(b)) })
+	last := map[string]int{}
+	for _, v := range t.Vacancies {
+		if unused(v) {
+			last[v.Election] = 1
+		}
+	}
+	slices.SortStableFunc(shown, func(a, b elector.Availability) int {
+		return cmp.Or(cmp.Compare(last[a.Election], last[b.Election]), cmp.Compare(leastLed(a), leastLed(b)))
+	})
 	lines := []string{""}
 	const most = 10
 	for i, a := range shown {
 		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d elections that were led longer", len(shown)-most))
+			lines = append(lines, fmt.Sprintf("and %d more elections", len(shown)-most))
 			break
 		}
 		text := availability(a)

@@ -79,7 +79,7 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	v := &topView{title: strings.TrimSpace(strings.Join([]string{"mandate", a.prefix, a.where()}, "  "))}
+	v := &topView{title: a.topTitle()}
 	updates, keys := make(chan func()), make(chan []byte)
 	send := func(update func()) {
 		select {
@@ -119,6 +119,18 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 			return nil
 		}
 	}
+}
+
+// topTitle names what chooses the elections, if it is not the default.
+func (a *app) topTitle() string {
+	title := "mandate top"
+	if a.prefix != defaultPrefix {
+		title += "  prefix " + a.prefix
+	}
+	if where := a.where(); where != "" {
+		title += "  context " + where
+	}
+	return title
 }
 
 // readTop reads all elections again and again.
@@ -181,7 +193,7 @@ func (v *topView) render(p *output.Printer, now time.Time, height int) []string 
 	default:
 		from := max(0, at-room+1)
 		narrow := &output.Printer{W: p.W, Width: max(1, p.Width-2), Colors: p.Colors, Clip: true}
-		for i, line := range narrow.Table(electionTable(shown[from:min(len(shown), from+room)], false)) {
+		for i, line := range narrow.Table(electionTable(shown[from:min(len(shown), from+room)], false, true)) {
 			mark := "  "
 			if i == at-from+1 {
 				mark = "> "
@@ -203,7 +215,7 @@ func (v *topView) below(p *output.Printer, shown []report, at int, now time.Time
 	}
 	failed := ""
 	if v.err != nil {
-		failed = elector.Problem(v.err)
+		failed = v.asOf() + elector.Problem(v.err)
 	}
 	foot, color := "up down choose   / filter   r resign   p pause or resume   q quit", output.Dim
 	switch {

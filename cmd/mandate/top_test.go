@@ -42,11 +42,48 @@ func TestTopShowsProblemsFirst(t *testing.T) {
 			}
 		}
 	}
-	v := &topView{}
-	v.set(topReports(), nil)
-	v.set(nil, errors.New("down"))
-	if all := strings.Join(v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 24), "\n"); !strings.Contains(all, "d-vacant") || !strings.Contains(all, "down") {
-		t.Errorf("without Redis:\n%s", all)
+}
+
+// What can't be read again stays, grey and with the time of its reading.
+func TestTopMarksOldReadings(t *testing.T) {
+	at := time.Date(2026, 11, 22, 8, 1, 2, 0, time.Local)
+	read := func() []report {
+		all := topReports()
+		for i := range all {
+			all[i].at = at
+		}
+		return all
+	}
+	failed := topReports()
+	for i := range failed {
+		failed[i] = report{Status: elector.Status{Election: failed[i].Election}, err: elector.ErrUnreachable}
+	}
+	for name, again := range map[string][]report{"nothing": nil, "the names alone": failed} {
+		v := &topView{}
+		v.set(read(), nil)
+		v.set(again, errors.New("no node answers"))
+		all := strings.Join(v.render(&output.Printer{Width: 80, Clip: true, Colors: true}, at, 24), "\n")
+		for _, want := range []string{"\x1b[2md-vacant", "\x1b[2ma-well       w1", "0/0   as of 08:01:02  -\x1b[0m", "\x1b[31mas of 08:01:02: no node answers"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s, no %q:\n%s", name, want, all)
+			}
+		}
+		v.set(read(), nil)
+		if all := strings.Join(v.render(&output.Printer{Width: 80, Clip: true}, at, 24), "\n"); strings.Contains(all, "as of") {
+			t.Errorf("after the next reading:\n%s", all)
+		}
+	}
+}
+
+// The title names what is not the default, once.
+func TestTopTitle(t *testing.T) {
+	for want, a := range map[string]*app{
+		"mandate top": {prefix: defaultPrefix}, "mandate top  prefix team": {prefix: "team"},
+		"mandate top  context prod": {prefix: defaultPrefix, contexts: contextFlags{name: "prod", chosen: &redisContext{}}},
+	} {
+		if got := a.topTitle(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -161,7 +198,7 @@ func TestStatesAreNotCut(t *testing.T) {
 	all[0].Election = strings.Repeat("long", 20)
 	all[1].Election = strings.Repeat("name", 20)
 	for _, width := range []int{40, 60, 80} {
-		if lines := strings.Join((&output.Printer{Width: width}).Table(electionTable(all, false)), "\n"); !strings.Contains(lines, "abandoned") || !strings.Contains(lines, "vacant") {
+		if lines := strings.Join((&output.Printer{Width: width}).Table(electionTable(all, false, false)), "\n"); !strings.Contains(lines, "abandoned") || !strings.Contains(lines, "vacant") {
 			t.Errorf("%d columns:\n%s", width, lines)
 		}
 	}

@@ -47,16 +47,43 @@ const (
 	working    = "working"
 )
 
-// set takes what was read, problems first.
+// set takes what was read, problems first. Of an election that could not be read, what was
+// known stays, and is marked as old.
 func (v *topView) set(all []report, err error) {
 	v.err, v.read = err, true
 	if len(all) == 0 && err != nil {
-		return // what was known stays, with the error
+		for i := range v.all {
+			v.all[i].stale = true
+		}
+		return
+	}
+	for i := range all {
+		if all[i].err == nil {
+			continue
+		}
+		if j := slices.IndexFunc(v.all, func(old report) bool { return old.Election == all[i].Election && old.err == nil }); j >= 0 {
+			all[i] = v.all[j]
+			all[i].stale = true
+		}
 	}
 	slices.SortStableFunc(all, func(a, b report) int {
 		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(a.Election, b.Election))
 	})
 	v.all = all
+}
+
+// asOf is when the oldest of the readings that are shown was made; empty when all are new.
+func (v *topView) asOf() string {
+	var at time.Time
+	for i := range v.all {
+		if r := &v.all[i]; r.stale && (at.IsZero() || r.at.Before(at)) {
+			at = r.at
+		}
+	}
+	if at.IsZero() {
+		return ""
+	}
+	return "as of " + at.Local().Format(time.TimeOnly) + ": "
 }
 
 // urgency orders a list: the smallest number is what needs an operator first.

@@ -94,8 +94,12 @@ func (e *examination) leader(name string, seen outside) {
 	case seen.statusErr != nil:
 		e.add("", "leader", LevelUnknown, "", "no majority answered, so the leader is unknown")
 	case seen.unresponsive:
+		end := "its lease has just ended"
+		if seen.leaseLeft > 0 {
+			end = fmt.Sprintf("its lease ends in %v unless it renews", short(seen.leaseLeft))
+		}
 		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
-			"%s leads with token %d, and does not answer: it may hang or be dead; its lease ends in %v unless it renews", st.Leader.Candidate, st.Leader.Token, short(st.Leader.LeaseLeft))
+			"%s leads with token %d, and does not answer: it may hang or be dead; %s", st.Leader.Candidate, st.Leader.Token, end)
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":

@@ -22,7 +22,8 @@ type outside struct {
 	status       elector.Status
 	statusErr    error
 	roll         rollCall
-	unresponsive bool // the leader
+	unresponsive bool          // the leader
+	leaseLeft    time.Duration // of the leader, when all answers were there
 	terms        []elector.TermRecord
 	termsErr     error
 }
@@ -31,11 +32,19 @@ type outside struct {
 // compares.
 func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
 	var requests sync.WaitGroup
-	requests.Go(func() { o.status, o.statusErr = el.Status(ctx) })
+	var read time.Time // the status
+	requests.Go(func() {
+		o.status, o.statusErr = el.Status(ctx)
+		read = time.Now()
+	})
 	o.roll = callRoll(ctx, el)
 	requests.Wait()
 	if l := o.status.Leader; l != nil && o.statusErr == nil && o.roll.err == nil {
-		o.unresponsive = Unresponsive(ctx, el, *l, o.roll.all)
+		left := func() time.Duration { return max(0, l.LeaseLeft-time.Since(read)) }
+		now := *l
+		now.LeaseLeft = left()
+		o.unresponsive = Unresponsive(ctx, el, now, o.roll.all)
+		o.leaseLeft = left()
 	}
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,14 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
+// RecentTerms is how many of the newest terms are examined.
+const RecentTerms = 50
+
 // recentTerms are the last terms of the history.
 func recentTerms(ctx context.Context, el *elector.Election) ([]elector.TermRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return el.History(ctx, 50)
+	return el.History(ctx, RecentTerms)
 }
 
 // unreadable reports a history that can't be read, or be written either: a key of
@@ -71,23 +75,26 @@ const (
 
 // flapping reports an election whose leadership is lost again and again.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
-	if found, reason := Flapping(terms, now); found != "" {
+	if found, reason := Flapping(terms, RecentTerms, now); found != "" {
 		e.add("", "flapping", LevelWarn, unwanted[reason]+": "+e.command("history", name), "%s", found)
 	}
 }
 
-// Flapping tells, by the terms of History, that the leadership was lost at least three times
-// in the last ten minutes although no operator requested it, and how most of these terms ended. The
-// text is empty when it was not.
-func Flapping(terms []elector.TermRecord, now time.Time) (found string, most elector.Reason) {
+// Flapping reports, by the newest n terms of History, that the leadership was lost at least three
+// times in the last ten minutes although no operator requested it, and how most of these terms
+// ended. The text is empty when it was not. There may be more such terms than these n: then it
+// counts at least so many.
+func Flapping(terms []elector.TermRecord, n int, now time.Time) (found string, most elector.Reason) {
 	count := map[elector.Reason]int{}
 	all := 0
-	for _, r := range terms {
-		end := r.Until
-		if end.IsZero() {
-			end = r.From // of one that vanished
+	more := false // before the oldest of them there may have been others
+	for i, r := range terms {
+		end := cmp.Or(r.Until, r.From)                 // of one that vanished
+		if r.Current || now.Sub(end).Abs() > flapsIn { // a leader's clock may be ahead
+			continue
 		}
-		if r.Current || unwanted[r.Reason] == "" || now.Sub(end).Abs() > flapsIn { // a leader's clock may be ahead
+		more = more || i == n-1
+		if unwanted[r.Reason] == "" {
 			continue
 		}
 		all++
@@ -98,7 +105,11 @@ func Flapping(terms []elector.TermRecord, now time.Time) (found string, most ele
 	if all < flaps {
 		return "", ""
 	}
-	return fmt.Sprintf("%d terms of the last %d min ended unwanted, %d of them as %s", all, int(flapsIn.Minutes()), count[most], most), most
+	atLeast := ""
+	if more {
+		atLeast = "at least "
+	}
+	return fmt.Sprintf("%s%d terms of the last %d min ended unwanted, %d of them as %s", atLeast, all, int(flapsIn.Minutes()), count[most], most), most
 }
 
 // unwanted are the ends that need an explanation, and where to look for it.

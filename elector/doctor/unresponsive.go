@@ -18,14 +18,16 @@ const (
 
 // Unresponsive reports whether the leader of a status hangs or is dead, as far as can be seen from
 // outside: it is missing from the roll that was called at the same time, and from one that
-// Unresponsive calls after 150 ms, and has neither been replaced nor renewed its lease meanwhile. It
-// takes at most 450 ms, and is false when anything is unconfirmed: a term may have begun after
+// Unresponsive calls after 150 ms, and has neither been replaced nor renewed its lease meanwhile;
+// the lease may have ended. LeaseLeft is what is left of it now: lower it by the time since the
+// status was read. It takes at most 450 ms, and is false when anything is unconfirmed: a term may have begun after
 // the roll, or ctx may have cut the roll short. A leader that renews lives, and does not receive
 // the roll, but one that has not in this short time may still be such a one.
 func Unresponsive(ctx context.Context, el *elector.Election, leader elector.Leader, roll []elector.CandidateStatus) bool {
 	if answers(leader, roll) || ctx.Err() != nil {
 		return false
 	}
+	begin := time.Now()
 	select {
 	case <-time.After(beforeSecondRoll):
 	case <-ctx.Done():
@@ -39,7 +41,7 @@ func Unresponsive(ctx context.Context, el *elector.Election, leader elector.Lead
 	wg.Go(func() { again, rollErr = el.Candidates(ctx) })
 	st, err := el.Status(ctx)
 	wg.Wait()
-	return rollErr == nil && err == nil && stuck(leader, st.Leader) && !answers(leader, again)
+	return rollErr == nil && err == nil && stuck(leader, st.Leader, time.Since(begin)) && !answers(leader, again)
 }
 
 // answers reports whether a leader is in the roll. One that names no incarnation can't be
@@ -50,7 +52,11 @@ func answers(leader elector.Leader, roll []elector.CandidateStatus) bool {
 	})
 }
 
-// stuck reports whether a leader's term still is the current one, and was not renewed.
-func stuck(before elector.Leader, now *elector.Leader) bool {
-	return now != nil && now.Incarnation == before.Incarnation && now.Token == before.Token && now.LeaseLeft < before.LeaseLeft
+// stuck reports whether a leader's term still is the current one and was not renewed, or has
+// ended meanwhile with its lease: a lock that is released is gone before that.
+func stuck(before elector.Leader, now *elector.Leader, elapsed time.Duration) bool {
+	if now == nil {
+		return before.LeaseLeft <= elapsed
+	}
+	return now.Incarnation == before.Incarnation && now.Token == before.Token && now.LeaseLeft < before.LeaseLeft
 }

@@ -19,16 +19,18 @@ func TestUnresponsiveLeader(t *testing.T) {
 		return &l
 	}
 	for name, c := range map[string]struct {
-		now  *elector.Leader
-		want bool
+		now     *elector.Leader
+		elapsed time.Duration
+		want    bool
 	}{
-		"as it was": {later(func(*elector.Leader) {}), true},
-		"renewed":   {later(func(l *elector.Leader) { l.LeaseLeft = 9 * time.Second }), false},
-		"next term": {later(func(l *elector.Leader) { l.Token++ }), false},
-		"replaced":  {later(func(l *elector.Leader) { l.Incarnation = "2" }), false},
-		"gone":      {nil, false},
+		"as it was":         {later(func(*elector.Leader) {}), time.Millisecond, true},
+		"renewed":           {later(func(l *elector.Leader) { l.LeaseLeft = 9 * time.Second }), time.Millisecond, false},
+		"next term":         {later(func(l *elector.Leader) { l.Token++ }), time.Millisecond, false},
+		"replaced":          {later(func(l *elector.Leader) { l.Incarnation = "2" }), time.Millisecond, false},
+		"released":          {nil, 7 * time.Second, false},
+		"its lease expired": {nil, 8 * time.Second, true},
 	} {
-		if got := stuck(was, c.now); got != c.want {
+		if got := stuck(was, c.now, c.elapsed); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

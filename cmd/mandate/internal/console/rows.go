@@ -107,7 +107,7 @@ type brief struct {
 }
 
 func briefOf(records []elector.TermRecord, now time.Time) brief {
-	flapping, _ := doctor.Flapping(records, now)
+	flapping, _ := doctor.Flapping(records, rowTerms, now)
 	return brief{read: true, never: len(records) == 0, flapping: flapping != ""}
 }
 

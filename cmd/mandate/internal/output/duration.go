@@ -12,6 +12,8 @@ func Brief(d time.Duration) string {
 		d, sign = -d, "-"
 	}
 	switch {
+	case d == 0:
+		return "0s"
 	case d < time.Millisecond:
 		return sign + "<1ms"
 	case d < time.Second:

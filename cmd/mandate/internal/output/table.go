@@ -1,6 +1,7 @@
 package output
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ type Column struct {
 	Name  bool // its cells are names, which may be shortened
 	Min   int  // of a Name: to no fewer cells than these
 	Right bool // its cells are numbers
-	Rest  bool // the last one: texts that names need not make room for, on a screen that clips
+	Rest  bool // the last one: texts that names need not make room for; clipped on a screen, else below the row if there is no room
 }
 
 type row struct {
@@ -63,6 +64,10 @@ func (t *Table) Len() int { return len(t.rows) }
 // Table lays a table out in lines.
 func (p *Printer) Table(t *Table) []string {
 	widths := t.widths(p.Width)
+	if p.Width > 0 && !p.Clip && t.total(widths) > max(p.Width, minWidth) {
+		t = t.restBelow()
+		widths = t.widths(p.Width)
+	}
 	cells := t.fit(widths)
 	titles := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -128,6 +133,34 @@ func (t *Table) widths(room int) []int {
 		widths[widest]--
 	}
 	return widths
+}
+
+// total is the width of a line.
+func (t *Table) total(widths []int) int {
+	total := -columnGap
+	for _, w := range widths {
+		if w > 0 {
+			total += columnGap + w
+		}
+	}
+	return total
+}
+
+// restBelow is the table with the texts of a Rest as notes: the terminal would break its lines
+// within a word.
+func (t *Table) restBelow() *Table {
+	below := &Table{columns: t.columns}
+	for _, r := range t.rows {
+		r.cells = slices.Clone(r.cells)
+		for i, c := range t.columns {
+			if c.Rest && r.cells[i] != "" {
+				r.notes = append([]note{{r.cells[i], r.color}}, r.notes...)
+				r.cells[i] = ""
+			}
+		}
+		below.rows = append(below.rows, r)
+	}
+	return below
 }
 
 // fit shortens the names that are wider than their column.

@@ -49,6 +49,20 @@ func TestRestGivesWay(t *testing.T) {
 	}
 }
 
+// A terminal would break a line that is too long within a word: the text stands below its row.
+func TestRestStandsBelowWhereThereIsNoRoom(t *testing.T) {
+	table := NewTable(Column{Title: "NAME", Name: true}, Column{Title: "WHAT", Rest: true})
+	table.Row(Plain, strings.Repeat("n", 25), strings.Repeat("word ", 10))
+	table.Row(Plain, "other", "")
+	if lines := (&Printer{Width: 80}).Table(table); len(lines) != 3 {
+		t.Errorf("with room:\n%s", strings.Join(lines, "\n"))
+	}
+	want := []string{"NAME", strings.Repeat("n", 25), strings.Repeat(" ", 4) + strings.Repeat("word ", 7)[:34], strings.Repeat(" ", 4) + "word word word", "other"}
+	if lines := (&Printer{Width: 40}).Table(table); !slices.Equal(lines, want) {
+		t.Errorf("without:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
 func TestShortenCutsWhatIsCommon(t *testing.T) {
 	const domain = ".mandate-redis.production.svc.cluster.local:6379"
 	for name, c := range map[string]struct {
