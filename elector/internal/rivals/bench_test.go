@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -24,41 +25,62 @@ type term struct {
 	end   func()
 }
 
+// rival is what hands over, and what it took.
+type rival struct {
+	name  string
+	terms <-chan term
+	now   term
+	took  []time.Duration
+}
+
+func (r *rival) handOver() {
+	time.Sleep(10 * time.Millisecond) // the former leader is back in the row
+	start := time.Now()
+	r.now.end()
+	r.now = <-r.terms
+	r.took = append(r.took, r.now.began.Sub(start))
+}
+
 // BenchmarkHandover ends a term and measures the time until the work of the next one
-// begins, in turn with each library, so that a busy moment is the same for all of them.
+// begins, in turn with each library and each floor, so that a busy moment is the same for all
+// of them.
 func BenchmarkHandover(b *testing.B) {
 	server := servertest.RedisN(b, 1, "--maxclients", "9000")[0]
 	ctx, cancel := context.WithCancel(context.Background())
-	rivals := []struct {
-		name  string
-		terms <-chan term
-		now   term
-		took  []time.Duration
-	}{
-		{name: "mandate", terms: mandate(ctx, b, server)},
+	rivals := []*rival{
 		{name: "rueidislock", terms: rueidislockTerms(ctx, b, server)},
+		{name: "mandate", terms: mandate(ctx, b, server)},
+		{name: "floor-quorum", terms: floorTerms(ctx, b, newVoting(b, server))},
+		{name: "floor-scripts", terms: floorTerms(ctx, b, newScripted(b, server))},
+		{name: "floor-commands", terms: floorTerms(ctx, b, newPlain(b, server))},
+		{name: "floor-rueidis", terms: floorTerms(ctx, b, newPlainRueidis(ctx, b, server))},
 	}
 	b.Cleanup(cancel) // before the candidates are awaited
-	for i := range rivals {
-		rivals[i].now = <-rivals[i].terms
+	for _, r := range rivals {
+		r.now = <-r.terms
 	}
 	time.Sleep(100 * time.Millisecond) // all of them wait for their turn
 	for b.Loop() {
-		for i := range rivals {
-			r := &rivals[i]
-			time.Sleep(10 * time.Millisecond) // the former leader is back in the row
-			start := time.Now()
-			r.now.end()
-			r.now = <-r.terms
-			r.took = append(r.took, r.now.began.Sub(start))
+		for _, i := range rand.Perm(len(rivals)) { // what one leaves behind meets all others alike
+			rivals[i].handOver()
 		}
 	}
-	for _, r := range rivals {
+	report(b, rivals)
+}
+
+// report gives the median and the ninth decile of each, and the medians in those of the first.
+func report(b *testing.B, rivals []*rival) {
+	b.Helper()
+	var first time.Duration
+	for i, r := range rivals {
 		slices.Sort(r.took)
+		if i == 0 {
+			first = median(r.took)
+		}
 		b.ReportMetric(float64(median(r.took).Nanoseconds())/1e3, r.name+"-µs")
 		b.ReportMetric(float64(r.took[len(r.took)*9/10].Nanoseconds())/1e3, r.name+"-p90-µs")
+		b.ReportMetric(float64(median(r.took))/float64(first), r.name+"-x-"+rivals[0].name)
 	}
-	b.ReportMetric(float64(median(rivals[0].took))/float64(median(rivals[1].took)), "x-rueidislock")
 }
 
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
