@@ -42,6 +42,12 @@ func (a *attention) follow(n int) {
 	a.all = n
 }
 
+func (a *attention) followed() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all
+}
+
 // attended is how an election is read now.
 type attended struct {
 	open  bool

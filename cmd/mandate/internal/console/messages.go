@@ -53,6 +53,7 @@ type (
 
 	roll struct {
 		Election   string      `json:"election"`
+		NowMS      int64       `json:"now_ms"` // since 1970, by this host
 		Candidates []candidate `json:"candidates"`
 		Hidden     int         `json:"hidden,omitempty"`
 		Error      string      `json:"error,omitempty"`
@@ -66,6 +67,10 @@ type (
 		Host           string `json:"host,omitempty"`
 		Role           string `json:"role"`
 		Healthy        bool   `json:"healthy"`
+		Able           bool   `json:"able"`             // it leads, or could be elected now
+		Unable         bool   `json:"unable,omitempty"` // it is not healthy, and not for its probes
+		RestMS         int64  `json:"rest_ms,omitempty"`
+		RestReason     string `json:"rest_reason,omitempty"`
 		Detail         string `json:"detail,omitempty"`
 		Mark           string `json:"mark,omitempty"` // what is wrong between it and others
 		Priority       int    `json:"priority,omitempty"`
@@ -147,7 +152,8 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 func candidateOf(c elector.CandidateStatus, unresponsive time.Duration) candidate {
 	return candidate{
 		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
-		Role: bounded(string(c.Role)), Healthy: c.Healthy, Detail: bounded(c.Detail), Priority: c.Priority,
+		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable,
+		RestMS: c.RestFor.Milliseconds(), RestReason: bounded(c.RestReason), Detail: bounded(c.Detail), Priority: c.Priority,
 		RunningMS: c.RunningFor.Milliseconds(), UnresponsiveMS: unresponsive.Milliseconds(),
 	}
 }

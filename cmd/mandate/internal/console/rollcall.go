@@ -86,7 +86,7 @@ func (r *roller) call(ctx context.Context, el *elector.Election, open bool) (den
 // rollOf is who answered, and who did so until a moment ago: one that hangs or is
 // cut off must not just disappear from the page.
 func (r *roller) rollOf(election string, all []elector.CandidateStatus, err error, now time.Time) roll {
-	answers := roll{Election: election, Candidates: []candidate{}, Error: problemText(err)}
+	answers := roll{Election: election, NowMS: now.UnixMilli(), Candidates: []candidate{}, Error: problemText(err)}
 	ids := map[string]bool{}
 	for i, c := range all {
 		if i >= maxCandidates {

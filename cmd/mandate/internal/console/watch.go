@@ -77,6 +77,9 @@ func (w *watch) watchFor(ctx context.Context) {
 // showNodes keeps the entry of the Redis nodes up to date.
 func (w *watch) showNodes(ctx context.Context) {
 	for every := readPause; sleep(ctx, every); {
+		if w.attention.followed() == 0 {
+			w.readNodes(ctx)
+		}
 		if s, read := w.nodes.state(time.Now()); read {
 			w.cache.set(kindRedis, "", s)
 			every = nodesEvery
@@ -84,10 +87,24 @@ func (w *watch) showNodes(ctx context.Context) {
 	}
 }
 
+// readNodes reads the nodes while no election is followed: there is none yet, or none could be
+// listed because no node answers. It looks at one that need not be there.
+func (w *watch) readNodes(ctx context.Context) {
+	el, err := w.quorum.Election("mandate-console")
+	if err != nil { // not with this name
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	st, _ := el.Status(ctx) // with the nodes' errors
+	w.nodes.note(st.Nodes, time.Now())
+}
+
 // follow keeps a follower for each election that there is.
 func (w *watch) follow(ctx context.Context) {
 	followed := map[string]context.CancelFunc{}
 	var wg sync.WaitGroup
+	defer w.attention.follow(0)
 	defer wg.Wait()
 	queries := newLimits()
 	for {
@@ -97,7 +114,7 @@ func (w *watch) follow(ctx context.Context) {
 			return
 		}
 		w.cache.set(kindSite, "", s)
-		w.attention.follow(len(names))
+		w.attention.follow(max(len(names), len(followed))) // a list that failed is empty
 		there := map[string]bool{}
 		for _, name := range names {
 			there[name] = true

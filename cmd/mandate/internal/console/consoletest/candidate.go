@@ -24,12 +24,16 @@ func Candidate(t testing.TB, r *electortest.Redis, election, id string) *elector
 	return CandidateOn(t, r.Quorum(id), election, id)
 }
 
-// CandidateOn is Candidate with a quorum of the test's own.
-func CandidateOn(t testing.TB, q *elector.Quorum, election, id string) *elector.Elector {
+// CandidateOn is Candidate with a quorum of the test's own, and changes of its settings.
+func CandidateOn(t testing.TB, q *elector.Quorum, election, id string, change ...func(*elector.Config)) *elector.Elector {
 	t.Helper()
-	e, err := elector.New(q, elector.Config{
+	cfg := elector.Config{
 		Election: election, ID: id, Advertise: id + ":80", Lease: Lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	e, err := elector.New(q, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // One election on the page.
 import { Timeline, bad } from './timeline.js';
-import { attr, el, foreign, moment, plural, span, text, whole } from './text.js';
+import { attr, el, foreign, moment, span, text, whole } from './text.js';
 
 const few = 6; // terms that are shown until all are wanted
 let cards = 0;
@@ -59,38 +59,55 @@ export class Card {
     this.actions.append(b);
   }
 
-  /** Nothing is known any more: what stands here stays as it was. */
-  freeze(yes) {
-    this.frozen = yes;
-    this.root.classList.toggle('frozen', yes);
+  // --- changes ----------------------------------------------------------------
+
+  /** What is known of the Redis nodes, whichever election it was read for; null: nothing yet. */
+  onNodes(nodes) {
+    const before = this.unreadable;
+    this.site = nodes;
+    this.unreadable = Boolean(nodes && !nodes.known);
+    if (this.status) this.freeze();
+    if (before === this.unreadable) return;
+    if (this.status) this.onStatus(this.status); // its error stands above the table
+    if (this.rollCall) this.onRoll(this.rollCall);
+    if (this.history) this.drawTermsNote();
   }
 
-  // --- changes -------------------------------------------------------------------
+  /** Writes all times anew: the zone has changed. */
+  redraw() {
+    if (this.status) this.onStatus(this.status);
+    if (this.rollCall) this.onRoll(this.rollCall);
+    if (this.history) this.drawTerms(this.all);
+  }
 
-  onStatus(s, site) {
+  /** Where nothing can be read, what stands here stays as it was. */
+  freeze() {
+    this.frozen = Boolean(this.status.as_of || this.unreadable);
+    this.root.classList.toggle('frozen', this.frozen);
+  }
+
+  onStatus(s) {
     const before = this.status;
+    if (s !== before) this.receivedAt = performance.now();
     this.status = s;
-    this.receivedAt = performance.now();
-    this.freeze(Boolean(s.as_of || (site && !site.known)));
-    const label = [s.as_of ? `as of ${moment(s.as_of)}` : s.error ? 'not known' : s.leader ? '' : 'no leader', s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    this.freeze();
+    const known = s.as_of ? `as of ${moment(s.as_of)}` : s.error ? 'not known' : s.leader ? '' : 'no leader';
+    const label = [known, s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !label;
     text(this.badge, label);
-    this.condition.replaceChildren(...this.conditions(s, site));
+    this.condition.replaceChildren(...this.conditions(s));
     const l = s.leader;
     this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
     text(this.fact.token, l ? String(l.token) : '–');
-    this.drawNodes(s.nodes, site);
+    this.drawNodes(s.nodes);
     this.tick();
-    const changed = before && !s.error && before.leader?.token !== l?.token;
-    if (changed && this.rollCall) this.onRoll(this.rollCall);
-    return changed ? `${this.name}: ${l ? `${l.id} leads` : 'no leader'}` : '';
+    if (before && !s.error && before.leader?.token !== l?.token && this.rollCall) this.onRoll(this.rollCall);
   }
 
-  conditions(s, site) {
+  conditions(s) {
     const all = [];
-    // When Redis does not answer, it stands on the page once.
-    if (s.error && !(site && !site.known)) all.push(el('span', 'bad', foreign(s.error), '. '));
+    if (s.error && !this.unreadable) all.push(el('span', 'bad', foreign(s.error), '. '));
     if (s.blocked) all.push(el('span', 'bad', 'No candidate can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
     if (!s.paused) return all;
@@ -99,8 +116,8 @@ export class Card {
   }
 
   /** What is wrong with a node for this election alone: the rest stands above the table. */
-  drawNodes(nodes, site) {
-    const down = new Set((site?.nodes ?? []).filter((n) => n.error).map((n) => n.name));
+  drawNodes(nodes) {
+    const down = new Set((this.site?.nodes ?? []).filter((n) => n.error).map((n) => n.name));
     const odd = nodes.filter((n) => n.abstains_ms || (n.error && !down.has(n.name)));
     this.nodes.replaceChildren(...odd.map((n) => {
       const label = n.error ? n.error : `no vote for ${span(n.abstains_ms)}: it is new, or has forgotten`;
@@ -111,25 +128,34 @@ export class Card {
   onRoll(r) {
     this.rollCall = r;
     this.candidates = r.candidates;
-    const answer = r.candidates.filter((c) => !c.unresponsive_ms);
-    const well = answer.filter((c) => c.healthy).length;
-    const odd = well < r.candidates.length;
-    text(this.fact.candidates, odd ? `${well}/${r.candidates.length} healthy` : plural(well, 'healthy', 'healthy'));
-    this.fact.candidates.className = odd || well === 0 ? 'num unhealthy' : 'num';
-    this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c)));
-    const note = r.error || (r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers');
-    text(this.roll.note, note);
+    const able = r.candidates.filter((c) => c.able && !c.unresponsive_ms).length;
+    const well = r.candidates.every((c) => c.healthy && !c.unresponsive_ms);
+    text(this.fact.candidates, r.error ? 'not known' : `${able}/${r.candidates.length} can lead`);
+    this.fact.candidates.className = r.error || (well && able) ? 'num' : 'num unhealthy';
+    this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c, r.now_ms)));
+    const missing = r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers';
+    text(this.roll.note, r.error ? this.errorNote(r.error) : missing);
   }
 
-  candidateRows(c) {
-    const health = c.unresponsive_ms ? ['bad', 'unresponsive'] : c.healthy ? ['ok', 'ok'] : ['bad', 'unhealthy'];
+  /** Where no majority can be read, the page has its errors above the table, once. */
+  errorNote(error) {
+    return this.unreadable ? 'not known' : error;
+  }
+
+  candidateRows(c, now) {
+    const [kind, health] = healthOf(c);
     const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
     const row = cells(this.roll.columns,
       [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
-      [foreign(this.roleOf(c))], [el('span', health[0], health[1])],
+      [foreign(this.roleOf(c))], [el('span', kind, health)],
       [span(c.running_ms)]);
-    const label = c.unresponsive_ms ? `no answer, last seen ${whole(c.unresponsive_ms)} before this roll call` : c.detail;
-    return [row, ...[[c.mark, 'bad'], [label, '']].filter(([w]) => w).map(([w, kind]) => detail(w, this.roll.columns.length, kind))];
+    const lines = [[c.mark, 'bad']];
+    if (c.unresponsive_ms) lines.push([`no answer, last seen ${whole(c.unresponsive_ms)} before this roll call`, '']);
+    else {
+      if (c.rest_ms) lines.push([`rests until ${moment(now + c.rest_ms)}, after ${c.rest_reason || 'its term'}`, '']);
+      lines.push([c.detail, '']);
+    }
+    return [row, ...lines.filter(([label]) => label).map(([label, kind]) => detail(label, this.roll.columns.length, kind))];
   }
 
   /** The roll is called now and then: who leads is known better. */
@@ -142,9 +168,16 @@ export class Card {
 
   onTerms(t) {
     this.history = t.terms;
-    text(this.terms.note, t.error || (t.terms.length ? '' : 'no history yet'));
+    this.termsError = t.error ?? '';
+    this.drawTermsNote();
     this.drawTerms(this.all);
     this.tick();
+  }
+
+  drawTermsNote() {
+    const some = this.history.length > 0;
+    const note = this.termsError && some && this.unreadable ? 'as far as the nodes that answer know' : this.errorNote(this.termsError);
+    text(this.terms.note, this.termsError ? note : some ? '' : 'no history yet');
   }
 
   drawTerms(all) {
@@ -207,9 +240,17 @@ export class Card {
   }
 }
 
+/** What a candidate's health looks like, as the commands print it. */
+function healthOf(c) {
+  if (c.unresponsive_ms) return ['bad', 'unresponsive'];
+  if (c.unable) return ['bad', 'unable'];
+  if (!c.healthy) return ['bad', 'unhealthy'];
+  return c.rest_ms || c.role === 'resting' ? ['warn', 'rests'] : ['ok', 'ok'];
+}
+
 /** Whether leadership can be handed to a candidate. */
 export function heir(c) {
-  return c.role === 'following' && c.healthy && !c.unresponsive_ms;
+  return c.role === 'following' && c.able && !c.unresponsive_ms;
 }
 
 function swatch(n) {

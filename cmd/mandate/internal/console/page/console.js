@@ -3,7 +3,7 @@ import { Card } from './card.js';
 import { open as act } from './actions.js';
 import { Line } from './line.js';
 import { Table } from './table.js';
-import { el, foreign, moment, text } from './text.js';
+import { el, foreign, moment, text, zone } from './text.js';
 
 const $ = (id) => document.getElementById(id);
 const cards = new Map(); // of the open elections
@@ -48,6 +48,7 @@ function applyOpen() {
   for (const name of names.slice(0, atMost)) {
     if (cards.has(name) || !table.rows.has(name)) continue;
     const card = new Card(name, act, table.rows.get(name).colours);
+    card.onNodes(nodes);
     card.allow(actions);
     cards.set(name, card);
     table.rows.get(name).show(card);
@@ -68,7 +69,7 @@ const details = new Line({
   status(s) {
     const c = cards.get(s.election);
     if (!c) return;
-    c.onStatus(s, nodes);
+    c.onStatus(s);
     c.allow(actions && known());
   },
   roll(r) {
@@ -98,10 +99,8 @@ const main = new Line({
     for (const c of cards.values()) c.allow(actions && known());
   },
   redis(s) {
-    const flipped = nodes && nodes.known !== s.known;
     nodes = s;
     offset = s.now_ms - Date.now();
-    if (flipped) for (const c of cards.values()) if (c.status) c.onStatus(c.status, nodes); // the error stands on the page once
     drawRedis();
   },
   row(r) {
@@ -143,21 +142,27 @@ main.opened = () => {
 let connected = null; // null: not yet
 let lastReceived = 0;
 
-/** Redis can be read, as far as the console knows. */
+/** A majority of Redis can be read, as far as the console knows. */
 function known() {
-  return !nodes || nodes.known;
+  return Boolean(nodes?.known);
+}
+
+/** Why nothing is known, and since when. */
+function unknown() {
+  const up = nodes.nodes.filter((n) => !n.error).length;
+  const why = up ? `${up} of ${nodes.nodes.length} Redis nodes answer, too few` : 'Redis does not answer';
+  return `${why}; ${nodes.as_of ? `as of ${moment(nodes.as_of)}` : 'nothing is known yet'}`;
 }
 
 function drawLine() {
-  const stale = connected === false;
-  const frozen = connected === true && !known();
-  const state = connected === null ? 'connecting' : stale || frozen ? 'lost' : 'live';
-  let label = state;
-  if (stale) label = lastReceived ? `no connection; as of ${moment(lastReceived)}` : 'no connection';
-  if (frozen) label = nodes.as_of ? `Redis does not answer; as of ${moment(nodes.as_of)}` : 'Redis does not answer';
+  let [state, label] = ['connecting', 'connecting'];
+  if (connected === false) [state, label] = ['lost', lastReceived ? `no connection; as of ${moment(lastReceived)}` : 'no connection'];
+  else if (connected && !nodes) label = 'reading Redis';
+  else if (connected && !known()) [state, label] = ['lost', unknown()];
+  else if (connected) [state, label] = ['live', 'live'];
   if ($('line').dataset.state !== state) $('line').dataset.state = state;
   text($('line'), label);
-  document.body.classList.toggle('stale', stale || frozen);
+  document.body.classList.toggle('stale', state === 'lost');
 }
 
 function drawRedis() {
@@ -169,7 +174,7 @@ function drawRedis() {
   drawLine();
   showProblem();
   for (const c of cards.values()) {
-    c.freeze(Boolean(c.status?.as_of) || !known());
+    c.onNodes(nodes);
     c.allow(actions && known());
   }
 }
@@ -191,7 +196,7 @@ function summarize() {
   text($('summary'), label);
   $('summary').className = bad ? 'bad' : '';
   const one = cards.size === 1 ? `${[...cards.keys()][0]} · ` : '';
-  const count = !known() || connected === false ? '(?) ' : bad ? `(${bad}) ` : '';
+  const count = $('line').dataset.state !== 'live' ? '(?) ' : bad ? `(${bad}) ` : '';
   const title = `${count}${one}mandate`;
   if (document.title !== title) document.title = title;
   $('none').hidden = !(complete && table.rows.size === 0);
@@ -199,6 +204,33 @@ function summarize() {
 }
 
 $('filter').addEventListener('input', () => table.filter($('filter').value));
+
+// --- the zone of times ----------------------------------------------------------
+
+const kept = 'mandate-console-zone';
+
+function startZone() {
+  const names = ['UTC', 'Etc/UTC', 'GMT'].includes(zone.local) ? ['UTC'] : [zone.local, 'UTC'];
+  $('zone').replaceChildren(...names.map((n) => el('option', '', n)));
+  try {
+    if (localStorage.getItem(kept) === 'UTC') $('zone').value = 'UTC';
+  } catch { /* some browsers keep nothing */ }
+  applyZone();
+}
+
+function applyZone() {
+  zone.utc = $('zone').value === 'UTC';
+  drawLine();
+  for (const c of cards.values()) c.redraw();
+}
+
+$('zone').addEventListener('change', () => {
+  try {
+    localStorage.setItem(kept, $('zone').value);
+  } catch { /* as above */ }
+  applyZone();
+});
+startZone();
 
 main.connect('api/live');
 let drawn = 0;

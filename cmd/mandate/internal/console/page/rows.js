@@ -57,7 +57,9 @@ export class Row {
     this.badge.hidden = !label;
     text(this.badge, label);
     this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' ? 'warn' : 'bad'}`;
+    this.badge.title = label;
     text(this.leader, r.leader ?? '');
+    this.leader.title = r.leader ?? '';
     this.swatch.className = r.leader ? `swatch c${this.colours.of(r.leader)}` : '';
     this.fill.style.transform = `scaleX(${r.lease / 10})`;
     this.lease.classList.toggle('low', r.lease < 3);

@@ -12,6 +12,7 @@ export class Table {
     this.opened = opened; // called with a name
     this.unfolded = new Set();
     this.want = '';
+    this.dirty = true; // without rows there are no heads
     this.groups = new Map(groups.map(([key, name]) => [key, this.makeGroup(key, name)]));
     this.head = head();
     const heads = el('div', '', this.head);

@@ -22,12 +22,18 @@ function two(n) {
   return String(Math.floor(n)).padStart(2, '0');
 }
 
-/** When it was: the time of day, and the date unless it was today. */
+/** In which zone times are written: the browser's, or UTC. */
+export const zone = { utc: false, local: Intl.DateTimeFormat().resolvedOptions().timeZone || 'local time' };
+
+/** When it was, in that zone: the time of day, and the date unless it was today. */
 export function moment(ms) {
-  const at = new Date(ms);
-  const clock = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  if (at.toDateString() === new Date().toDateString()) return clock;
-  return `${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock}`;
+  const [day, clock] = written(ms);
+  return day === written(Date.now())[0] ? clock : `${day.slice(5)} ${clock}`;
+}
+
+function written(ms) {
+  const ahead = zone.utc ? 0 : -new Date(ms).getTimezoneOffset(); // minutes
+  return new Date(ms + ahead * 60000).toISOString().slice(0, 19).split('T');
 }
 
 export function plural(n, one, many) {
