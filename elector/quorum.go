@@ -25,12 +25,20 @@ type Quorum struct {
 
 const defaultPrefix = "mandate"
 
-// Package doctor examines the nodes themselves, and package shard keeps its members there.
-var _ = inside.Provide(func(q any) (*quorum.Nodes, *pubsub.Bus) {
-	if q, ok := q.(*Quorum); ok && q != nil {
-		return q.nodes, q.bus
-	}
-	return nil, nil
+// Package doctor examines the nodes themselves; package shard keeps its members there, and
+// has one member hand a shard to another without a question that all candidates answer.
+var _ = inside.Provide(inside.Face{
+	Parts: func(q any) (*quorum.Nodes, *pubsub.Bus) {
+		if q, ok := q.(*Quorum); ok && q != nil {
+			return q.nodes, q.bus
+		}
+		return nil, nil
+	},
+	HandOver: func(term any, incarnation string, why error) {
+		if t, ok := term.(*Term); ok && t.made() {
+			t.hand(handover{to: incarnation, why: why})
+		}
+	},
 })
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,

@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -196,23 +197,30 @@ func (a *assigner) planned(members []group.Member) []int {
 }
 
 func (a *assigner) made(members []group.Member, next, owner []int) *group.Plan {
-	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members))}
+	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.Seat{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
 	for s := range p.Shards {
-		if m := next[s]; m != group.Nobody {
-			p.Next[m] = append(p.Next[m], s)
+		to, from := next[s], owner[s]
+		if to != group.Nobody {
+			p.Next[to] = append(p.Next[to], s)
 		}
-		if m := owner[s]; m != group.Nobody {
-			p.Owned[m] = append(p.Owned[m], s)
+		if from != group.Nobody {
+			p.Owned[from] = append(p.Owned[from], s)
+		}
+		if to == from || to == group.Nobody || from == group.Nobody {
+			continue
+		}
+		if incarnation := members[to].Ready[s]; incarnation != "" {
+			p.Heirs[s] = incarnation
 		}
 	}
 	return p
 }
 
 func equal(a, b *group.Plan) bool {
-	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal)
+	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) && maps.Equal(a.Heirs, b.Heirs)
 }
 
 func none(n int) []int { return slices.Repeat([]int{group.Nobody}, n) }

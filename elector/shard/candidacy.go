@@ -3,9 +3,11 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
 )
 
 // candidacy is this member's part in the election of one shard. Its fields belong to the
@@ -18,8 +20,6 @@ type candidacy struct {
 	cancel  context.CancelFunc // ends the campaign, or the term
 
 	term *Term // that it serves; nil: none
-	heir string
-	stop context.CancelFunc // of the move to heir; nil: none
 }
 
 // began is the begin of a term, ran its end, and over that of a candidacy.
@@ -107,7 +107,6 @@ func (e ran) apply(d *desk) {
 
 func (e over) apply(d *desk) {
 	c := e.c
-	c.stay()
 	c.cancel()
 	delete(d.running, c.shard)
 	if e.err != nil && errors.Is(e.err, elector.ErrPermanent) {
@@ -127,38 +126,8 @@ func (e over) apply(d *desk) {
 	}
 }
 
-// moveTo hands the shard over to another member, as soon as that one campaigns for it.
-func (c *candidacy) moveTo(heir string) {
-	if c.heir == heir {
-		return
-	}
-	c.stay()
-	ctx, stop := context.WithCancel(c.ctx)
-	c.heir, c.stop = heir, stop
-	election := c.elector.Election()
-	go func() {
-		defer stop()
-		for {
-			if _, err := election.Transfer(ctx, heir); err == nil {
-				c.cancel()
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(moveRetry):
-			}
-		}
-	}()
-}
-
-// moveRetry is the time between attempts to hand over: the heir may not campaign yet.
-const moveRetry = 20 * time.Millisecond
-
-// stay ends a move.
-func (c *candidacy) stay() {
-	if c.stop != nil {
-		c.stop()
-	}
-	c.heir, c.stop = "", nil
+// handOver ends the term in favour of a member that campaigns for the shard already: the
+// nodes keep it for that one, which receives the release.
+func (c *candidacy) handOver(incarnation, to string) {
+	inside.HandOver(c.term.Term, incarnation, fmt.Errorf("moved to %s", to))
 }

@@ -55,7 +55,8 @@ type Config struct {
 	// that an operator has taken from it. Default one lease.
 	Cooldown time.Duration
 	// Moves is how many shards change their owner at one time, in the whole group: the
-	// assigner's own setting counts. Default 32.
+	// assigner's own setting counts. Default 8: with more of them each shard is without an owner for
+	// longer, because their releases and claims wait for each other.
 	Moves int
 
 	// Probe is checked at all times. A member that is not healthy owns nothing.
@@ -81,7 +82,7 @@ type Config struct {
 const minLease = 500 * time.Millisecond
 
 // defaultMoves is how many shards move at one time unless Config.Moves says it.
-const defaultMoves = 32
+const defaultMoves = 8
 
 func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)

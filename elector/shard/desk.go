@@ -179,7 +179,7 @@ func (a answer) apply(d *desk) {
 		return
 	}
 	d.byNode[a.node] = a.plan
-	if p := newest(d.byNode, d.m.nodes.Majority()); p != d.plan {
+	if p := newest(d.byNode, d.m.nodes.Majority()); d.plan == nil || p.Version != d.plan.Version {
 		d.follow(p)
 	}
 }
@@ -206,24 +206,27 @@ func (d *desk) refused() {
 	go d.send(failure{err})
 }
 
-// newest is the plan that counts: the one that a majority of the nodes has, which the
-// assigner has seen to; else the latest. One node with a forged plan must not decide.
+// newest is the plan that counts: the latest of the term of which a majority of the nodes
+// has one, or else of the latest term. One node with a forged plan must not decide, and a
+// node that is behind must not bring an older plan back.
 func newest(byNode []*group.Plan, majority int) *group.Plan {
 	var latest *group.Plan
+	decided := false
 	for _, p := range byNode {
 		if p == nil {
 			continue
 		}
 		same := 0
 		for _, o := range byNode {
-			if o != nil && o.Version == p.Version {
+			if o != nil && o.Version.Token == p.Version.Token {
 				same++
 			}
 		}
-		if same >= majority {
-			return p
-		}
-		if latest == nil || p.Version.After(latest.Version) {
+		switch {
+		case same >= majority && !decided:
+			latest, decided = p, true
+		case decided && same < majority:
+		case latest == nil || p.Version.After(latest.Version):
 			latest = p
 		}
 	}
@@ -249,6 +252,7 @@ func (d *desk) follow(p *group.Plan) {
 	d.seen = p
 	d.mu.Unlock()
 	d.act()
+	d.report()
 }
 
 // known is the plan in force.
@@ -266,15 +270,13 @@ func (d *desk) act() {
 		case next == d.me && d.me != group.Nobody:
 			if c == nil {
 				d.begin(s)
-			} else {
-				c.stay()
 			}
 		case next == group.Nobody || c == nil:
 			// Nobody else could serve it better.
 		case c.term == nil:
 			c.cancel()
-		default:
-			c.moveTo(d.plan.Members[next].ID)
+		case d.plan.Heirs[s] != "":
+			c.handOver(d.plan.Heirs[s], d.plan.Members[next].ID)
 		}
 	}
 }
@@ -311,10 +313,12 @@ func (d *desk) look() {
 // report brings what the links send up to date, and has it sent where it has changed.
 func (d *desk) report() {
 	next := d.self
-	next.Owned, next.Unable, next.Loads = group.Set{}, group.Set{}, nil
+	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
 	for s, c := range d.running {
 		if c.term != nil {
 			next.Owned = append(next.Owned, s)
+		} else {
+			next.Ready[s] = c.elector.Incarnation()
 		}
 	}
 	now := time.Now()
@@ -352,7 +356,7 @@ func (d *desk) record() group.Member {
 }
 
 func same(a, b group.Member) bool {
-	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads)
+	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
 }
 
 // attributes name the member in a log line.

@@ -39,8 +39,6 @@
 //	                                   Config.Load
 //	a candidacy    Run, one per shard  with its term,   its Elector
 //	               that it wants       or the plan
-//	a move         a candidacy that    when another     nothing
-//	               must hand over      leads
 //	the assigner   Run                 with Run         its Elector; while it leads: assigner
 //	a lookout      the assigner, one   with its term    nothing
 //	               per node

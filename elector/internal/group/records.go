@@ -59,6 +59,7 @@ type Member struct {
 	Owned       Set             `json:"owned"`
 	Unable      Set             `json:"unable"`          // shards that it can't serve for now
 	Loads       map[int]float64 `json:"loads,omitempty"` // of those that it owns
+	Ready       map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation there
 	Seq         uint64          `json:"seq"`             // orders the records of a member
 }
 
@@ -87,6 +88,8 @@ type Plan struct {
 	Members []Seat  `json:"members"`
 	Next    []Set   `json:"assigned"` // by member: what it should own
 	Owned   []Set   `json:"owned"`    // by member: what it did own as the plan was made
+	// Heirs are the shards that their owner hands over now: to the candidate of that incarnation.
+	Heirs map[int]string `json:"heirs,omitempty"`
 }
 
 // Seat is a member in a plan.

@@ -1,7 +1,7 @@
-// Package inside hands to other packages of the library what a Quorum keeps from its
-// users: the nodes themselves, and the subscriptions to them. Whoever has the nodes can
-// write to a lock, so there is no method for it, and this package can be imported below
-// elector/ only (of those, by elector, doctor and shard alone: .golangci.yml).
+// Package inside hands to other packages of the library what a Quorum and a Term keep from
+// their users. Whoever has the nodes can write to a lock, so there is no method for it, and
+// this package can be imported below elector/ only (of those, by elector, doctor and shard
+// alone: .golangci.yml).
 package inside
 
 import (
@@ -9,25 +9,38 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// elector imports this package, so *elector.Quorum can't be named here.
-var parts func(q any) (*quorum.Nodes, *pubsub.Bus)
+// Face is what package elector shows. elector imports this package, so *elector.Quorum and
+// *elector.Term can't be named here.
+type Face struct {
+	// Parts are the nodes of an *elector.Quorum, and the subscriptions to them; nil when it
+	// has none, being nil or the zero value.
+	Parts func(q any) (*quorum.Nodes, *pubsub.Bus)
+	// HandOver requests the end of an *elector.Term in favour of the candidate with that
+	// incarnation.
+	HandOver func(term any, incarnation string, why error)
+}
 
-// Provide is for package elector, as it is initialized: of gives the nodes of an
-// *elector.Quorum and their subscriptions. The result is for a package variable to hold.
-func Provide(of func(q any) (*quorum.Nodes, *pubsub.Bus)) struct{} {
-	parts = of
+var face Face
+
+// Provide is for package elector, as it is initialized. The result is for a package
+// variable to hold.
+func Provide(f Face) struct{} {
+	face = f
 	return struct{}{}
 }
 
-// NodesOf is the nodes of an *elector.Quorum; nil when it has none, being nil or the zero
-// value. They end with the Quorum.
+// NodesOf is the nodes of an *elector.Quorum; nil when it has none. They end with the Quorum.
 func NodesOf(q any) *quorum.Nodes {
-	nodes, _ := parts(q)
+	nodes, _ := face.Parts(q)
 	return nodes
 }
 
 // BusOf is the subscriptions to those nodes, with the same end.
 func BusOf(q any) *pubsub.Bus {
-	_, bus := parts(q)
+	_, bus := face.Parts(q)
 	return bus
 }
+
+// HandOver requests the end of an *elector.Term in favour of the candidate with that
+// incarnation: for a quarter of a lease no other one is elected. It returns at once.
+func HandOver(term any, incarnation string, why error) { face.HandOver(term, incarnation, why) }

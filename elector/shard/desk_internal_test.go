@@ -1,0 +1,32 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector/internal/group"
+)
+
+func TestNewest(t *testing.T) {
+	v := func(token, seq uint64) *group.Plan {
+		return &group.Plan{Version: group.Version{Token: token, Seq: seq}}
+	}
+	for _, c := range []struct {
+		name   string
+		byNode []*group.Plan
+		want   *group.Plan
+	}{
+		{"none", []*group.Plan{nil, nil, nil}, nil},
+		{"one node has answered", []*group.Plan{nil, v(1, 1), nil}, v(1, 1)},
+		{"a node is behind", []*group.Plan{v(1, 3), v(1, 2), v(1, 2)}, v(1, 3)},
+		{"two are behind, each by another plan", []*group.Plan{v(1, 1), v(1, 2), v(1, 3)}, v(1, 3)},
+		{"a new assigner on one node", []*group.Plan{v(2, 1), v(1, 7), v(1, 8)}, v(1, 8)},
+		{"a new assigner on two", []*group.Plan{v(2, 1), v(1, 7), v(2, 2)}, v(2, 2)},
+		{"one node is forged", []*group.Plan{v(99, 1), v(1, 7), v(1, 8)}, v(1, 8)},
+		{"one is forged, one has none", []*group.Plan{v(99, 1), v(1, 7), nil}, v(99, 1)},
+	} {
+		got := newest(c.byNode, 2)
+		if (got == nil) != (c.want == nil) || got != nil && got.Version != c.want.Version {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
