@@ -45,7 +45,8 @@ func (s *Sight) Led() bool { return !s.led.IsZero() }
 // Since is since when there has been no leader; zero while there is one.
 func (s *Sight) Since() time.Time { return s.vacant }
 
-// For is for how long there has been no leader: zero while there is one, and only then.
+// For is for how long there has been no leader: zero while there is one or before the first
+// look, and never zero otherwise.
 func (s *Sight) For(now time.Time) time.Duration {
 	if s.vacant.IsZero() {
 		return 0
