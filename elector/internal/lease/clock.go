@@ -25,8 +25,11 @@ type Warp struct {
 	Mono, Wall, Boot atomic.Int64 // nanoseconds added to each clock
 	NoBoot           atomic.Bool  // as on systems without CLOCK_BOOTTIME
 	Gate             func()
-	Granted          func(*Grant)
+	Granted          func(Held)
 }
+
+// Held is a Grant, as far as that checker looks at it.
+type Held interface{ TrueDeadline() time.Time }
 
 // Stamp is one reading of all clocks: the anchor that a lease counts from.
 type Stamp struct {

@@ -88,7 +88,7 @@ func TestOnlyTheCandidateStandsAtTheGate(t *testing.T) {
 	}
 	c.Peek()
 	c.PeekSince(s)
-	g.ValidPeek()
+	g.TrueDeadline()
 	if passed != 3 {
 		t.Error("the checker stood at the gate")
 	}

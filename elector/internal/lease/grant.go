@@ -42,12 +42,6 @@ func (g *Grant) Valid() bool {
 	return ok && elapsed < g.timing.Deadline()
 }
 
-// ValidPeek is Valid for a simulation's checker: it looks past the clock's gate.
-func (g *Grant) ValidPeek() bool {
-	elapsed, ok := g.clock.PeekSince(*g.anchor.Load())
-	return ok && elapsed < g.timing.Deadline()
-}
-
 // Left is how much of the lease is left until the deadline for the work and
 // until its end; zero when it has passed, or when the clocks can't tell.
 func (g *Grant) Left() (toDeadline, toEnd time.Duration) {

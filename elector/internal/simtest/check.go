@@ -17,7 +17,7 @@ import (
 type record struct {
 	proc      *proc
 	term      *elector.Term
-	grant     *lease.Grant // its lease
+	grant     lease.Held // its lease
 	token     uint64
 	seq       uint64 // of the attempt that won it
 	mode      atomic.Int32
@@ -49,7 +49,7 @@ func (s *Sim) begin(p *proc, term *elector.Term) *record {
 		return nil
 	}
 	p.work.passed() // the start counts as the first success
-	r := &record{proc: p, term: term, grant: p.granted.Load(), token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
+	r := &record{proc: p, term: term, grant: *p.granted.Load(), token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
 	if !s.quiet {
 		r.mode.Store(p.mode.Load())
 	}

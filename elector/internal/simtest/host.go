@@ -40,7 +40,7 @@ type proc struct {
 	name    string
 	e       *elector.Elector
 	warp    *lease.Warp
-	granted atomic.Pointer[lease.Grant]   // the newest lease: that of the running term
+	granted atomic.Pointer[lease.Held]    // the newest lease: that of the running term
 	paused  atomic.Pointer[chan struct{}] // set and cleared under Sim.mu
 	dead    atomic.Bool                   // its connections are cut for ever; it no longer counts
 	probe   *probe
@@ -70,7 +70,7 @@ func (h *host) boot(name string) *proc {
 		name = fmt.Sprintf("c%d-%d", h.id, h.boots)
 	}
 	p := &proc{sim: s, host: h, name: name, born: time.Now(), done: make(chan struct{})}
-	p.warp = &lease.Warp{Gate: p.gate, Granted: func(g *lease.Grant) { p.granted.Store(g) }}
+	p.warp = &lease.Warp{Gate: p.gate, Granted: func(g lease.Held) { p.granted.Store(&g) }}
 	if s.o.Mode == WallHints {
 		p.warp.Wall.Store(int64(s.share(110*time.Minute) - 55*time.Minute))
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
+// Lease is that of the candidates.
+const Lease = 10 * time.Second
+
 // Candidate is an Elector with work that stops when its context ends, and records what
 // happens to it.
 type Candidate struct {
@@ -136,4 +139,33 @@ func (c *Candidate) EndedOrElected(within time.Duration) error {
 	case <-time.After(within):
 		return errors.New("neither ended nor elected")
 	}
+}
+
+// First waits until one of the candidates leads.
+func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *elector.Term) {
+	t.Helper()
+	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
+		late := time.Now().After(limit) // before the look: the last one is after the limit
+		for _, c := range cs {
+			select {
+			case term := <-c.Terms:
+				return c, term
+			default:
+			}
+		}
+		if late {
+			t.Fatalf("nobody was elected within %v", within)
+		}
+	}
+}
+
+// Others are all candidates but one.
+func Others(all []*Candidate, c *Candidate) []*Candidate {
+	var rest []*Candidate
+	for _, o := range all {
+		if o != c {
+			rest = append(rest, o)
+		}
+	}
+	return rest
 }

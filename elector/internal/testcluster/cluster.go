@@ -14,9 +14,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
-// Lease is that of the candidates.
-const Lease = 10 * time.Second
-
 // The keys of the election, which is called orders.
 const (
 	LockKey  = "mandate:{orders}:lock"

@@ -30,24 +30,6 @@ func Await[T any](from <-chan T, within time.Duration) (v T, open, came bool) {
 	}
 }
 
-// First waits until one of the candidates leads.
-func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *elector.Term) {
-	t.Helper()
-	for limit := time.Now().Add(within); ; time.Sleep(Tick) {
-		late := time.Now().After(limit) // before the look: the last one is after the limit
-		for _, c := range cs {
-			select {
-			case term := <-c.Terms:
-				return c, term
-			default:
-			}
-		}
-		if late {
-			t.Fatalf("nobody was elected within %v", within)
-		}
-	}
-}
-
 // Eventually waits until ok holds.
 func Eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
 	t.Helper()
@@ -83,17 +65,6 @@ func WantReason(t testing.TB, term *elector.Term, within time.Duration, want ele
 		t.Fatalf("the term ended with %q (%v), want %q", ended.Reason, ended, want)
 	}
 	return ended
-}
-
-// Others are all candidates but one.
-func Others(all []*Candidate, c *Candidate) []*Candidate {
-	var rest []*Candidate
-	for _, o := range all {
-		if o != c {
-			rest = append(rest, o)
-		}
-	}
-	return rest
 }
 
 // ElectionOf is the election of that name, for a test that knows the name to be right.

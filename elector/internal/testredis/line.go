@@ -2,28 +2,35 @@ package testredis
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
 // pipe is one connection, with a queue each way, so that nobody ever blocks in a
 // write: a node that writes to a frozen client must not stand still for it.
 type pipe struct {
-	n          *Node
 	client     string
-	near       net.Conn // the client's side
-	server     net.Conn // the node's
+	fault      func() (Fault, <-chan struct{}) // of the client's lines, until the channel closes
+	near       net.Conn                        // the client's side
+	server     net.Conn                        // the node's
 	subscribed atomic.Bool
 	greeted    atomic.Bool // the first request after HELLO and the like was sent
 	far        bool        // dialling and greeting took their time
 	dead       chan struct{}
 	once       sync.Once
+}
+
+// run carries both directions, until one of the sides hangs up.
+func (p *pipe) run() {
+	var both sync.WaitGroup
+	both.Go(func() { p.flow(p.near, p.server, true) })
+	both.Go(func() { p.flow(p.server, p.near, false) })
+	both.Wait()
+	p.close()
 }
 
 func (p *pipe) close() {
@@ -56,49 +63,6 @@ func subscribing() bool {
 		}
 	}
 	return false
-}
-
-// dial connects at once or fails at once, and the making of a connection (HELLO,
-// AUTH) takes no time whatever the fault: go-redis' PubSub dials and greets with
-// its mutex held, and a bubble's clock stands still while another goroutine waits
-// for a mutex. Real servers (the Real tests) hang in these places too. Connections for
-// requests can be made far away.
-func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
-	f, _ := n.fault(client)
-	far := f.Far && !subscribing()
-	if far {
-		select {
-		case <-time.After(2 * f.Delay):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	switch f, _ := n.fault(client); {
-	case f.Refuse:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	case f.Unreachable:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
-	}
-	server, err := n.Server().Dial()
-	if err != nil {
-		return nil, err
-	}
-	conn, near := net.Pipe()
-	p := &pipe{n: n, client: client, near: near, server: server, far: far, dead: make(chan struct{})}
-	n.mu.Lock()
-	n.pipes[p] = true
-	n.mu.Unlock()
-	n.set.wg.Go(func() {
-		var both sync.WaitGroup
-		both.Go(func() { p.flow(p.near, p.server, true) })
-		both.Go(func() { p.flow(p.server, p.near, false) })
-		both.Wait()
-		p.close()
-		n.mu.Lock()
-		delete(n.pipes, p)
-		n.mu.Unlock()
-	})
-	return conn, nil
 }
 
 // Wire is what every way takes.
@@ -188,7 +152,7 @@ func isClosed(ch <-chan struct{}) bool {
 // admit waits as the line's fault demands, and reports whether to deliver.
 func (p *pipe) admit(c chunk, up bool) bool {
 	for {
-		f, changed := p.n.fault(p.client)
+		f, changed := p.fault()
 		m := f.Down
 		if up {
 			m = f.Up

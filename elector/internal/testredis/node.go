@@ -1,38 +1,14 @@
 package testredis
 
 import (
+	"context"
+	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-)
-
-// Mode is what becomes of what is on its way.
-type Mode int
-
-// The modes.
-const (
-	Pass Mode = iota
-	Hold      // it is kept on the way until the fault is over
-	Drop
-)
-
-// Fault is what is wrong with a line. The zero value is none.
-type Fault struct {
-	Up, Down     Mode          // requests, answers
-	Refuse       bool          // new connections
-	LoseMessages bool          // nothing published arrives
-	Unreachable  bool          // new connections, by a router's word
-	Delay        time.Duration // of each way
-	Far          bool          // the delay is also that of dialling and greeting, but for subscriptions
-}
-
-// The faults of most tests.
-var (
-	Frozen = Fault{Up: Hold, Down: Hold} // a server that accepts and never answers
-	Cut    = Fault{Up: Drop, Down: Drop, Unreachable: true}
-	Down   = Fault{Refuse: true}
 )
 
 // peer is a connection as the node sees it.
@@ -40,8 +16,9 @@ type peer = *server.Peer
 
 // Node is one Redis.
 type Node struct {
-	Addr string
-	set  *Set
+	Addr    string
+	scripts Scripts
+	running *sync.WaitGroup // the lines
 
 	mu      sync.Mutex // guards all below
 	m       *miniredis.Miniredis
@@ -64,26 +41,6 @@ func (n *Node) Server() *miniredis.Miniredis {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.m
-}
-
-func (n *Node) start() {
-	m := miniredis.NewMiniRedis()
-	m.ClockTTL(true)
-	if conn, err := m.Dial(); err == nil { // starts it, without a listener
-		conn.Close()
-	}
-	m.Server().SetPreHook(n.before)
-	n.mu.Lock()
-	n.m = m
-	n.mu.Unlock()
-}
-
-// RestartEmpty is a restart without persistence.
-func (n *Node) RestartEmpty() {
-	old := n.Server()
-	n.start()
-	n.Reset("")
-	old.Close()
 }
 
 // Set puts a fault on the lines of the named clients, or on all.
@@ -128,4 +85,44 @@ func (n *Node) Reset(client string) {
 			p.close()
 		}
 	}
+}
+
+// dial connects at once or fails at once, and the making of a connection (HELLO,
+// AUTH) takes no time whatever the fault: go-redis' PubSub dials and greets with
+// its mutex held, and a bubble's clock stands still while another goroutine waits
+// for a mutex. Real servers (the Real tests) hang in these places too. Connections for
+// requests can be made far away.
+func (n *Node) dial(ctx context.Context, client string) (net.Conn, error) {
+	f, _ := n.fault(client)
+	far := f.Far && !subscribing()
+	if far {
+		select {
+		case <-time.After(2 * f.Delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	switch f, _ := n.fault(client); {
+	case f.Refuse:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	case f.Unreachable:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.EHOSTUNREACH}
+	}
+	server, err := n.Server().Dial()
+	if err != nil {
+		return nil, err
+	}
+	conn, near := net.Pipe()
+	p := &pipe{client: client, near: near, server: server, far: far, dead: make(chan struct{})}
+	p.fault = func() (Fault, <-chan struct{}) { return n.fault(client) }
+	n.mu.Lock()
+	n.pipes[p] = true
+	n.mu.Unlock()
+	n.running.Go(func() {
+		p.run()
+		n.mu.Lock()
+		delete(n.pipes, p)
+		n.mu.Unlock()
+	})
+	return conn, nil
 }

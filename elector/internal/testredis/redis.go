@@ -21,13 +21,7 @@ type Set struct {
 	T       *testing.T
 	Nodes   []*Node
 	scripts Scripts
-	wg      sync.WaitGroup
-}
-
-// Scripts recognizes the scripts of a program. The zero value knows none.
-type Scripts struct {
-	Name   func(sent string) string // by its hash or its source; "": it is another one
-	Source func(name string) string
+	running sync.WaitGroup // the lines
 }
 
 // Bubble runs f with n nodes in a bubble of its own, and waits for what f left in the
@@ -50,7 +44,7 @@ func (s *Set) close() {
 		n.Reset("")
 		n.Server().Close()
 	}
-	s.wg.Wait()
+	s.running.Wait()
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
@@ -58,7 +52,7 @@ func (s *Set) close() {
 // NewNode starts an empty node that takes part in nothing yet. Put it among the Nodes, or
 // close its server.
 func (s *Set) NewNode(addr string) *Node {
-	n := &Node{Addr: addr, set: s, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
+	n := &Node{Addr: addr, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}
 	n.start()
 	return n
 }

@@ -20,7 +20,6 @@ const (
 	readWithin   = 8 * time.Second  // Prometheus waits for 10 s
 	atATime      = 16               // elections
 	rollsAtATime = 8                // elections whose candidates answer
-	statusWithin = 2 * time.Second  // more than a Status takes beside a node that hangs
 	deniedFor    = 10 * time.Minute // a refused roll call disturbs the subscription
 )
 
@@ -68,19 +67,6 @@ func (e *Exporter) metrics() []byte {
 	return e.text
 }
 
-// reading is what was read of one election.
-type reading struct {
-	name       string
-	status     elector.Status
-	err        error     // of the status: nothing is known then
-	began      time.Time // the last term
-	ended      time.Time // that term; zero: not known, its leader vanished perhaps
-	leaderless time.Duration
-	called     bool // the roll
-	roll       []elector.CandidateStatus
-	rollErr    error
-}
-
 func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) []reading {
 	all := make([]reading, len(names))
 	rolls := make(chan struct{}, rollsAtATime)
@@ -106,36 +92,6 @@ func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) [
 	wg.Wait()
 	e.remember(all, complete, time.Now())
 	return all
-}
-
-func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls chan struct{}) {
-	el, err := q.Election(r.name)
-	if err != nil {
-		r.err, r.rollErr = err, err
-		return
-	}
-	asking, cancel := context.WithTimeout(ctx, statusWithin)
-	defer cancel()
-	if r.status, r.err = el.Status(asking); r.err == nil && r.status.Leader == nil {
-		if terms, err := el.History(asking, 1); err == nil && len(terms) == 1 && !terms[0].Current {
-			r.began, r.ended = terms[0].From, terms[0].Until
-		}
-	}
-	if r.rollErr = elector.ErrDenied; !mayCall {
-		return
-	}
-	select {
-	case rolls <- struct{}{}:
-		defer func() { <-rolls }()
-	case <-ctx.Done():
-		r.rollErr = ctx.Err()
-		return
-	}
-	r.called = true
-	// A roll call that was cut off tells nothing of those that are missing.
-	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
-		r.rollErr = ctx.Err()
-	}
 }
 
 // remember keeps since when elections are vacant, of which the history may tell nothing,

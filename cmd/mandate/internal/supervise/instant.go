@@ -7,6 +7,9 @@ import "time"
 // back by an hour, it would have the guard wait for an hour.
 type Instant int64
 
+// Now reads the clock.
+func Now() Instant { return Instant(nanoseconds()) }
+
 // Add returns the instant that is d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
 

@@ -10,19 +10,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// Call is one script call as a node received it. Script is its name; "read" and "looked"
-// are the first and the last command of the pipeline that reads an election.
-type Call struct {
-	Script string
-	Args   []string
-	At     time.Time
-}
-
-// From reports whether the lock value of a candidate is among the arguments.
-func (c Call) From(id string) bool {
-	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, id+"/") })
-}
-
 // before sees every command before it runs; those that scripts issue, too.
 func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 	n.mu.Lock()
@@ -47,7 +34,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 		n.asked++
 	}
 	if (cmd == "EVALSHA" || cmd == "EVAL") && len(args) > 0 && !nested {
-		c = Call{Script: n.set.scripts.name(args[0]), Args: args[1:], At: time.Now()}
+		c = Call{Script: n.scripts.name(args[0]), Args: args[1:], At: time.Now()}
 		if answer == "" {
 			n.calls = append(n.calls, c)
 		}
@@ -70,7 +57,7 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 
 // Run executes a call without sending its answer: for hooks.
 func (n *Node) Run(c Call) {
-	src := n.set.scripts.Source(c.Script)
+	src := n.scripts.Source(c.Script)
 	p := server.NewPeer(bufio.NewWriter(io.Discard))
 	n.mu.Lock()
 	n.own = p
@@ -174,11 +161,4 @@ func (n *Node) LoseReply(script string, times int) {
 		p.Close()
 		return true
 	})
-}
-
-func (s Scripts) name(sent string) string {
-	if s.Name == nil {
-		return ""
-	}
-	return s.Name(sent)
 }

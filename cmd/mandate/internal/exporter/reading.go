@@ -1,0 +1,54 @@
+package exporter
+
+import (
+	"context"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// statusWithin is more than a Status takes beside a node that hangs.
+const statusWithin = 2 * time.Second
+
+// reading is what was read of one election.
+type reading struct {
+	name       string
+	status     elector.Status
+	err        error     // of the status: nothing is known then
+	began      time.Time // the last term
+	ended      time.Time // that term; zero: not known, its leader vanished perhaps
+	leaderless time.Duration
+	called     bool // the roll
+	roll       []elector.CandidateStatus
+	rollErr    error
+}
+
+func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls chan struct{}) {
+	el, err := q.Election(r.name)
+	if err != nil {
+		r.err, r.rollErr = err, err
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	if r.status, r.err = el.Status(asking); r.err == nil && r.status.Leader == nil {
+		if terms, err := el.History(asking, 1); err == nil && len(terms) == 1 && !terms[0].Current {
+			r.began, r.ended = terms[0].From, terms[0].Until
+		}
+	}
+	if r.rollErr = elector.ErrDenied; !mayCall {
+		return
+	}
+	select {
+	case rolls <- struct{}{}:
+		defer func() { <-rolls }()
+	case <-ctx.Done():
+		r.rollErr = ctx.Err()
+		return
+	}
+	r.called = true
+	// A roll call that was cut off tells nothing of those that are missing.
+	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
+		r.rollErr = ctx.Err()
+	}
+}
