@@ -43,7 +43,12 @@ Exit codes
 			if err != nil {
 				return err
 			}
-			if err := a.printCandidates(all, f); err != nil {
+			var nodes []elector.NodeStatus
+			if !sameNodes(all) {
+				st, _ := el.Status(ctx) // without it they seem to differ, which doctor explains
+				nodes = st.Nodes
+			}
+			if err := a.printCandidates(all, nodes, f); err != nil {
 				return err
 			}
 			if len(all) > 0 {
@@ -66,7 +71,8 @@ Exit codes
 	return cmd
 }
 
-func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
+// printCandidates prints a roll; nodes are needed only where the candidates' nodes differ.
+func (a *app) printCandidates(all []elector.CandidateStatus, nodes []elector.NodeStatus, f format) error {
 	p := a.printer(f)
 	switch {
 	case f == formatJSON:
@@ -76,8 +82,8 @@ func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
 	case len(all) == 0:
 		return nil
 	}
-	lines := append(a.whereLine(p), p.Table(candidateTable(all, f == formatWide, true))...)
-	if !sameNodes(all) {
+	lines := append(a.whereLine(p), p.Table(candidateTable(all, nodes, f == formatWide, true))...)
+	if differentNodes(all, nodes) {
 		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list ("+a.given.command("doctor", a.election.Name())+").", 0)...)
 	}
 	return p.Lines(lines)
@@ -85,11 +91,11 @@ func (a *app) printCandidates(all []elector.CandidateStatus, f format) error {
 
 // candidateTable has a row for each candidate; with hosts also where each is, which is a
 // column of a wide table.
-func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Table {
+func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, wide, hosts bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "CANDIDATE", Name: true}, output.Column{Title: "ROLE"}, output.Column{Title: "HEALTH"},
 		output.Column{Title: "PRIORITY", Right: true}, output.Column{Title: "RUNNING", Right: true}, output.Column{Title: "VERSION", Name: true},
 		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "STARTED"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "INCARNATION"})
-	oneList, differ := sameNodes(all), differencesOf(all)
+	differ, otherNodes := differencesOf(all), differentNodes(all, nodes)
 	priorities := wide || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Priority != 0 })
 	for _, c := range all {
 		priority := "" // means nothing to an election that does not go by it
@@ -115,7 +121,7 @@ func candidateTable(all []elector.CandidateStatus, wide, hosts bool) *output.Tab
 		if slices.ContainsFunc(all, func(o elector.CandidateStatus) bool { return o.ID == c.ID && o.Incarnation != c.Incarnation }) {
 			t.Note(output.Red, "another candidate has the same id: give each its own id")
 		}
-		if !oneList {
+		if otherNodes {
 			t.Note(output.Red, "votes with: "+nodeNames(c))
 		}
 		if differ.lease {
@@ -181,6 +187,26 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 	default:
 		return output.Plain, "ok"
 	}
+}
+
+// differentNodes reports whether candidates vote with different nodes. While one of these abstains
+// that is not known: not all candidates have met it since it was emptied.
+func differentNodes(all []elector.CandidateStatus, nodes []elector.NodeStatus) bool {
+	return !sameNodes(all) && abstains(nodes) == 0
+}
+
+// abstains is for how long a node will not vote, because it is new or lost its data.
+func abstains(nodes []elector.NodeStatus) (left time.Duration) {
+	for _, n := range nodes {
+		left = max(left, n.Abstains)
+	}
+	return left
+}
+
+// abstaining is the node that does so for the longest.
+func abstaining(nodes []elector.NodeStatus) string {
+	left := abstains(nodes)
+	return nodes[slices.IndexFunc(nodes, func(n elector.NodeStatus) bool { return n.Abstains == left })].Node
 }
 
 // sameNodes reports whether all candidates have one list of nodes.

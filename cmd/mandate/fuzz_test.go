@@ -306,7 +306,7 @@ func FuzzTerminal(f *testing.F) {
 		shown = append(shown, v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 40)...)
 		var errs []error
 		for _, f := range []format{formatTable, formatWide, formatName} {
-			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, f),
+			errs = append(errs, a.printStatus(&report{Status: st, roll: all, last: &records[0]}, f), a.printElections([]report{{Status: st, roll: all, last: &records[0]}, {Status: elector.Status{Election: words}}}, f), a.printCandidates(all, st.Nodes, f),
 				a.printTimeline(past, historyFlags{format: f, all: f == formatWide, since: time.Unix(1, 0)}, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),

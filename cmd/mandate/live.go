@@ -238,7 +238,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 			shown[i].Role = "led before"
 		}
 	}
-	lines := append([]string{""}, p.Table(candidateTable(shown, false, false))...)
+	lines := append([]string{""}, p.Table(candidateTable(shown, v.st.Nodes, false, false))...)
 	if len(shown) < len(v.roll) {
 		more := fmt.Sprintf("%d candidates in all: %s", len(v.roll), v.next.command("candidates", v.election))
 		lines = append(lines, p.Paint(output.Dim, output.Cut(more, p.Width)))

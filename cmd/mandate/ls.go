@@ -145,9 +145,8 @@ const fewTerms = 10
 
 // readParts reads the roll and the last terms.
 func (r *report) readParts(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
-	if terms, err := el.History(ctx, fewTerms); err == nil {
-		r.recall(terms, fewTerms, time.Now())
-	}
+	terms, _ := el.History(ctx, fewTerms) // without it the list has less to show
+	defer func() { r.recall(terms, fewTerms, time.Now()) }()
 	if r.rollErr = elector.ErrDenied; denied.Load() {
 		return
 	}
@@ -197,7 +196,7 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll))
 		}
 		if r.last != nil {
-			last = strings.TrimSpace(string(r.last.Reason) + " " + ago(r.last.Until))
+			last = strings.TrimSpace(cmp.Or(string(r.last.Reason), unreported) + " " + ago(r.last.Until))
 		}
 		if screen {
 			last, condition = condition, last

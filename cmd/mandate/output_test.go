@@ -19,8 +19,10 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 	var st elector.Status
 	st.Leader = &elector.Leader{Candidate: hostile, Token: 1}
 	out := map[string]func(a *app) error{
-		"status":     func(a *app) error { return a.printStatus(&report{Status: st}, formatJSON) },
-		"candidates": func(a *app) error { return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, formatJSON) },
+		"status": func(a *app) error { return a.printStatus(&report{Status: st}, formatJSON) },
+		"candidates": func(a *app) error {
+			return a.printCandidates([]elector.CandidateStatus{{ID: hostile}}, nil, formatJSON)
+		},
 		"history": func(a *app) error {
 			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: formatJSON}, "", nil)
 		},

@@ -48,7 +48,7 @@ func (r *report) problem() (why, next string) {
 		return r.downText(), show
 	case refuse > 0:
 		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
-	case !sameNodes(r.roll) && r.abstains() == 0: // a candidate may not have met an emptied node again
+	case differentNodes(r.roll, r.Nodes):
 		return "the candidates vote with different nodes, so two of them can lead", show
 	case r.Paused:
 		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
@@ -60,22 +60,21 @@ func (r *report) problem() (why, next string) {
 func (r *report) candidateProblem() (why, next string) {
 	name := r.Election
 	differ := differencesOf(r.roll)
-	unable, resting, twins := 0, 0, []string{}
-	for i, c := range r.roll {
+	unable, resting, twins := 0, 0, doctor.Twins(r.roll)
+	for _, c := range r.roll {
 		if !c.Healthy {
 			unable++
 		} else if c.RestFor > 0 { // after each step-down: no reason to worry
 			resting++
 		}
-		if slices.ContainsFunc(r.roll[:i], func(o elector.CandidateStatus) bool { return o.ID == c.ID }) {
-			twins = append(twins, c.ID)
-		}
 	}
 	switch {
+	case r.last != nil && len(r.last.Overlaps) > 0:
+		return fmt.Sprintf("the last leader, %s, led at the same time as another one (token %s)", r.last.Candidate, overlapping(r.last.Overlaps)), r.flags.command("doctor", name)
 	case r.rollErr != nil:
 		return r.flapping()
 	case len(twins) > 0:
-		return "several candidates have the same id (" + output.List(slices.Compact(twins), 3) + "): give each its own", r.flags.command("candidates", name)
+		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
 	case r.flaps != "" && !differ.lease && !differ.succession: // what is wrong now goes before what was
 		return r.flapping()
 	case r.able()+resting < 2 && len(r.roll) > 1:
@@ -144,7 +143,7 @@ func (r *report) headline(now time.Time) []output.Field {
 	}
 	fields := []output.Field{{Name: "ok", Text: r.Leader.Candidate + " leads", Color: output.Green}}
 	if r.justEnded(now) {
-		fields[0].Text += "; before it " + endText(r.last)
+		fields[0].Text += "; before it " + r.lastEnd()
 		if !r.last.Reason.Wanted() {
 			fields = append(fields, output.Field{Name: "next", Text: r.flags.command("history", r.Election), Color: output.Yellow})
 		}
@@ -175,7 +174,7 @@ func (r *report) first() bool {
 
 // vacant is why there is no leader.
 func (r *report) vacant(name string) (why, next string) {
-	abstain := r.abstains()
+	abstain := abstains(r.Nodes)
 	switch {
 	case r.unheardOf():
 		return "no trace of an election of this name", r.flags.command("ls")
@@ -194,18 +193,10 @@ func (r *report) vacant(name string) (why, next string) {
 	case abstain > 0 && r.first():
 		return firstElection(abstain), r.flags.command("wait", name)
 	case abstain > 0:
-		return "a node is new or lost its data, and does not vote for another " + output.Rounded(abstain), r.flags.command("wait", name)
+		return abstaining(r.Nodes) + " is new, or lost its data: no vote for another " + output.Rounded(abstain), r.flags.command("wait", name)
 	default:
 		return "candidates are there: an election may be under way", r.flags.command("wait", name)
 	}
-}
-
-// abstains is for how long a node will not vote, because it is new or lost its data.
-func (r *report) abstains() (left time.Duration) {
-	for _, n := range r.Nodes {
-		left = max(left, n.Abstains)
-	}
-	return left
 }
 
 // firstElection is no reason to worry, but a new node might remember no other leader.

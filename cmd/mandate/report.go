@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,10 +38,11 @@ type report struct {
 func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWrites bool) report {
 	var r report
 	var wg sync.WaitGroup
+	var terms []elector.TermRecord
 	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
 	wg.Go(func() {
-		if terms, err := el.History(ctx, doctor.RecentTerms); err == nil {
-			r.recall(terms, doctor.RecentTerms, time.Now())
+		if found, err := el.History(ctx, doctor.RecentTerms); err == nil {
+			terms = found
 		}
 	})
 	if tryWrites {
@@ -48,6 +50,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	}
 	r.readStatus(ctx, el)
 	wg.Wait()
+	r.recall(terms, doctor.RecentTerms, time.Now())
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
 	}
@@ -60,9 +63,13 @@ func (r *report) readStatus(ctx context.Context, el *elector.Election) {
 	r.at = time.Now()
 }
 
-// recall takes the newest n terms.
+// recall takes the newest n terms, after the roll.
 func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
-	r.last = lastEnded(terms)
+	ended := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" })
+	terms = doctor.Unreported(terms, r.roll, now)
+	if ended >= 0 {
+		r.last = &terms[ended]
+	}
 	var most elector.Reason
 	r.flaps, most = doctor.Flapping(terms, n, now)
 	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); r.flaps != "" && i >= 0 {
@@ -91,13 +98,6 @@ func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
 	if !r.silent && r.leaseLeft(time.Now()) == 0 { // it renewed, released or was replaced meanwhile
 		r.readStatus(ctx, el)
 	}
-}
-
-func lastEnded(terms []elector.TermRecord) *elector.TermRecord {
-	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason != "" }); i >= 0 {
-		return &terms[i]
-	}
-	return nil
 }
 
 // The states of an election, as ls and status name them.
@@ -194,9 +194,19 @@ func (r *report) redisText() (string, output.Color) {
 
 const mayNotWrite = "this Redis user may not write"
 
-func endText(t *elector.TermRecord) string {
-	text := t.Candidate + ": " + string(t.Reason)
-	if !t.Until.IsZero() {
+// unreported stands in the place of the reason of a term whose leader lives, and has not
+// reported its end.
+const unreported = "end not reported"
+
+// lastEnd is how the last term ended.
+func (r *report) lastEnd() string {
+	t := r.last
+	text := t.Candidate + ": " + cmp.Or(string(t.Reason), unreported)
+	switch {
+	case t.Until.IsZero():
+	case r.Leader != nil && t.Until.After(r.Leader.Since) && !r.Leader.Since.IsZero(): // it was suspended, or cut off
+		text += ", reported " + output.Ago(t.Until)
+	default:
 		text += ", " + output.Ago(t.Until)
 	}
 	return text + detailOf(t)

@@ -17,7 +17,7 @@ func TestProblemOfAReport(t *testing.T) {
 	leads := &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 7900 * time.Millisecond}
 	follows := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
 	led := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading, Succession: "race"}
-	follows.Succession = "race"
+	follows.Succession, follows.Host = "race", "vm1"
 	voter := func(id, identity string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Healthy: true, Role: elector.RoleFollowing, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
 	}
@@ -43,11 +43,11 @@ func TestProblemOfAReport(t *testing.T) {
 		"never able to lead":         {report{Status: elector.Status{Nodes: fresh}, roll: []elector.CandidateStatus{ill}}, "no candidate can lead (a: probe-exec: disk full)", "mandate candidates e"},
 		"first election":             {report{Status: elector.Status{Nodes: abstains}, roll: []elector.CandidateStatus{follows}}, "first election: nodes vote in 8.5s", "mandate wait e"},
 		"first election, no roll":    {report{Status: elector.Status{Nodes: abstains}, rollErr: elector.ErrDenied}, "first election: nodes vote in 8.5s", "mandate wait e"},
-		"a node has lost its data":   {report{Status: elector.Status{Nodes: lost}, roll: []elector.CandidateStatus{follows}}, "a node is new or lost its data, and does not vote for another 8.5s", "mandate wait e"},
+		"a node has lost its data":   {report{Status: elector.Status{Nodes: lost}, roll: []elector.CandidateStatus{follows}}, "n is new, or lost its data: no vote for another 8.5s", "mandate wait e"},
 		"first election, none is up": {report{Status: elector.Status{Nodes: abstains}}, "no candidate answers: none is running, or they use other nodes or another prefix", "mandate history e"},
 		"a twin": {
-			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "b", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing}}},
-			"several candidates have the same id (b): give each its own", "mandate candidates e",
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "b", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing, Host: "vm2", PID: 7}}},
+			"2 candidates have the id b: host vm1, process 7 on host vm2: give each its own", "mandate candidates e",
 		},
 		"one of three could not lead": {
 			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Role: elector.RoleFollowing, Unable: true, Detail: "its lease is 3s"}}},
@@ -170,6 +170,15 @@ func TestHeadline(t *testing.T) {
 	if got := line(); got != "ok b leads; before it a: vanished; next mandate history e --prefix p; " {
 		t.Errorf("after a crash: %q", got)
 	}
+	r.last = &elector.TermRecord{Candidate: "a", Reason: elector.ReasonExpired, Until: now, Detail: "suspended"}
+	if got := line(); !strings.HasPrefix(got, "ok b leads; before it a: expired, reported ") {
+		t.Errorf("its end was reported after the next one had begun: %q", got)
+	}
+	r.last = &elector.TermRecord{Candidate: "a", Overlaps: []uint64{7}}
+	if got := line(); got != "problem the last leader, a, led at the same time as another one (token 7); next mandate doctor e --prefix p; " {
+		t.Errorf("two led at once: %q", got)
+	}
+	r.last = &elector.TermRecord{Candidate: "a"}
 	if r.last.Reason = elector.ReasonShutdown; line() != "ok b leads; before it a: shutdown; " {
 		t.Errorf("after a deploy: %q", line())
 	}
@@ -202,6 +211,20 @@ func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 	}
 	if all := strings.Join(texts, "\n"); strings.Count(all, flags) != 6 || strings.Count(all, "'an e' --context") != 5 {
 		t.Errorf("flags are missing, or quotes:\n%s", all)
+	}
+}
+
+// A candidate that has not met an emptied node again does not vote with another one.
+func TestCandidatesWhileANodeAbstains(t *testing.T) {
+	voter := func(id, identity string) elector.CandidateStatus {
+		return elector.CandidateStatus{ID: id, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
+	}
+	roll := []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}
+	for left, want := range map[time.Duration]bool{0: true, time.Second: false} {
+		lines := (&output.Printer{}).Table(candidateTable(roll, []elector.NodeStatus{{Reachable: true}, {Reachable: true, Abstains: left}}, false, true))
+		if got := strings.Contains(strings.Join(lines, "\n"), "votes with: n"); got != want {
+			t.Errorf("abstains for %v: %v", left, got)
+		}
 	}
 }
 

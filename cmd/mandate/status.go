@@ -102,7 +102,7 @@ func (r *report) fields(now time.Time) []output.Field {
 	text, color := r.redisText()
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
 	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it stands in the first line
-		fields = append(fields, output.Field{Name: "last end", Text: endText(r.last)})
+		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
 	return fields
 }

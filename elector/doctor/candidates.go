@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,9 +26,8 @@ func (e *examination) candidates(r rollCall) {
 		}
 		e.add("", "leaders", LevelFail, "stop all but one of them now; then "+sameList, "%d candidates lead at the same time: %s", len(r.leaders), strings.Join(who, "; "))
 	}
-	for _, same := range twinsOf(r.all) {
-		e.add("", "ids", LevelWarn, "give each its own id: events, status and history cannot distinguish them",
-			"%d candidates have the id %s, on %s and %s", len(same), same[0].ID, same[0].Host, same[1].Host)
+	for _, found := range Twins(r.all) {
+		e.add("", "ids", LevelWarn, "give each its own id: events, status and history cannot distinguish them", "%s", found)
 	}
 	lists := byList(r.all)
 	if len(lists) > 1 {
@@ -53,10 +53,10 @@ func (e *examination) candidates(r rollCall) {
 	}
 	switch {
 	case len(r.all) == 0:
-	case !r.all[0].SameNodes(here) && e.emptied():
+	case !r.all[0].SameNodes(here) && (e.emptied() || e.justEmptied(r.all[0], identitiesOf(r.all[0]))):
 		e.add("", "candidates", LevelUnknown, voteAgain, "whether they vote with the nodes given here: one of these is new or lost its data")
 	case !r.all[0].SameNodes(here):
-		e.add("", "candidates", LevelFail, "list the same nodes here and there", "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
+		e.add("", "candidates", LevelFail, sameHere, "they vote with other nodes than those given here: with %s", namesOf(r.all[0].Nodes))
 	default:
 		e.add("", "candidates", LevelOK, "", "%d answer, and vote with the same nodes", len(r.all))
 	}
@@ -64,6 +64,28 @@ func (e *examination) candidates(r rollCall) {
 
 // voteAgain is what to do when it can't be told apart whether nodes differ or lost their data.
 const voteAgain = "repeat this when the node votes again"
+
+// justEmptied reports whether a candidate, which votes with nodes of these identities, votes with
+// the nodes given here but for some of its own that have no identity: they were emptied a moment
+// ago, and get one with the next renewal.
+func (e *examination) justEmptied(c elector.CandidateStatus, votesWith quorum.Identities) bool {
+	ids := e.identities()
+	for i, f := range e.facts {
+		if f.View.ID == "" && slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node }) {
+			ids[i] = ""
+		}
+	}
+	known := quorum.IdentitiesOf(ids).Known()
+	return len(known) >= e.majority && !votesWith.Differ(known, len(e.facts))
+}
+
+func identitiesOf(c elector.CandidateStatus) quorum.Identities {
+	ids := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		ids[i] = n.Identity
+	}
+	return quorum.IdentitiesOf(ids)
+}
 
 // emptied tells that a node has a new identity, so that a candidate may still go by the
 // former one, and seem to vote with another node.
@@ -130,6 +152,15 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
 }
 
+// Twins reports the ids that several candidates of a roll have, a text for each, with the
+// processes: events, status and history cannot distinguish them.
+func Twins(all []elector.CandidateStatus) (found []string) {
+	for _, same := range twinsOf(all) {
+		found = append(found, fmt.Sprintf("%d candidates have the id %s: %s", len(same), same[0].ID, processes(same)))
+	}
+	return found
+}
+
 // twinsOf are the candidates whose id another one has too, a group for each such id.
 func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus) {
 	for _, c := range all {
@@ -141,6 +172,18 @@ func twinsOf(all []elector.CandidateStatus) (groups [][]elector.CandidateStatus)
 		groups[i] = append(groups[i], c)
 	}
 	return slices.DeleteFunc(groups, func(same []elector.CandidateStatus) bool { return len(same) < 2 })
+}
+
+// processes are where candidates run.
+func processes(all []elector.CandidateStatus) string {
+	where := make([]string, len(all))
+	for i, c := range all {
+		where[i] = "host " + cmp.Or(c.Host, "unknown")
+		if c.PID != 0 {
+			where[i] = fmt.Sprintf("process %d on %s", c.PID, where[i])
+		}
+	}
+	return list(where)
 }
 
 // byList groups candidates that vote with the same nodes.

@@ -100,7 +100,7 @@ func TestCandidatesThatCannotLeadAreFound(t *testing.T) {
 // Advice follows the error of a node that does not answer.
 func TestAdviceFitsTheError(t *testing.T) {
 	for msg, want := range map[string]string{
-		"dial tcp 127.0.0.1:1: connect: connection refused":            "start Redis there",
+		"dial tcp 127.0.0.1:1: connect: connection refused":            "start Redis at x, or",
 		"MISCONF Redis is configured to save RDB snapshots, but it":    "disk",
 		"LOADING Redis is loading the dataset in memory":               "wait",
 		"DENIED Redis is running in protected mode":                    "protected-mode",
@@ -117,6 +117,32 @@ type answer string
 
 func (a answer) Error() string { return string(a) }
 func (answer) RedisError()     {}
+
+// Between the loss of a node's data and the leader's next renewal the node has no identity at all.
+func TestJustEmptiedNodeIsNoOtherList(t *testing.T) {
+	ids := []string{"AAAAAA", "BBBBBB", "CCCCCC"}
+	var facts []quorum.Facts
+	leader := elector.CandidateStatus{ID: "a", Incarnation: "A"}
+	lock := quorum.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 3, Lease: time.Second, Identities: quorum.IdentitiesOf(ids)}.String()
+	for i, name := range []string{"n1", "n2", "n3"} {
+		f := goodFacts(name)
+		f.View.ID, f.View.Holder = ids[i], lock
+		facts = append(facts, f)
+		leader.Nodes = append(leader.Nodes, elector.VotingNode{Name: name, Identity: ids[i]})
+	}
+	facts[1].View.ID, facts[1].View.Holder = "", ""
+	for want, name := range map[Level]string{LevelUnknown: "n2", LevelFail: "another"} {
+		facts[1].Node = name
+		e := newExamination(quorum.KeysOf("mandate", "e"), facts, 2, 0)
+		e.candidates(rollCall{all: []elector.CandidateStatus{leader}})
+		e.holders([]elector.CandidateStatus{leader})
+		for _, check := range []string{"candidates", "nodes"} {
+			if got := find(e.findings, check); got.Level != want {
+				t.Errorf("%s: %+v, want %s", name, got, want)
+			}
+		}
+	}
+}
 
 // A node that lost its data has another identity: candidates that know the former one are
 // not accused of having another list. Without such a node they are.
@@ -139,9 +165,48 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		}
 		e.facts[0].View.Holder = quorum.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 1, Lease: time.Second, Identities: quorum.IdentitiesOf([]string{"old"})}.String()
 		e.findings = nil
-		e.holders()
+		e.holders(nil)
 		if got := find(e.findings, "nodes"); got.Level != want {
 			t.Errorf("abstains for %v, the leader's list: %+v, want %s", left, got, want)
 		}
+	}
+}
+
+// The first line of a failure names the nodes, and what their absence costs.
+func TestNodesThatAreAway(t *testing.T) {
+	refused := &quorum.NodeError{Node: "n2", Err: answer("dial tcp: connect: connection refused")}
+	up, down := goodFacts("n1"), quorum.Facts{Node: "n2", Ping: refused}
+	for want, facts := range map[string][]quorum.Facts{
+		"1 of 3 nodes can't be used (n2): when another one fails, no leader can be elected":           {up, down, up},
+		"2 of 3 nodes can't be used (n2, n2): no leader can be elected, and a leader loses its lease": {up, down, down},
+		"1 of 5 nodes can't be used (n2); 1 more may fail":                                            {up, up, up, up, down},
+	} {
+		e := newExamination(quorum.KeysOf("mandate", "e"), facts, len(facts)/2+1, 0)
+		e.together()
+		if got := find(e.findings, "majority"); got.Found != want || got.Advice != "start Redis at n2, or correct host and port" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// A leader that lives did not vanish: it has not reported the end of its term.
+func TestUnreportedEnds(t *testing.T) {
+	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	terms := []elector.TermRecord{
+		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
+		{Candidate: "a", Reason: elector.ReasonVanished, From: now.Add(-time.Hour)}, // of a process before
+		{Candidate: "b", Reason: elector.ReasonVanished, From: now.Add(-time.Minute)},
+		{Candidate: "a", Reason: elector.ReasonExpired, From: now.Add(-time.Minute)},
+	}
+	got := Unreported(terms, []elector.CandidateStatus{{ID: "a", RunningFor: 10 * time.Minute}}, now)
+	if got[0].Reason != "" || got[1].Reason != elector.ReasonVanished || got[2].Reason != elector.ReasonVanished || got[3].Reason != elector.ReasonExpired || terms[0].Reason == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTwins(t *testing.T) {
+	got := Twins([]elector.CandidateStatus{{ID: "a", Host: "vm1", PID: 7}, {ID: "b", Host: "vm1", PID: 8}, {ID: "a", Host: "vm2", PID: 7}})
+	if len(got) != 1 || got[0] != "2 candidates have the id a: process 7 on host vm1, process 7 on host vm2" {
+		t.Errorf("%q", got)
 	}
 }

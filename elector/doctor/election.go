@@ -14,7 +14,7 @@ func (e *examination) election(name string, seen outside) {
 	for i := range e.facts {
 		e.lock(&e.facts[i])
 	}
-	e.holders()
+	e.holders(seen.roll.all)
 	e.leader(name, seen)
 	e.pause(name, seen.status)
 	e.candidates(seen.roll)
@@ -22,19 +22,22 @@ func (e *examination) election(name string, seen outside) {
 		e.drift(seen.roll.all)
 		e.ready(name, seen.roll.all)
 	}
-	e.flapping(name, seen.terms, time.Now())
+	e.flapping(name, Unreported(seen.terms, seen.roll.all, time.Now()), time.Now())
 	e.overlaps(seen.terms)
 	e.unreadable(seen.termsErr)
 }
 
+// sameHere is what to do where the nodes given here are not those of the candidates.
+const sameHere = "give this command the same list of nodes as the candidates"
+
 // lock looks at what a node holds for the election.
 func (e *examination) lock(f *quorum.Facts) {
 	if f.View.Err == nil && f.View.Newcomer > 0 {
-		e.add(f.Node, "vote", LevelWarn, "wait; if it comes back, find out why the node forgets",
-			"it is new or lost its data: it does not vote for another %v", short(f.View.Newcomer))
+		e.add(f.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
+			"it is new, or lost its data: no vote for another %v", short(f.View.Newcomer))
 	}
 	if b, err := quorum.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
-		e.add(f.Node, "nodes", LevelFail, "list the same nodes here and there",
+		e.add(f.Node, "nodes", LevelFail, sameHere,
 			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
 	} else if f.View.Foreign != "" {
 		end := "it has no end"
@@ -50,7 +53,7 @@ func (e *examination) lock(f *quorum.Facts) {
 }
 
 // holders compares the lock values that the nodes hold.
-func (e *examination) holders() {
+func (e *examination) holders(roll []elector.CandidateStatus) {
 	var values []string
 	for _, f := range e.facts {
 		values = append(values, f.View.Holder)
@@ -61,11 +64,12 @@ func (e *examination) holders() {
 	known := quorum.IdentitiesOf(e.identities()).Known()
 	for _, value := range values {
 		if b, err := quorum.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
-			if e.emptied() { // the leader learns its new identity at a renewal, and names it at the next
+			i := slices.IndexFunc(roll, func(c elector.CandidateStatus) bool { return c.Incarnation == b.Incarnation })
+			if e.emptied() || i >= 0 && e.justEmptied(roll[i], b.Identities) { // the leader learns its new identity at a renewal, and names it at the next
 				e.add("", "nodes", LevelUnknown, voteAgain, "whether %s, which holds a lock, votes with these nodes: one of them is new or lost its data", b.Candidate)
 				return
 			}
-			e.add("", "nodes", LevelFail, "list the same nodes here and there", "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
+			e.add("", "nodes", LevelFail, sameHere, "%s, which holds a lock, votes with other nodes than those given here", b.Candidate)
 			return
 		}
 	}

@@ -38,6 +38,22 @@ func (e *examination) unreadable(err error) {
 	}
 }
 
+// Unreported takes the reason from terms that seem to have vanished although the process that
+// led them is among the candidates that answer: it only has not reported their end. Nothing is
+// wrong with its machine.
+func Unreported(terms []elector.TermRecord, roll []elector.CandidateStatus, now time.Time) []elector.TermRecord {
+	terms = slices.Clone(terms)
+	for i, r := range terms {
+		lives := slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool {
+			return c.ID == r.Candidate && c.RunningFor > 0 && !r.From.IsZero() && now.Add(-c.RunningFor).Before(r.From)
+		})
+		if r.Reason == elector.ReasonVanished && lives {
+			terms[i].Reason = ""
+		}
+	}
+	return terms
+}
+
 // overlaps names the newest terms that were valid at the same time.
 func (e *examination) overlaps(terms []elector.TermRecord) {
 	i := slices.IndexFunc(terms, func(r elector.TermRecord) bool { return len(r.Overlaps) > 0 })

@@ -18,7 +18,7 @@ func (e *examination) node(f *quorum.Facts) {
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := problemOf(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping))
+		found, advice := problemOf(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Node, f.Ping))
 		var node *quorum.NodeError
 		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets its own line
 			found = node.Problem()
@@ -159,7 +159,7 @@ func (e *examination) eviction(f *quorum.Facts) {
 	case policy != "noeviction":
 		e.add(f.Node, "eviction", LevelFail, "set maxmemory-policy noeviction, or use a Redis that is no cache", "%s: Redis may throw the lock away when memory is short", policy)
 	case used > full*limit:
-		e.add(f.Node, "eviction", LevelWarn, "give it more memory: a full Redis refuses claims, so that no leader can be elected", "%.0f %% of the memory is used", 100*used/limit)
+		e.add(f.Node, "eviction", LevelWarn, "give this Redis more memory: a full one refuses claims, so that no leader can be elected", "%.0f %% of the memory is used", 100*used/limit)
 	default:
 		e.add(f.Node, "eviction", LevelOK, "", "noeviction, %.0f %% of the memory is used", 100*used/limit)
 	}
@@ -171,7 +171,7 @@ func (e *examination) clock(f *quorum.Facts) {
 	case f.SkewErr != nil:
 		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", problemOf(f.SkewErr))
 	case f.Skew.Abs() > time.Second:
-		e.add(f.Node, "clock", LevelWarn, "run NTP here and there: after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
+		e.add(f.Node, "clock", LevelWarn, "run NTP on this host and on that of "+f.Node+": after a loss of data tokens rely on the clocks", "its clock differs from this host's by %v", short(f.Skew))
 	default:
 		e.add(f.Node, "clock", LevelOK, "", "its clock differs from this host's by %v", short(f.Skew))
 	}

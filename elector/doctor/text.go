@@ -13,15 +13,15 @@ import (
 )
 
 // unreachable is what helps against an error that is no refusal of the election.
-func unreachable(err error) string {
+func unreachable(node string, err error) string {
 	var name *net.DNSError
 	switch msg := problemOf(err); {
 	case errors.As(err, &name):
 		return "correct the host name, or DNS on this machine"
 	case late(err):
-		return "it hangs, or a firewall drops what is sent: check the host, and the way to it"
+		return "check whether " + node + " hangs, or a firewall drops what is sent to it"
 	case strings.Contains(msg, "connection refused"):
-		return "start Redis there, or correct host and port"
+		return "start Redis at " + node + ", or correct host and port"
 	case quorum.Answered(err) && remedy(msg) != grant:
 		return remedy(msg)
 	default:
@@ -58,9 +58,9 @@ func remedy(refusal string) string {
 	case strings.Contains(refusal, "READONLY"), strings.Contains(refusal, "MOVED "):
 		return "see failover, below"
 	case strings.Contains(refusal, "OOM "):
-		return "give it more memory, or make room"
+		return "give this Redis more memory, or make room"
 	case strings.Contains(refusal, "MISCONF"):
-		return "fix its disk: it refuses writes because it cannot save"
+		return "fix the disk of this Redis: it refuses writes because it cannot save"
 	case strings.Contains(refusal, "LOADING"):
 		return "wait: it is reading its data"
 	default:

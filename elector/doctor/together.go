@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -33,9 +34,11 @@ func (e *examination) together() {
 	n := len(e.facts)
 	switch {
 	case up < e.majority:
-		e.add("", "majority", LevelFail, e.back("bring Redis back")+"; until then no leader can be elected, and a leader loses its lease", "%d of %d nodes answer, %d are needed", up, n, e.majority)
+		e.add("", "majority", LevelFail, e.back(), "%s: no leader can be elected, and a leader loses its lease", e.away())
+	case up < n && up == e.majority:
+		e.add("", "majority", LevelWarn, e.back(), "%s: when another one fails, no leader can be elected", e.away())
 	case up < n:
-		e.add("", "majority", LevelWarn, e.back("bring the other ones back")+" before another one fails", "%d of %d nodes answer, %d are needed", up, n, e.majority)
+		e.add("", "majority", LevelWarn, e.back(), "%s; %d more may fail", e.away(), up-e.majority)
 	case n == 1:
 		e.add("", "majority", LevelOK, "", "one node, and it answers; while it is down there is no leader")
 	default:
@@ -56,16 +59,32 @@ func (e *examination) together() {
 	}
 }
 
-// back is how to get the nodes that don't answer: one that refuses us is up, and
-// needs no restart.
-func (e *examination) back(down string) string {
+// away is which nodes can't be used.
+func (e *examination) away() string {
+	var names []string
+	what := "do not answer"
 	for _, f := range e.facts {
 		if f.Ping == nil {
 			continue
 		}
-		if advice := cmp.Or(quorum.Advice(f.Ping), unreachable(f.Ping)); advice != "" {
+		names = append(names, f.Node)
+		if quorum.Answered(f.Ping) {
+			what = "can't be used"
+		}
+	}
+	return fmt.Sprintf("%d of %d nodes %s (%s)", len(names), len(e.facts), what, list(names))
+}
+
+// back is how to get the nodes that don't answer: one that refuses us is up, and
+// needs no restart.
+func (e *examination) back() string {
+	for _, f := range e.facts {
+		if f.Ping == nil {
+			continue
+		}
+		if advice := cmp.Or(quorum.Advice(f.Ping), unreachable(f.Node, f.Ping)); advice != "" {
 			return advice
 		}
 	}
-	return down
+	return "bring them back"
 }
