@@ -63,7 +63,8 @@ Exit codes
 
 // awaitLeader reads the status at each change, and once a second in case one is missed.
 func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (elector.Leader, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	until := time.Now().Add(o.timeout)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -84,7 +85,9 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 			return elector.Leader{}, err
 		}
 		unknown := err == nil && unheardOf(ctx, el, st)
-		if last == nil || ctx.Err() == nil { // else the end of the time has cut it off
+		// A query that the end of the time has cut off says nothing of the nodes: its connection
+		// may know of that end before the context does.
+		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
 			last = func() error { return o.timedOut(st, err, unknown) }
 		}
 		next := time.Second
