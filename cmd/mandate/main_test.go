@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,7 +21,11 @@ import (
 // TestMain lets the test binary stand in for the program itself, and for the
 // two helpers that it starts.
 func TestMain(m *testing.M) {
-	logOfRedis()                               // before any test makes a connection
+	logOfRedis() // before any test makes a connection
+	// The scripts wait for leases and processes more than they work.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	program := func() int { main(); return 0 } // main exits with its own code
 	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
 	os.Exit(testscript.RunMain(m, map[string]func() int{"mandate": program, supervise.GuardName: program, supervise.ReaperName: program}))

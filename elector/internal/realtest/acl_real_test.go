@@ -208,6 +208,7 @@ func TestRealACLIsEnough(t *testing.T) {
 // something, and the election fails with advice, or is worse in a way that
 // docs/redis.md names.
 func TestRealACLLessIsNotEnough(t *testing.T) {
+	t.Parallel()
 	// Without these the election works on, and misses something.
 	worse := map[string][]string{
 		// The word of the end comes from the history, with the messages or without.

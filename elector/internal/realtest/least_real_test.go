@@ -17,6 +17,7 @@ import (
 // What a Redis may refuse, and what an election does without: docs/redis.md has
 // these as a table. INFO and CONFIG are not among the shipped rights.
 func TestRealLeastRedis(t *testing.T) {
+	t.Parallel()
 	pubsub := []string{"&mandate:*", "+publish", "+subscribe", "+unsubscribe", "+ping"}
 	for _, tc := range []struct {
 		name   string

@@ -22,6 +22,7 @@ func eachSize(t *testing.T, test func(t *testing.T, n int)) {
 
 // A minority that hangs costs nothing: not the term, and not the hand-over.
 func TestRealHungMinority(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			t.Parallel()
@@ -43,6 +44,7 @@ func TestRealHungMinority(t *testing.T) {
 // A majority that hangs: the leader stops by its deadline, nobody leads, and
 // when they are back somebody does, within a lease and a little.
 func TestRealHungMajority(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		began := time.Now()
@@ -73,6 +75,7 @@ func TestRealHungMajority(t *testing.T) {
 // Every node in turn is killed and comes back with its data: the term goes on,
 // a single node included, because nothing was forgotten.
 func TestRealKilledWithData(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		for _, s := range servers {
@@ -90,6 +93,7 @@ func TestRealKilledWithData(t *testing.T) {
 
 // All nodes at once, with their data: the term goes on, or another follows.
 func TestRealAllKilledWithData(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		for _, s := range servers {
@@ -120,6 +124,7 @@ func goesOnOrNext(el *electorate, term *elector.Term) {
 // Nodes of a minority come back empty, one after the other: the term goes on,
 // and the lock is planted there again.
 func TestRealMinorityForgets(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +146,7 @@ func TestRealMinorityForgets(t *testing.T) {
 // slowly that a renewal falls in between, no majority has forgotten at any one
 // time, and the term goes on.
 func TestRealMajorityForgets(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		for _, s := range servers[:n/2+1] {

@@ -55,6 +55,7 @@ func overTLS(t *testing.T, servers []*servertest.Server, cfg *tls.Config) *elect
 
 // What is wrong with the certificates is told in clear words, once.
 func TestRealTLSRefused(t *testing.T) {
+	t.Parallel()
 	ca, other := servertest.NewCA(t), servertest.NewCA(t)
 	for _, tc := range []struct {
 		name, says string

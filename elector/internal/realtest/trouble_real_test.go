@@ -96,6 +96,7 @@ func TestRealFullMemory(t *testing.T) {
 
 // An operator's DEL on a majority: the term ends at the next renewal.
 func TestRealKeyDeleted(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		el.forgives = true // the lock is free at once: an operator overrules the lease
@@ -112,6 +113,7 @@ func TestRealKeyDeleted(t *testing.T) {
 // FLUSHALL everywhere: nobody remembers anything. Tokens don't go back, and
 // never two at once, because nodes that forgot abstain.
 func TestRealFlushAll(t *testing.T) {
+	t.Parallel()
 	eachSize(t, func(t *testing.T, n int) {
 		servers, el, term := contested(t, n)
 		for range 2 {
@@ -172,6 +174,7 @@ var refusals = []struct {
 // A server that refuses half-way: ridden, said once, no process ends; when it
 // is mended somebody leads, with a larger token.
 func TestRealRefusedHalfWay(t *testing.T) {
+	t.Parallel()
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,6 +209,7 @@ func TestRealRefusedHalfWay(t *testing.T) {
 
 // One of three refuses: the term goes on, and it is said once.
 func TestRealRefusedByAMinority(t *testing.T) {
+	t.Parallel()
 	for _, r := range refusals {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
