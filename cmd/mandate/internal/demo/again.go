@@ -12,9 +12,6 @@ import (
 // loses its term, and the step is another one's.
 const attempts = 4
 
-// errBroken is what no busy machine explains.
-var errBroken = errors.New("a promise was broken")
-
 // play plays a step with the present leader, again if it does not happen.
 func (c *cluster) play(ctx context.Context, i int, st step) (what, measured string, err error) {
 	for attempt := 1; ; attempt++ {
@@ -36,19 +33,4 @@ func (c *cluster) repair() {
 		a.link.restore()
 		a.hung.Store(false)
 	}
-}
-
-// catchUp waits for the present leader, which need not be that of the last step. False:
-// there is none, or ctx ended.
-func (c *cluster) catchUp(ctx context.Context) bool {
-	_, err := c.await(ctx, func(o observation) bool {
-		if t := o.who.elector.Term(); o.kind != workStarted || t == nil || t.Token() != o.token {
-			return false
-		}
-		if o.token != c.leader.token {
-			c.before, c.leader = c.leader, o
-		}
-		return true
-	})
-	return err == nil
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -22,42 +21,28 @@ import (
 const (
 	demoElection = "demo"
 	demoLease    = 1500 * time.Millisecond
-	beatBound    = time.Second     // of the heartbeat
-	stepTimeout  = 8 * time.Second // of anything that should happen
+	beatBound    = time.Second // of the heartbeat
 )
 
 // cluster is the demo's Redis nodes and candidates, and what their work has seen so far.
 type cluster struct {
-	out        *output.Printer
+	transcript
+
 	nodes      []*miniredis.Miniredis
 	candidates []*candidate
-	began      time.Time
 
 	started sync.Once // of start
 	cancel  context.CancelFunc
 	ctx     context.Context // the life of the candidates, which steps start and end
 	wg      sync.WaitGroup
 
-	mu           sync.Mutex // of both below
-	observations []observation
-	changed      chan struct{} // closed at the next observation
+	seen *observations // of the candidates' work
 
 	leader, before observation // the last two starts of work; of the steps only
 }
 
-// candidate has connections of its own.
-type candidate struct {
-	name    string
-	color   output.Color
-	link    *link
-	quorum  *elector.Quorum
-	elector *elector.Elector
-	beat    *health.Heartbeat
-	hung    atomic.Bool // its work does not beat
-}
-
 func newCluster(p *output.Printer, log *slog.Logger) (*cluster, error) {
-	c := &cluster{out: p, changed: make(chan struct{}), began: time.Now()}
+	c := &cluster{transcript: transcript{out: p, began: time.Now()}, seen: newObservations()}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	for range 3 {
 		m := miniredis.NewMiniRedis()
@@ -195,5 +180,12 @@ func (c *cluster) close() {
 	}
 	for _, m := range c.nodes {
 		m.Close()
+	}
+}
+
+func (c *cluster) observed(o observation) {
+	c.seen.add(o)
+	if o.kind == workStarted {
+		c.report(o.who, fmt.Sprintf("leads with token %d", o.token))
 	}
 }

@@ -15,24 +15,6 @@ const Limit = 100 * time.Second
 // readingPause lets a person follow.
 const readingPause = 400 * time.Millisecond
 
-// step is one scene of the demo. It returns what the summary shows: what happened, and the
-// time it measured.
-type step struct {
-	title, short string
-	play         func(context.Context, *cluster) (what, measured string, err error)
-}
-
-func steps() []step {
-	return []step{
-		{"Three candidates campaign: one is elected", "election", elect},
-		{"The leader resigns: a planned handover", "handover", handOver},
-		{"The leader's work hangs, but its process is alive", "work hangs", hangWork},
-		{"One of the three Redis nodes hangs: no effect", "Redis hangs", hangNode},
-		{"The leader is cut off without releasing the lock", "leader cut off", cutOff},
-		{"The former leader returns and writes with its old token", "stale write", staleWrite},
-	}
-}
-
 // Play plays all steps, up to the first one that does not happen.
 func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, Limit)
@@ -67,14 +49,4 @@ func Play(ctx context.Context, p *output.Printer, log *slog.Logger) error {
 	}
 	summarize(p, results, time.Since(began))
 	return err
-}
-
-// pause sleeps for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -3,7 +3,8 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -23,66 +24,51 @@ const (
 	workStopped
 )
 
-func (c *cluster) observed(o observation) {
-	c.mu.Lock()
-	c.observations = append(c.observations, o)
-	close(c.changed)
-	c.changed = make(chan struct{})
-	c.mu.Unlock()
-	if o.kind == workStarted {
-		c.report(o.who, fmt.Sprintf("leads with token %d", o.token))
-	}
+// observations are those of all candidates. Safe for concurrent use.
+type observations struct {
+	mu      sync.Mutex // of both below
+	all     []observation
+	changed chan struct{} // closed at the next one
 }
 
+func newObservations() *observations { return &observations{changed: make(chan struct{})} }
+
+func (s *observations) add(o observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, o)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// keep drops all others.
+func (s *observations) keep(wanted func(observation) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(o observation) bool { return !wanted(o) })
+}
+
+// stepTimeout is that of anything that should happen.
+const stepTimeout = 8 * time.Second
+
 // await waits for the first observation of a kind.
-func (c *cluster) await(ctx context.Context, is func(observation) bool) (observation, error) {
+func (s *observations) await(ctx context.Context, is func(observation) bool) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	for {
-		c.mu.Lock()
-		changed := c.changed
-		for _, o := range c.observations {
+		s.mu.Lock()
+		changed := s.changed
+		for _, o := range s.all {
 			if is(o) {
-				c.mu.Unlock()
+				s.mu.Unlock()
 				return o, nil
 			}
 		}
-		c.mu.Unlock()
+		s.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return observation{}, errors.New("it did not happen in time")
 		}
 	}
-}
-
-// succession waits for the end of the old leader's work and the start of the next one's, and
-// checks that they don't overlap.
-func (c *cluster) succession(ctx context.Context, old observation) (stopped, next observation, err error) {
-	stopped, err = c.await(ctx, func(o observation) bool { return o.kind == workStopped && o.token == old.token })
-	if err != nil {
-		return stopped, next, err
-	}
-	next, err = c.await(ctx, func(o observation) bool { return o.kind == workStarted && o.token > old.token })
-	if err != nil {
-		return stopped, next, err
-	}
-	if next.at.Before(stopped.at) {
-		return stopped, next, fmt.Errorf("%w: two worked at once", errBroken)
-	}
-	c.before, c.leader = old, next
-	return stopped, next, nil
-}
-
-// forget drops the observations of former terms: the story on the page has no end.
-func (c *cluster) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept := c.observations[:0]
-	for _, o := range c.observations {
-		if o.token == c.leader.token {
-			kept = append(kept, o)
-		}
-	}
-	c.observations = kept
 }

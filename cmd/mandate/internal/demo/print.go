@@ -30,23 +30,29 @@ func summarize(p *output.Printer, results []result, took time.Duration) {
 	p.Println("\nIt took %.1f s. Now with a real Redis: mandate run --election NAME -- COMMAND", took.Seconds())
 }
 
+// transcript prints what happens, each line with the time since the demo began.
+type transcript struct {
+	out   *output.Printer
+	began time.Time
+}
+
 // report prints a line about a candidate, note one about something else.
-func (c *cluster) report(a *candidate, what string) {
+func (t transcript) report(a *candidate, what string) {
 	gap := " "
 	if strings.HasPrefix(what, "'") {
 		gap = ""
 	}
-	lines := c.out.Wrap(what, clockWidth+len(a.name+gap))
-	c.out.Println("%s  %s%s%s", c.clock(), c.out.Paint(a.color, a.name), gap, strings.Join(lines, "\n"))
+	lines := t.out.Wrap(what, clockWidth+len(a.name+gap))
+	t.out.Println("%s  %s%s%s", t.clock(), t.out.Paint(a.color, a.name), gap, strings.Join(lines, "\n"))
 }
 
-func (c *cluster) note(format string, args ...any) {
-	c.out.Println("%s  %s", c.clock(), c.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
+func (t transcript) note(format string, args ...any) {
+	t.out.Println("%s  %s", t.clock(), t.out.Paint(output.Dim, fmt.Sprintf(format, args...)))
 }
 
 // clockWidth is that of clock and the gap after it.
 const clockWidth = 13
 
-func (c *cluster) clock() string {
-	return c.out.Paint(output.Dim, fmt.Sprintf("%9.3f s", time.Since(c.began).Seconds()))
+func (t transcript) clock() string {
+	return t.out.Paint(output.Dim, fmt.Sprintf("%9.3f s", time.Since(t.began).Seconds()))
 }

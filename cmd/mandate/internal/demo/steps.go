@@ -9,11 +9,29 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 )
 
+// step is one scene of the demo. It returns what the summary shows: what happened, and the
+// time it measured.
+type step struct {
+	title, short string
+	play         func(context.Context, *cluster) (what, measured string, err error)
+}
+
+func steps() []step {
+	return []step{
+		{"Three candidates campaign: one is elected", "election", elect},
+		{"The leader resigns: a planned handover", "handover", handOver},
+		{"The leader's work hangs, but its process is alive", "work hangs", hangWork},
+		{"One of the three Redis nodes hangs: no effect", "Redis hangs", hangNode},
+		{"The leader is cut off without releasing the lock", "leader cut off", cutOff},
+		{"The former leader returns and writes with its old token", "stale write", staleWrite},
+	}
+}
+
 // elect starts the candidates and waits for the first leader.
 func elect(ctx context.Context, c *cluster) (string, string, error) {
 	began := time.Now()
 	c.started.Do(c.start)
-	first, err := c.await(ctx, func(o observation) bool { return o.kind == workStarted })
+	first, err := c.seen.await(ctx, func(o observation) bool { return o.kind == workStarted })
 	if err != nil {
 		return "", "", err
 	}
@@ -44,7 +62,7 @@ func hangWork(ctx context.Context, c *cluster) (string, string, error) {
 	old.who.hung.Store(true)
 	at := time.Now()
 	c.report(old.who, "'s work hangs. Its process is alive and could renew forever")
-	detected, err := c.await(ctx, func(o observation) bool { return o.kind == workCanceled && o.token == old.token })
+	detected, err := c.seen.await(ctx, func(o observation) bool { return o.kind == workCanceled && o.token == old.token })
 	if err != nil {
 		return "", "", err
 	}
@@ -134,4 +152,14 @@ func staleWrite(ctx context.Context, c *cluster) (string, string, error) {
 	}
 	c.note("the register still holds what %s wrote", now.who.name)
 	return "of " + old.who.name + ", refused", "token check", nil
+}
+
+// pause sleeps for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
