@@ -27,8 +27,9 @@ at most about 200 elections a second, and every open one each second.
 Anyone who can reach the port can read the page, unless --read-token-file names
 a token; the default is the loopback interface. With --actions there are buttons
 to resign, transfer, pause and resume; they need the token that is printed at
-the start, or that --token-file holds. Scripts may POST the same to /api/resign
-and so on, whether or not a page is open. GET /healthz is for probes.
+the start, or that --token-file holds. The view by host has one that hands over
+all that a host leads. Scripts may POST the same to /api/resign, /api/drain and
+so on, whether or not a page is open. GET /healthz is for probes.
 
 Exit codes
   0  ended by a signal

@@ -17,6 +17,9 @@ type actionRequest struct {
 	By       string `json:"by,omitempty"`     // who wants it
 	Force    bool   `json:"force,omitempty"`  // resign although no other candidate could lead
 	ForMS    int64  `json:"for_ms,omitempty"` // of a pause; 0: until it is resumed
+	Host     string `json:"host,omitempty"`   // of a drain, instead of the election
+	PID      int    `json:"pid,omitempty"`    // on that host
+	ID       string `json:"id,omitempty"`     // of a candidate
 }
 
 // actionResult is the answer: what came of the request.

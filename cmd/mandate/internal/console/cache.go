@@ -34,6 +34,7 @@ const (
 	kindRoll   = "roll"   // the candidates
 	kindTerms  = "terms"  // the history
 	kindGone   = "gone"   // the election is not there any more
+	kindHosts  = "hosts"  // who is a candidate where
 )
 
 func newCache() *cache {
@@ -101,9 +102,8 @@ func (c *cache) wake() {
 }
 
 // after is what changed after a number, as server-sent events in order; the
-// number to continue with; and what to wait on for more. Without elections it is all but
-// the details; with some, the details of these.
-func (c *cache) after(n uint64, elections []string) ([]byte, uint64, <-chan struct{}) {
+// number to continue with; and what to wait on for more.
+func (c *cache) after(n uint64, wants func(key) bool) ([]byte, uint64, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	type change struct {
@@ -112,8 +112,7 @@ func (c *cache) after(n uint64, elections []string) ([]byte, uint64, <-chan stru
 	}
 	var found []change
 	for at, p := range c.entries {
-		detail := slices.Contains(details, at.kind)
-		if p.number > n && (detail && slices.Contains(elections, at.election) || !detail && len(elections) == 0) {
+		if p.number > n && wants(at) {
 			found = append(found, change{at.kind, p})
 		}
 	}

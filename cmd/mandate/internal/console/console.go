@@ -87,13 +87,13 @@ func New(cfg Config) (*Console, error) {
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	cache, viewers, attention := newCache(), newViewers(cmp.Or(cfg.MaxViewers, 64)), newAttention()
+	cache, viewers, attention, hosts := newCache(), newViewers(cmp.Or(cfg.MaxViewers, 64)), newAttention(), newHostCache()
 	c := &Console{
 		mux:      http.NewServeMux(),
 		visitors: &visitors{base: base, hosts: cfg.Hosts, proxies: cfg.Proxies},
 		watch: &watch{
 			quorum: cfg.Quorum, elections: cfg.Elections, max: cmp.Or(cfg.MaxElections, maxShown), actions: cfg.Token != "",
-			cache: cache, nodes: newNodeCache(), viewers: viewers, attention: attention,
+			cache: cache, nodes: newNodeCache(), viewers: viewers, attention: attention, hosts: hosts,
 		},
 	}
 	c.operators = &operators{quorum: cfg.Quorum, elections: cfg.Elections, cache: cache, visitors: c.visitors, running: make(chan struct{}, maxActions), log: cfg.Logger}
@@ -103,7 +103,7 @@ func New(cfg Config) (*Console, error) {
 	if cfg.ReadToken != "" {
 		c.visitors.reader = webguard.NewBearer(cfg.ReadToken, cfg.Logger)
 	}
-	c.route(&streams{cache: cache, viewers: viewers, attention: attention})
+	c.route(&streams{cache: cache, viewers: viewers, attention: attention, hosts: hosts})
 	return c, nil
 }
 
@@ -120,6 +120,7 @@ func (c *Console) route(live *streams) {
 	}
 	c.mux.HandleFunc("GET /api/live", live.serve)
 	c.mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
+	c.mux.HandleFunc("POST /api/drain", c.operators.drain)
 	for name, do := range actions {
 		c.mux.HandleFunc("POST /api/"+name, func(w http.ResponseWriter, r *http.Request) { c.operators.act(w, r, name, do) })
 	}

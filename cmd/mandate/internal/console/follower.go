@@ -33,6 +33,7 @@ type follower struct {
 func (f *follower) run(ctx context.Context, quorum *elector.Quorum) {
 	name := f.known.election
 	defer f.cache.drop(name)
+	defer f.known.hosts.drop(name)
 	el, err := quorum.Election(name)
 	if err != nil { // anyone who may write to Redis can make such a key
 		f.known.misnamed(err, time.Now())

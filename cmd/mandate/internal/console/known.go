@@ -14,6 +14,7 @@ import (
 type known struct {
 	election string
 	cache    *cache
+	hosts    *hostCache
 
 	mu     sync.Mutex
 	status elector.Status
@@ -36,6 +37,7 @@ func (k *known) look(st elector.Status, err error, now time.Time) (changed bool)
 	if k.err = err; err == nil {
 		before := k.status.Leader
 		k.status, k.read = st, now
+		k.hosts.led(k.election, st.Leader)
 		k.sight.Look(st.Leader != nil, now)
 		switch l := st.Leader; {
 		case l == nil:
@@ -68,11 +70,13 @@ func (k *known) terms(records []elector.TermRecord, now time.Time) {
 	k.show(now)
 }
 
-// candidates notes a roll call, and sets the row.
-func (k *known) candidates(n count, now time.Time) {
+// candidates notes a roll call, and sets the row. When it was called, the leader was an
+// incarnation.
+func (k *known) candidates(all []elector.CandidateStatus, leader string, now time.Time) {
+	k.hosts.called(k.election, all)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.count = n
+	k.count = countOf(all, leader)
 	k.show(now)
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -17,12 +18,26 @@ type streams struct {
 	cache     *cache
 	viewers   *viewers
 	attention *attention
+	hosts     *hostCache
+}
+
+// wanted chooses what a stream has: the table, the details of some elections, or the hosts.
+func wanted(elections []string, hosts bool) func(key) bool {
+	switch {
+	case hosts:
+		return func(k key) bool { return k.kind == kindHosts }
+	case len(elections) > 0:
+		return func(k key) bool { return slices.Contains(details, k.kind) && slices.Contains(elections, k.election) }
+	default:
+		return func(k key) bool { return k.kind != kindHosts && !slices.Contains(details, k.kind) }
+	}
 }
 
 // serve is GET /api/live: the table as it is, then what changes. With ?election=NAME, which
-// may be repeated, it is the details of these elections instead.
+// may be repeated, it is the details of these elections instead; with ?view=hosts, who is a
+// candidate where.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
-	elections := r.URL.Query()["election"]
+	elections, hosts := r.URL.Query()["election"], r.URL.Query().Get("view") == "hosts"
 	if len(elections) > maxOpen {
 		refuse(w, http.StatusBadRequest, "%d elections: at most %d at a time", len(elections), maxOpen)
 		return
@@ -38,7 +53,9 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return // nothing would reach the client, and its next request would wait for ever
 	}
-	if len(elections) > 0 {
+	if hosts {
+		defer s.hosts.open()()
+	} else if len(elections) > 0 {
 		defer s.attention.open(elections)()
 	}
 	control := http.NewResponseController(w)
@@ -51,10 +68,11 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	ok := send([]byte("retry: 1000\n\n"))
+	wants := wanted(elections, hosts)
 	for at := uint64(0); ok; {
 		var changes []byte
 		var changed <-chan struct{}
-		if changes, at, changed = s.cache.after(at, elections); len(changes) > 0 && !send(changes) {
+		if changes, at, changed = s.cache.after(at, wants); len(changes) > 0 && !send(changes) {
 			return
 		}
 		select {

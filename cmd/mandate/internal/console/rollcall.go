@@ -74,7 +74,7 @@ func (r *roller) call(ctx context.Context, el *elector.Election, open bool) (den
 		}
 		now := time.Now()
 		if err == nil {
-			r.known.candidates(countOf(all, leader), now)
+			r.known.candidates(all, leader, now)
 		}
 		if answers := r.rollOf(el.Name(), all, err, now); open && (err == nil || !r.cache.has(kindRoll, el.Name())) {
 			r.cache.set(kindRoll, el.Name(), answers)

@@ -14,6 +14,7 @@ const (
 	listAgain   = 2 * time.Second  // after one that failed
 	listShare   = 50               // a look through a large Redis takes at most this part of the time
 	listTimeout = 2 * time.Second
+	hostsEvery  = time.Second
 )
 
 // watch follows the elections while there are viewers.
@@ -27,6 +28,7 @@ type watch struct {
 	nodes     *nodeCache
 	viewers   *viewers
 	attention *attention
+	hosts     *hostCache
 }
 
 // run lasts until ctx ends.
@@ -58,6 +60,7 @@ func (w *watch) watchFor(ctx context.Context) {
 	defer cancel()
 	wg.Go(func() { w.follow(ctx) })
 	wg.Go(func() { w.showNodes(ctx) })
+	wg.Go(func() { w.showHosts(ctx) })
 	for {
 		there, changed := w.viewers.there()
 		var over <-chan time.Time
@@ -83,6 +86,15 @@ func (w *watch) showNodes(ctx context.Context) {
 		if s, read := w.nodes.state(time.Now()); read {
 			w.cache.set(kindRedis, "", s)
 			every = nodesEvery
+		}
+	}
+}
+
+// showHosts keeps the entry of the hosts up to date.
+func (w *watch) showHosts(ctx context.Context) {
+	for sleep(ctx, hostsEvery) {
+		if list, changed := w.hosts.list(); changed {
+			w.cache.set(kindHosts, "", list)
 		}
 	}
 }
@@ -121,7 +133,7 @@ func (w *watch) follow(ctx context.Context) {
 			if followed[name] == nil {
 				one, stop := context.WithCancel(ctx)
 				followed[name] = stop
-				f := &follower{cache: w.cache, nodes: w.nodes, attention: w.attention, limits: queries, known: &known{election: name, cache: w.cache}}
+				f := &follower{cache: w.cache, nodes: w.nodes, attention: w.attention, limits: queries, known: &known{election: name, cache: w.cache, hosts: w.hosts}}
 				wg.Go(func() { f.run(one, w.quorum) })
 			}
 		}

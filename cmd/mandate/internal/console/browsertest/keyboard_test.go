@@ -32,14 +32,14 @@ func TestChromiumKeyboard(t *testing.T) {
 	b.until(`[...document.querySelectorAll(".actions button")].filter((e) => !e.disabled && !e.hidden).length === 3`)
 
 	var met []string
-	for range 6 {
+	for range 8 {
 		b.press(kb.Tab)
 		met = append(met, b.focus())
 		if !b.is(`getComputedStyle(document.activeElement).outlineStyle === "solid" || document.activeElement.className === "skip"`) {
 			t.Errorf("no ring around %s", b.focus())
 		}
 	}
-	want := "A Skip to the elections, SELECT zone, BUTTON orders, BUTTON resign, BUTTON transfer, BUTTON pause"
+	want := "A Skip to the elections, BUTTON view-elections, BUTTON view-hosts, SELECT zone, BUTTON orders, BUTTON resign, BUTTON transfer, BUTTON pause"
 	if got := strings.Join(met, ", "); got != want {
 		t.Errorf("the Tab key meets %s, want %s", got, want)
 	}

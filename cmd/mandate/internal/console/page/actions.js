@@ -1,6 +1,7 @@
 // The dialog in which an operator requests an action, and the token that it needs.
 import { heir } from './card.js';
-import { el, text } from './text.js';
+import { lines, outcome } from './hosts.js';
+import { el, plural, text } from './text.js';
 
 const $ = (id) => document.getElementById(id);
 const dialog = $('action');
@@ -35,14 +36,28 @@ let current = null; // the action being requested
 
 /** Opens the dialog for an action on an election. */
 export function open(action, card) {
-  const [title, what, go] = label[action](card.name, card.status);
   current = { action, card };
+  prepare(action, label[action](card.name, card.status), card.candidates ?? []);
+}
+
+/** Opens the dialog for handing over all that a host, a process or a candidate leads. */
+export function openDrain(target, name, leads) {
+  current = { action: 'drain', target };
+  const some = leads.slice(0, 10).join(', ') + (leads.length > 10 ? `, and ${leads.length - 10} more` : '');
+  prepare('drain', [`Hand over all that ${name} leads?`,
+    `${plural(leads.length, 'election', 'elections')}: ${some}. Each goes to an able candidate elsewhere; where there is none it stays. `
+    + `${name} remains a candidate: stop it soon, or it may be elected again.`, 'Hand over'], []);
+}
+
+function prepare(action, [title, what, go], candidates) {
   text($('action-title'), title);
   text($('action-what'), what);
   text($('action-go'), go);
   text($('action-close'), 'Cancel');
   showResult('', '');
-  $('action-to').replaceChildren(...(card.candidates ?? []).filter(heir).map((c) => {
+  $('action-list').replaceChildren();
+  $('action-list').hidden = true;
+  $('action-to').replaceChildren(...candidates.filter(heir).map((c) => {
     const o = el('option', '', c.id);
     o.value = c.id;
     return o;
@@ -74,7 +89,8 @@ function busy(yes) {
 }
 
 function body() {
-  const { action, card } = current;
+  const { action, card, target } = current;
+  if (action === 'drain') return target;
   const o = { election: card.name };
   if (action === 'transfer') o.to = $('action-to').value;
   if (action === 'pause') o.for_ms = Number($('action-for').value);
@@ -95,8 +111,8 @@ async function send() {
       headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${token()}` },
       body: JSON.stringify(body()),
     });
-    const got = await res.json();
-    if (res.ok) kind = 'ok';
+    const got = res.ok && mine.action === 'drain' ? await drained(res.body, mine) : await res.json();
+    if (res.ok && !got.failed) kind = 'ok';
     label = res.ok ? got.result : got.error;
     if (res.status === 401) keep('');
     if (res.status === 409 && mine.action === 'resign') mine.force = true; // no other candidate could lead
@@ -117,6 +133,19 @@ async function send() {
     requireToken(true);
     $('action-token').focus();
   }
+}
+
+/** Shows what came of each election as it comes, and returns the sum. */
+async function drained(body, mine) {
+  let sum = { result: 'The console does not answer any more.', failed: 1 };
+  await lines(body, (one) => {
+    if (one.election === undefined) sum = one;
+    if (mine !== current || one.election === undefined) return;
+    $('action-list').hidden = false;
+    $('action-list').append(outcome(one));
+    $('action-list').scrollTop = $('action-list').scrollHeight;
+  });
+  return sum;
 }
 
 dialog.querySelector('form').addEventListener('submit', (e) => {

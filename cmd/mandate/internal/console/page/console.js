@@ -1,6 +1,7 @@
 // The page: what the console serves, in a table; an election that is opened, on a card.
 import { Card } from './card.js';
-import { open as act } from './actions.js';
+import { openDrain, open as act } from './actions.js';
+import { Hosts, Views } from './hosts.js';
 import { Line } from './line.js';
 import { Table } from './table.js';
 import { el, foreign, moment, text, zone } from './text.js';
@@ -33,7 +34,7 @@ function wanted() {
 function open(names) {
   const all = names.slice(-atMost);
   const hash = all.map((n) => encodeURIComponent(n)).join(',');
-  history.replaceState(null, '', hash ? `#${hash}` : location.pathname + location.search);
+  history.replaceState(null, '', location.pathname + location.search + (hash ? `#${hash}` : ''));
   applyOpen();
 }
 
@@ -59,10 +60,26 @@ function applyOpen() {
   else details.close();
 }
 
+// --- the view by host -----------------------------------------------------------
+
+const hosts = new Hosts($('hosts'), (name) => {
+  views.show('elections');
+  open(cards.has(name) ? [...cards.keys()] : [...cards.keys(), name]);
+  table.rows.get(name)?.root.scrollIntoView({ block: 'nearest' });
+}, openDrain);
+const byHost = new Line({ hosts: (list) => hosts.onHosts(list), beat() {} }, () => {});
+const views = new Views({ elections: $('view-elections'), hosts: $('view-hosts') }, (view) => {
+  $('elections').hidden = view !== 'elections';
+  $('hosts').hidden = view !== 'hosts';
+  if (view === 'hosts') byHost.connect('api/live?view=hosts');
+  else byHost.close();
+  hosts.draw();
+});
+
 window.addEventListener('hashchange', applyOpen);
 document.querySelector('.skip').addEventListener('click', (e) => {
   e.preventDefault(); // its address would be that of an election
-  $('elections').focus();
+  $(views.view).focus();
 });
 
 const details = new Line({
@@ -96,7 +113,7 @@ const main = new Line({
     $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown: name those to watch, mandate console NAME... ` : '';
     $('problem').dataset.list = s.problem ?? '';
     showProblem();
-    for (const c of cards.values()) c.allow(actions && known());
+    allow();
   },
   redis(s) {
     nodes = s;
@@ -173,10 +190,14 @@ function drawRedis() {
     el('span', n.error ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(n.error ? without(n.error, n.name) : `${n.rtt_ms.toFixed(1)} ms`)))));
   drawLine();
   showProblem();
-  for (const c of cards.values()) {
-    c.onNodes(nodes);
-    c.allow(actions && known());
-  }
+  for (const c of cards.values()) c.onNodes(nodes);
+  allow();
+}
+
+/** Nothing can be done while nothing is known. */
+function allow() {
+  for (const c of cards.values()) c.allow(actions && known());
+  hosts.allow(actions && known());
 }
 
 /** An error without the name of the node that stands before it. */
@@ -203,7 +224,10 @@ function summarize() {
   $('filter').parentElement.hidden = !table.many();
 }
 
-$('filter').addEventListener('input', () => table.filter($('filter').value));
+$('filter').addEventListener('input', () => {
+  table.filter($('filter').value);
+  hosts.filter($('filter').value);
+});
 
 // --- the zone of times ----------------------------------------------------------
 
@@ -233,6 +257,7 @@ $('zone').addEventListener('change', () => {
 startZone();
 
 main.connect('api/live');
+views.start();
 let drawn = 0;
 let arranged = 0;
 setInterval(() => {

@@ -1,0 +1,184 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// What the view by host shows: which elections the candidates of each host lead, and which
+// they follow.
+type (
+	hostList struct {
+		Hosts  []host `json:"hosts"`
+		Hidden int    `json:"hidden,omitempty"`
+	}
+
+	host struct {
+		Host  string `json:"host"` // "": not known
+		Lines []line `json:"lines"`
+	}
+
+	// line is a candidate, or the candidates of a process that has many.
+	line struct {
+		PID     int      `json:"pid,omitempty"`
+		ID      string   `json:"id,omitempty"`
+		IDs     int      `json:"ids"`
+		Address string   `json:"address,omitempty"`
+		Version string   `json:"version,omitempty"`
+		Leads   []string `json:"leads"`
+		Follows []string `json:"follows"`
+		Unable  []string `json:"unable"` // a part of follows: it could not be elected now
+	}
+)
+
+const (
+	maxHosts = 500
+	maxLines = 8 // candidates of one process: more become one line
+)
+
+// place is where a candidate is.
+type place struct {
+	host string
+	pid  int
+	id   string
+}
+
+// hostCache keeps who is a candidate where. Safe for concurrent use.
+type hostCache struct {
+	mu      sync.Mutex
+	viewers int
+	dirty   bool
+	rolls   map[string][]elector.CandidateStatus // by election
+	leaders map[string]elector.Leader
+}
+
+func newHostCache() *hostCache {
+	return &hostCache{rolls: map[string][]elector.CandidateStatus{}, leaders: map[string]elector.Leader{}}
+}
+
+// open notes a viewer, until it calls closed.
+func (h *hostCache) open() (closed func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.viewers++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.viewers--
+	}
+}
+
+func (h *hostCache) called(election string, all []elector.CandidateStatus) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rolls[election], h.dirty = all[:min(maxCandidates, len(all))], true
+}
+
+// led notes who leads; nil: no candidate does.
+func (h *hostCache) led(election string, l *elector.Leader) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l == nil {
+		delete(h.leaders, election)
+	} else {
+		h.leaders[election] = *l
+	}
+	h.dirty = true
+}
+
+func (h *hostCache) drop(election string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rolls, election)
+	delete(h.leaders, election)
+	h.dirty = true
+}
+
+// list is what has changed; false: nothing has, or there are no viewers.
+func (h *hostCache) list() (hostList, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.viewers == 0 || !h.dirty {
+		return hostList{}, false
+	}
+	h.dirty = false
+	return h.arranged(), true
+}
+
+// arranged is called with mu held.
+func (h *hostCache) arranged() hostList {
+	places := map[place]*line{}
+	at := func(p place) *line {
+		if places[p] == nil {
+			places[p] = &line{PID: p.pid, ID: bounded(p.id), IDs: 1, Leads: []string{}, Follows: []string{}, Unable: []string{}}
+		}
+		return places[p]
+	}
+	for election, roll := range h.rolls {
+		// The roll is called now and then: who leads is known better.
+		for _, c := range roll {
+			one := at(place{c.Host, c.PID, c.ID})
+			one.Address, one.Version = bounded(c.Advertise), bounded(c.Version)
+			if l, led := h.leaders[election]; led && l.Incarnation == c.Incarnation {
+				one.Leads = append(one.Leads, election)
+				continue
+			}
+			one.Follows = append(one.Follows, election)
+			if !c.Able() {
+				one.Unable = append(one.Unable, election)
+			}
+		}
+	}
+	for election, l := range h.leaders {
+		if !slices.ContainsFunc(h.rolls[election], func(c elector.CandidateStatus) bool { return c.Incarnation == l.Incarnation }) {
+			one := at(place{id: l.Candidate}) // it does not answer, or has not been called yet
+			one.Address = bounded(l.Advertise)
+			one.Leads = append(one.Leads, election)
+		}
+	}
+	return hostsOf(places)
+}
+
+func hostsOf(places map[place]*line) hostList {
+	ids := map[place]int{} // of each process
+	for p := range places {
+		ids[place{host: p.host, pid: p.pid}]++
+	}
+	byHost := map[string]map[place]*line{}
+	for p, one := range places {
+		if process := (place{host: p.host, pid: p.pid}); ids[process] > maxLines && p.host != "" {
+			p = process
+		}
+		if byHost[p.host] == nil {
+			byHost[p.host] = map[place]*line{}
+		}
+		same := byHost[p.host][p]
+		if same == nil {
+			byHost[p.host][p] = one
+			continue
+		}
+		same.ID, same.Address, same.IDs = "", "", same.IDs+1
+		same.Leads, same.Follows, same.Unable = append(same.Leads, one.Leads...), append(same.Follows, one.Follows...), append(same.Unable, one.Unable...)
+	}
+	list := hostList{Hosts: []host{}}
+	for _, name := range slices.Sorted(maps.Keys(byHost)) {
+		if len(list.Hosts) >= maxHosts {
+			list.Hidden++
+			continue
+		}
+		one := host{Host: bounded(name)}
+		for _, l := range byHost[name] {
+			for _, names := range [][]string{l.Leads, l.Follows, l.Unable} {
+				slices.Sort(names)
+			}
+			one.Lines = append(one.Lines, *l)
+		}
+		slices.SortFunc(one.Lines, func(a, b line) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.PID, b.PID)) })
+		list.Hosts = append(list.Hosts, one)
+	}
+	return list
+}
