@@ -63,6 +63,11 @@ poller: ## watch the queue-feeding example, its leaders hung and killed: no serv
 	@echo 'compiling: a minute or two the first time, then seconds' >&2
 	@cd examples/poller && $(GO) run .
 
+.PHONY: shards
+shards: ## watch the invoicing example, its shards owned evenly by members that hang and die: no server needed
+	@echo 'compiling: a minute or two the first time, then seconds' >&2
+	@cd examples/shards && $(GO) run .
+
 .PHONY: up
 up: ## start the poller example in containers: 3 Redis, PostgreSQL, 3 workers, a producer
 	@docker compose version >/dev/null 2>&1 || { echo 'make up needs docker with its compose plugin. Without it: make poller' >&2; exit 1; }

@@ -1,98 +1,109 @@
-// Command shards leads many elections in one process: one per shard of the work,
-// all on one quorum. See README.md.
+// Command shards is work that is split over all replicas: tenants belong to shards, each
+// shard has one owner at a time, and only that one writes the invoices of its tenants.
+// See README.md.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"sync"
+	"strings"
 	"syscall"
-	"time"
 
-	"github.com/mandate-dev/mandate/elector"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
 )
 
-const usage = `usage: shards [-shards N] [URL...]
-Leads the elections of all shards. URLs of 3 or 5 independent Redis servers
-make a quorum (default redis://127.0.0.1:6379).`
+func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-func main() {
-	count := flag.Int("shards", 8, "number of shards; the same for all replicas")
-	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), usage)
-		flag.PrintDefaults()
-	}
-	flag.Parse()
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+// app is what all commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	log            *slog.Logger
+
+	redis     []string
+	db        string
+	logLevel  string
+	withStdin bool
+}
+
+// execute is main without its process: it returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills
-	if err := run(ctx, log, *count, flag.Args()...); err != nil {
-		log.Error("shards failed", "error", err)
-		os.Exit(1)
+	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
+	root.SetArgs(args)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "shards: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nshards: "))
+		return 1
 	}
+	return 0
 }
 
-// run takes part in the elections of all shards until ctx ends, or until one
-// fails: then the others hand over too.
-func run(ctx context.Context, log *slog.Logger, count int, urls ...string) error {
-	if count < 1 {
-		return fmt.Errorf("-shards is %d: at least 1", count)
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "shards",
+		Short: "Tenants' invoices, written by all members of a group, each tenant's by one at a time",
+		Long: `Tenants' invoices, written by all members of a group, each tenant's by one at a time.
+Without a command: all of it in one go, on an embedded Redis and SQLite.`,
+		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
 	}
-	if len(urls) == 0 {
-		urls = []string{"redis://127.0.0.1:6379"}
-	}
-	quorum, err := elector.Open(urls...) // its connections and its subscription serve all shards
-	if err != nil {
-		return err
-	}
-	defer quorum.Close()
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make([]error, count)
-	var all sync.WaitGroup
-	for shard := range count {
-		all.Go(func() {
-			if errs[shard] = lead(ctx, log, quorum, shard); errs[shard] != nil {
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	f := root.PersistentFlags()
+	f.StringArrayVar(&a.redis, "redis", nil, "`URL` of a Redis; repeat it for a quorum of 3 or 5\n(env MANDATE_REDIS, comma separated; default redis://127.0.0.1:6379)")
+	f.StringVar(&a.db, "db", os.Getenv("SHARDS_DB"), "the database: an SQLite file, or postgres://... (env SHARDS_DB; default invoices.db)")
+	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&a.withStdin, "exit-with-stdin", false, "end when standard input does, so that no child outlives its parent")
+	_ = f.MarkHidden("exit-with-stdin") // fails for unknown flags only
+	root.AddCommand(a.workCommand(), a.sellCommand(), a.verifyCommand())
+	return root
 }
 
-// lead takes part in the election of one shard.
-func lead(ctx context.Context, log *slog.Logger, quorum *elector.Quorum, shard int) error {
-	log = log.With("shard", shard)
-	candidate, err := elector.New(quorum, elector.Config{Election: fmt.Sprintf("shards-example-%d", shard), Logger: log})
-	if err != nil {
-		return err
+func (a *app) prepare(cmd *cobra.Command) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return fmt.Errorf("--log-level %q: use debug, info, warn or error", a.logLevel)
 	}
-	err = candidate.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-		return work(ctx, log, term.Token())
-	})
-	if err != nil {
-		return fmt.Errorf("shard %d: %w", shard, err)
+	a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	logging.Disable() // go-redis prints every failed dial; the electors report what matters
+	if a.db == "" {
+		a.db = "invoices.db"
+	}
+	if a.withStdin {
+		ctx, cancel := context.WithCancelCause(cmd.Context())
+		go func() {
+			_, _ = io.Copy(io.Discard, a.stdin)
+			cancel(errors.New("the parent has ended"))
+		}()
+		cmd.SetContext(ctx)
 	}
 	return nil
 }
 
-// work is where the work on one shard goes.
-func work(ctx context.Context, log *slog.Logger, token uint64) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		log.Info("working", "token", token)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+func (a *app) urls() []string {
+	if len(a.redis) > 0 {
+		return a.redis
 	}
+	if env := os.Getenv("MANDATE_REDIS"); env != "" {
+		return strings.Split(env, ",")
+	}
+	return []string{"redis://127.0.0.1:6379"}
+}
+
+func (a *app) withDatabase(cmd *cobra.Command, f func(context.Context, *database) error) error {
+	db, err := openDatabase(cmd.Context(), a.db)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return f(cmd.Context(), db)
 }

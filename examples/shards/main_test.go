@@ -1,42 +1,54 @@
-//go:build unix
-
 package main
 
 import (
-	"fmt"
+	"context"
+	"os"
 	"strings"
 	"testing"
 
-	"github.com/mandate-dev/mandate/examples/internal/process"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
 )
 
-// As README.md has it: one process leads all shards, and hands them over.
-func TestProgram(t *testing.T) {
-	const shards = 5
-	program, url := process.Build(t), process.RedisURL(t)
-	a := process.Start(t, program, "-shards", fmt.Sprint(shards), url)
-	for i := range shards {
-		a.Says(t, 1, fmt.Sprintf("msg=working shard=%d", i))
+// asShards makes the test binary stand in for the program in child processes.
+const asShards = "SHARDS_TEST_AS_SHARDS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asShards) == "1" {
+		main()
+		return
 	}
-	b := process.Start(t, program, "-shards", fmt.Sprint(shards), url)
-	b.Says(t, shards, "following")
-	a.Stop(t)
-	for i := range shards {
-		b.Says(t, 1, fmt.Sprintf("msg=working shard=%d", i))
-	}
-	b.Stop(t)
+	os.Setenv(asShards, "1")
+	logging.Disable()
+	goleak.VerifyTestMain(m)
 }
 
-func TestBadShards(t *testing.T) {
-	p := process.Start(t, process.Build(t), "-shards", "0")
-	if code := p.ExitCode(); code != 1 {
-		t.Errorf("exit code %d:\n%s", code, p.Logged())
+// run is the program without its process.
+func run(t *testing.T, args ...string) (code int, out, logs string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code = execute(context.Background(), args, strings.NewReader(""), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// All of it in one go, with no server at all.
+func TestDemo(t *testing.T) {
+	code, out, logs := run(t)
+	if code != 0 || !strings.Contains(out, "(unhealthy)") || !strings.Contains(out, "(handover)") || !strings.Contains(out, "tokens crossed  0") {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, logs)
 	}
 }
 
-func TestHelp(t *testing.T) {
-	p := process.Start(t, process.Build(t), "--help")
-	if code := p.ExitCode(); code != 0 || !strings.Contains(p.Logged(), "[-shards N] [URL...]") {
-		t.Errorf("exit code %d:\n%s", code, p.Logged())
+func TestBadFlags(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{
+		{"nonsense"}, {"work", "--stall", "0s"}, {"work", "--hang-after", "-1s"}, {"work", "--shards", "0"}, {"work", "--shards", "-1"},
+		{"work", "--lease", "1ms"}, {"sell", "--rate", "0"}, {"sell", "--rate", "1e10"}, {"sell", "--tenants", "0"}, {"verify", "--log-level", "loud"},
+		{"verify", "--db", "postgres://user:secret@host:port/x"}, {"work", "--redis", "http://user:secret@host"},
+		{"work", "--redis", "redis://a:secret@127.0.0.1:1", "--redis", "redis://b:secret@127.0.0.1:2"},
+	} {
+		if code, out, logs := run(t, args...); code == 0 || !strings.Contains(logs, "shards: ") || strings.Contains(out+logs, "secret") {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, out, logs)
+		}
 	}
 }

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// crew runs this program as child processes, for the demo and the tests, and looks at the
+// group from outside.
+type crew struct {
+	dir      string
+	args     []string // of every child
+	work     []string // of every member
+	shards   int
+	quorum   *elector.Quorum
+	db       *database
+	children map[string]*child
+}
+
+type child struct {
+	cmd   *exec.Cmd
+	alive io.Closer // its standard input: it ends when this does
+	log   *os.File
+	done  chan struct{}
+}
+
+const crewGroup = "invoices"
+
+func newCrew(ctx context.Context, logLevel, dir, db string, lease time.Duration, shards int, urls ...string) (*crew, error) {
+	c := &crew{dir: dir, shards: shards, children: map[string]*child{}}
+	c.args = []string{"--exit-with-stdin", "--db", db, "--log-level", logLevel}
+	for _, url := range urls {
+		c.args = append(c.args, "--redis", url)
+	}
+	c.work = []string{"work", "--group", crewGroup, "--shards", strconv.Itoa(shards), "--lease", lease.String(), "--stall", (lease / 2).String()}
+	var err error
+	if c.quorum, err = elector.Open(urls...); err != nil {
+		return nil, err
+	}
+	if c.db, err = openDatabase(ctx, db); err != nil {
+		return nil, errors.Join(err, c.quorum.Close())
+	}
+	return c, nil
+}
+
+func (c *crew) close() {
+	for _, ch := range c.children {
+		ch.end()
+	}
+	c.db.Close()
+	c.quorum.Close()
+}
+
+// member starts a member of the group.
+func (c *crew) member(id string, more ...string) error {
+	return c.start(id, append(append([]string{}, c.work...), append(more, "--id", id)...)...)
+}
+
+func (c *crew) start(name string, args ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(c.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.Background(), self, append(args, c.args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	alive, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	ch := &child{cmd, alive, log, make(chan struct{})}
+	go func() {
+		defer close(ch.done)
+		_ = cmd.Wait()
+	}()
+	c.children[name] = ch
+	return nil
+}
+
+func (c *crew) signal(name string, s syscall.Signal) { _ = c.children[name].cmd.Process.Signal(s) }
+
+// suspend stops a process while it writes nothing: SQLite has one writer at a time, and
+// one that is suspended in a transaction would stop everybody.
+func (c *crew) suspend(ctx context.Context, name string) error {
+	return c.db.inTx(ctx, func(*sql.Tx) error {
+		c.signal(name, syscall.SIGSTOP)
+		return nil
+	})
+}
+
+func (c *crew) kill(name string) {
+	ch := c.children[name]
+	_ = ch.cmd.Process.Kill()
+	<-ch.done
+	ch.end()
+	delete(c.children, name)
+}
+
+// stop is what a deploy does; it must end well.
+func (c *crew) stop(name string) error {
+	c.signal(name, syscall.SIGTERM)
+	ch := c.children[name]
+	ch.end()
+	delete(c.children, name)
+	if code := ch.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("%s: exit code %d", name, code)
+	}
+	return nil
+}
+
+// end waits for a child to end, kills it after a while, and a suspended one at once.
+func (ch *child) end() {
+	_ = ch.alive.Close()
+	select {
+	case <-ch.done:
+	case <-time.After(20 * time.Second):
+		_ = ch.cmd.Process.Kill()
+		<-ch.done
+	}
+	_ = ch.log.Close()
+}
+
+// rest are the members that run, but for some, by name.
+func (c *crew) rest(but ...string) (names []string) {
+	for name := range maps.Keys(c.children) {
+		if strings.HasPrefix(name, "m") && !slices.Contains(but, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// owner is who owns a shard, as Redis has it.
+type owner struct {
+	member string // empty: no one
+	token  uint64
+}
+
+// election is that of a shard.
+func (c *crew) election(n int) *elector.Election {
+	el, err := c.quorum.Election(shard.ElectionOf(crewGroup, n))
+	if err != nil {
+		panic(err) // its name is a constant
+	}
+	return el
+}
+
+// awaitEven waits until these members own all shards, and none more than its part, and
+// returns the owners by shard.
+func (c *crew) awaitEven(ctx context.Context, names ...string) ([]owner, error) {
+	var last error
+	for ; ; pause(ctx, 20*time.Millisecond) {
+		owners, err := c.look(ctx)
+		if err == nil {
+			if err = uneven(owners, names); err == nil {
+				return owners, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("not in time: %w", cmp.Or(last, err))
+		}
+		last = err
+	}
+}
+
+func (c *crew) look(ctx context.Context) ([]owner, error) {
+	owners := make([]owner, c.shards)
+	for n := range owners {
+		st, err := c.election(n).Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if st.Leader != nil {
+			owners[n] = owner{st.Leader.Candidate, st.Leader.Token}
+		}
+	}
+	return owners, nil
+}
+
+// uneven is what keeps these owners from being even.
+func uneven(owners []owner, names []string) error {
+	counts := map[string]int{}
+	for n, o := range owners {
+		if o.member == "" {
+			return fmt.Errorf("shard %d has no owner", n)
+		}
+		counts[o.member]++
+	}
+	sum, least, most := 0, len(owners), 0
+	for _, name := range names {
+		sum, least, most = sum+counts[name], min(least, counts[name]), max(most, counts[name])
+	}
+	if sum < len(owners) || most-least > 1 {
+		return fmt.Errorf("want all owned evenly by %q: %v", names, counts)
+	}
+	return nil
+}
+
+// assigner is the member that makes the plans.
+func (c *crew) assigner(ctx context.Context) (string, error) {
+	el, err := c.quorum.Election(crewGroup + "/assigner")
+	if err != nil {
+		return "", err
+	}
+	for ; ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
+		if leader, err := el.Leader(ctx); err == nil {
+			return leader.Candidate, nil
+		}
+	}
+	return "", errors.New("no assigner in time")
+}

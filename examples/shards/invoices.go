@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	"github.com/spf13/cobra"
+	_ "modernc.org/sqlite" // SQLite, in Go
+
+	"github.com/mandate-dev/mandate/elector/fence"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// database holds the tenants, their invoices, and a mark for each shard: the newest token
+// that has written.
+type database struct {
+	*sql.DB
+	sqlite bool
+	marks  *fence.SQL
+}
+
+// openDatabase takes the URL of a PostgreSQL, or the path of an SQLite file, and makes the
+// tables that are missing.
+func openDatabase(ctx context.Context, where string) (*database, error) {
+	db, dialect := &database{}, fence.PostgreSQL
+	if strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://") {
+		config, err := pgx.ParseConfig(where)
+		if err != nil {
+			return nil, errors.New("the database: not a PostgreSQL URL: write postgres://user:password@host:port/name") // err may quote the password
+		}
+		// A member that is suspended in a transaction holds the shard's mark: not for long.
+		config.RuntimeParams["idle_in_transaction_session_timeout"] = "2000"
+		db.DB = stdlib.OpenDB(*config)
+	} else {
+		var err error
+		if db.DB, err = sql.Open("sqlite", sqliteDSN(where)); err != nil {
+			return nil, err
+		}
+		db.sqlite, dialect = true, fence.SQLite
+	}
+	db.SetMaxOpenConns(16)
+	var err error
+	if db.marks, err = fence.NewSQL(dialect, "marks"); err == nil {
+		err = db.createTables(ctx)
+	}
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("the database: %w", err)
+	}
+	return db, nil
+}
+
+// sqliteDSN lets several processes share the file: readers never wait for the writer (WAL),
+// and writers wait for each other instead of failing.
+func sqliteDSN(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_txlock=immediate" +
+		"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"}
+	return u.String()
+}
+
+func (db *database) createTables(ctx context.Context) error {
+	id, now := "BIGSERIAL PRIMARY KEY", "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+	if db.sqlite {
+		id, now = "INTEGER PRIMARY KEY AUTOINCREMENT", "(CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER))"
+	}
+	return db.inTx(ctx, func(tx *sql.Tx) error {
+		if !db.sqlite {
+			// IF NOT EXISTS alone fails when two processes start at once.
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261122)"); err != nil {
+				return err
+			}
+		}
+		for _, statement := range []string{
+			db.marks.Schema(),
+			// What a tenant has ordered is to be invoiced, in this order and once.
+			"CREATE TABLE IF NOT EXISTS tenants (tenant TEXT PRIMARY KEY, ordered BIGINT NOT NULL, invoiced BIGINT NOT NULL)",
+			// A real table has a unique key of tenant and number besides. Here it would hide
+			// from verify what the fence has let through.
+			"CREATE TABLE IF NOT EXISTS invoices (id " + id + ", tenant TEXT NOT NULL, number BIGINT NOT NULL," +
+				" shard BIGINT NOT NULL, token BIGINT NOT NULL, member TEXT NOT NULL, written BIGINT NOT NULL DEFAULT " + now + ")",
+		} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after the commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// openInvoices are how many invoices are to be written, by tenant.
+type openInvoices map[string]int64
+
+func (o openInvoices) sum() (n int64) {
+	for _, open := range o {
+		n += open
+	}
+	return n
+}
+
+// open lists the tenants with open invoices.
+func (db *database) open(ctx context.Context, mine func(tenant string) bool) (openInvoices, error) {
+	rows, err := db.QueryContext(ctx, "SELECT tenant, ordered - invoiced FROM tenants WHERE ordered > invoiced")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := openInvoices{}
+	for rows.Next() {
+		var tenant string
+		var open int64
+		if err := rows.Scan(&tenant, &open); err != nil {
+			return nil, err
+		}
+		if mine(tenant) {
+			all[tenant] = open
+		}
+	}
+	return all, rows.Err()
+}
+
+// writer is who writes: the owner of a shard, in a term with this token.
+type writer struct {
+	group  string
+	shard  int
+	token  uint64
+	member string
+}
+
+// batch is how many invoices are written in one transaction.
+const batch = 20
+
+// write writes the next invoices of a tenant, and returns how many, or fence.ErrStale when
+// the shard has had a later owner.
+func (db *database) write(ctx context.Context, tenant string, by writer) (n int64, err error) {
+	err = db.inTx(ctx, func(tx *sql.Tx) error {
+		// First of all: it locks the shard's mark. So what is read below is the last word of
+		// all former owners, and none of them writes after it.
+		if err := db.marks.Guard(ctx, tx, shard.ElectionOf(by.group, by.shard), by.token); err != nil {
+			return err
+		}
+		var ordered, invoiced int64
+		if err := tx.QueryRowContext(ctx, "SELECT ordered, invoiced FROM tenants WHERE tenant = $1", tenant).Scan(&ordered, &invoiced); err != nil {
+			return err
+		}
+		for n = 0; n < batch && invoiced < ordered; n++ {
+			invoiced++
+			if _, err := tx.ExecContext(ctx, "INSERT INTO invoices (tenant, number, shard, token, member) VALUES ($1, $2, $3, $4, $5)",
+				tenant, invoiced, by.shard, int64(by.token), by.member); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE tenants SET invoiced = $1 WHERE tenant = $2", invoiced, tenant)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// sellCommand plays the shop, which knows nothing of shards.
+func (a *app) sellCommand() *cobra.Command {
+	var tenants, count int
+	var rate float64
+	cmd := &cobra.Command{
+		Use:   "sell",
+		Short: "Play the shop: tenants order, and each order is to be invoiced",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if tenants < 1 || count < 0 || !(rate > 0 && rate <= 1e6) {
+				return errors.New("--tenants must be at least 1, --rate above 0 and at most a million, --count not negative")
+			}
+			return a.withDatabase(cmd, func(ctx context.Context, db *database) error {
+				tick := time.NewTicker(time.Duration(float64(time.Second) / rate))
+				defer tick.Stop()
+				n := 0
+				for ; (count == 0 || n < count) && ctx.Err() == nil; n++ {
+					if err := db.sell(context.WithoutCancel(ctx), "tenant-"+strconv.Itoa(rand.IntN(tenants)+1)); err != nil {
+						return err
+					}
+					select {
+					case <-ctx.Done():
+					case <-tick.C:
+					}
+				}
+				fmt.Fprintf(a.stdout, "%d orders\n", n)
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&tenants, "tenants", 60, "how many tenants order")
+	f.IntVar(&count, "count", 0, "how many orders (0: no end)")
+	f.Float64Var(&rate, "rate", 60, "orders per second")
+	return cmd
+}
+
+func (db *database) sell(ctx context.Context, tenant string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	_, err := db.ExecContext(ctx, "INSERT INTO tenants (tenant, ordered, invoiced) VALUES ($1, 1, 0) "+
+		"ON CONFLICT (tenant) DO UPDATE SET ordered = tenants.ordered + 1", tenant)
+	return err
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/fence"
+)
+
+// A former owner of the shard writes nothing, however late it wakes up: not before its
+// successor has written, and not after it.
+func TestFormerOwnerIsRefused(t *testing.T) {
+	for name, where := range map[string]func() string{
+		"SQLite":     func() string { return filepath.Join(t.TempDir(), "invoices.db") },
+		"PostgreSQL": func() string { return servertest.Postgres(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := openDatabase(t.Context(), where())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			order(t, db, "a", 2)
+			older, newer := writer{"g", 3, 1000, "m1"}, writer{"g", 3, 1001, "m2"}
+			if n, err := db.write(t.Context(), "a", older); n != 2 || err != nil {
+				t.Fatalf("%d invoices, %v", n, err)
+			}
+			// Nothing to write: the mark moves all the same.
+			if n, err := db.write(t.Context(), "a", newer); n != 0 || err != nil {
+				t.Fatalf("%d invoices, %v", n, err)
+			}
+			order(t, db, "a", 1)
+			if n, err := db.write(t.Context(), "a", older); n != 0 || !errors.Is(err, fence.ErrStale) {
+				t.Errorf("the former owner wrote %d invoices, %v", n, err)
+			}
+			if n, err := db.write(t.Context(), "a", writer{"g", 4, 1000, "m1"}); n != 1 || err != nil {
+				t.Errorf("another shard: %d invoices, %v", n, err)
+			}
+			order(t, db, "a", batch+1)
+			for _, want := range []int64{batch, 1, 0} {
+				if n, err := db.write(t.Context(), "a", newer); n != want || err != nil {
+					t.Errorf("%d invoices, want %d, %v", n, want, err)
+				}
+			}
+			r, err := verifyWithin(t.Context(), db, 0)
+			if err != nil || r.verdict() != nil || r.invoices != batch+4 {
+				t.Errorf("%+v, %v, %v", r, r.verdict(), err)
+			}
+		})
+	}
+}
+
+func order(t *testing.T, db *database, tenant string, n int) {
+	t.Helper()
+	for range n {
+		if err := db.sell(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A load that follows each invoice would move shards all the time.
+func TestLoadHasSteps(t *testing.T) {
+	w := &worker{byShard: make([]state, 1)}
+	for open, want := range map[int64]float64{0: 1, 20: 1, 99: 1, 100: 2, 1234: 13} {
+		w.byShard[0].open.Store(open)
+		if got := w.load(0); got != want {
+			t.Errorf("%d open invoices: a load of %v, want %v", open, got, want)
+		}
+	}
+}
