@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -115,30 +114,17 @@ func (a *assigner) lookout(ctx context.Context, node int) {
 	}
 }
 
-// members are those that a majority of the nodes knows as alive, by id.
+// members are those that live; false while too few nodes have shown that.
 func (a *assigner) members() (all []group.Member, ok bool) {
-	byIncarnation, count, answers := map[string]group.Member{}, map[string]int{}, 0
+	r, answers := newRoll(), 0
 	for _, s := range a.sights {
-		if !s.ok || time.Since(s.at) > a.m.cfg.aliveFor() {
-			continue
-		}
-		answers++
-		for _, m := range s.Members {
-			count[m.Incarnation]++
-			if old, known := byIncarnation[m.Incarnation]; !known || m.Seq > old.Seq {
-				byIncarnation[m.Incarnation] = m
-			}
+		if s.ok && time.Since(s.at) <= a.m.cfg.aliveFor() {
+			answers++
+			r.add(s.Members)
 		}
 	}
-	for inc, m := range byIncarnation {
-		if count[inc] >= a.m.nodes.Majority() {
-			all = append(all, m)
-		}
-	}
-	slices.SortFunc(all, func(x, y group.Member) int {
-		return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Incarnation, y.Incarnation))
-	})
-	return all, answers >= a.m.nodes.Majority()
+	majority := a.m.nodes.Majority()
+	return r.members(majority), answers >= majority
 }
 
 // decide makes a plan, and has it published if it is another one.

@@ -343,3 +343,14 @@ func TestOwnerOf(t *testing.T) {
 		}
 	})
 }
+
+// failing is work that fails at one shard.
+func failing(at int, err error) shard.Work {
+	return func(ctx context.Context, term *shard.Term) error {
+		if term.Shard() == at {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -79,6 +81,18 @@ func parseMember(s string) (m Member, err error) {
 	m.Advertise, m.Host = quorum.Clip(m.Advertise, quorum.MaxAdvertise), quorum.Clip(m.Host, quorum.MaxAdvertise)
 	m.Version, m.Why = quorum.Clip(m.Version, quorum.MaxAdvertise), quorum.Clip(m.Why, quorum.MaxDetail)
 	return m, nil
+}
+
+// parseRecord reads what the scripts keep of a member, "<until, in ms> <record>"; false
+// when its time has passed.
+func parseRecord(s string, now time.Time) (Member, bool) {
+	until, text, _ := strings.Cut(s, " ")
+	ms, err := strconv.ParseInt(until, 10, 64)
+	if err != nil || ms < now.UnixMilli() {
+		return Member{}, false
+	}
+	m, err := parseMember(text)
+	return m, err == nil
 }
 
 // Plan is who should own what.

@@ -1,0 +1,231 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// ErrNoGroup is of a group without members: it has none yet, or they are gone for two leases.
+var ErrNoGroup = errors.New("shard: there is no such group")
+
+// Status is a group as its members describe it.
+type Status struct {
+	Group    string
+	Shards   int
+	Lease    time.Duration
+	Assigner string // its id; empty: none leads, or that could not be read
+	Members  []MemberStatus
+	Unowned  []Vacancy
+	Moving   []int // a member owns them, and another one is to
+	// Problems are what is wrong with single nodes; the rest is from the others.
+	Problems []error
+}
+
+// MemberStatus is one living member.
+type MemberStatus struct {
+	ID          string  `json:"id"`
+	Incarnation string  `json:"incarnation"`
+	Advertise   string  `json:"advertise,omitempty"`
+	Version     string  `json:"version,omitempty"`
+	Host        string  `json:"host,omitempty"`
+	PID         int     `json:"pid,omitempty"`
+	Weight      float64 `json:"weight"`
+	Closed      string  `json:"closed,omitempty"` // why it wants no shards: stopping, or its probe; empty: it does
+	Owned       []int   `json:"owned"`
+	Planned     []int   `json:"planned"`          // what it is to own
+	Unable      []int   `json:"unable,omitempty"` // what it has failed at lately
+	Load        float64 `json:"load"`             // of what it owns; in shards unless Config.Load is set
+	Due         float64 `json:"due"`              // its part of the whole load, by weight
+}
+
+// Vacancy is a shard that no member says it owns, and why that may be.
+type Vacancy struct {
+	Shard int    `json:"shard"`
+	Next  string `json:"next,omitempty"` // who is to own it; empty: nobody
+	Why   string `json:"why"`
+}
+
+// readTimeout bounds what one node is waited for.
+const readTimeout = 1500 * time.Millisecond
+
+// Read asks the nodes about a group: who its members are, and what they own and are to own,
+// by their own word. It waits for each node at most 1.5 s, and for the election of the
+// assigner as long again, or until ctx ends. The error is ErrNoGroup, or an
+// elector.ErrUnreachable when no majority of the nodes answered. The rights to read suffice.
+func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
+	el, err := q.Election(assignerOf(name))
+	if err != nil {
+		return Status{}, err
+	}
+	nodes := inside.NodesOf(q)
+	if err := quorum.CheckWord("Group", name, maxGroup, "{}"); err != nil {
+		return Status{}, fmt.Errorf("shard: %w", err)
+	}
+	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)
+	st := Status{Group: name}
+	answers := 0
+	for _, v := range views {
+		if v.Err != nil {
+			st.Problems = append(st.Problems, v.Err)
+			continue
+		}
+		answers++
+		if v.Facts != (group.Facts{}) {
+			st.Shards, st.Lease = v.Facts.Shards, v.Facts.Lease
+		}
+	}
+	if answers < nodes.Majority() {
+		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
+	}
+	members := alive(views, nodes.Majority())
+	if len(members) == 0 {
+		return st, fmt.Errorf("%w: %s", ErrNoGroup, name)
+	}
+	if leader, err := el.Leader(ctx); err == nil {
+		st.Assigner = leader.Candidate
+	}
+	st.describe(members, newest(plansOf(views), nodes.Majority()))
+	return st, nil
+}
+
+func plansOf(views []group.View) []*group.Plan {
+	all := make([]*group.Plan, len(views))
+	for i, v := range views {
+		all[i] = v.Plan
+	}
+	return all
+}
+
+// alive are the members that a majority of the nodes knows as alive, each as it described
+// itself last, by id.
+func alive(views []group.View, majority int) []group.Member {
+	roll := newRoll()
+	for _, v := range views {
+		roll.add(v.Members)
+	}
+	return roll.members(majority)
+}
+
+// describe takes what the members say and what the plan has.
+func (st *Status) describe(members []group.Member, p *group.Plan) {
+	planned := map[string]group.Set{}
+	next := map[int]string{}
+	if p != nil {
+		for i, seat := range p.Members {
+			planned[seat.Incarnation] = p.Next[i]
+			for _, s := range p.Next[i] {
+				next[s] = seat.ID
+			}
+		}
+	}
+	loads, owner := map[int]float64{}, map[int]string{}
+	total, weights := 0.0, 0.0
+	for _, m := range members {
+		for s, l := range m.Loads {
+			loads[s] = l
+		}
+		for _, s := range m.Owned {
+			owner[s] = m.Incarnation
+		}
+		if !m.Closed {
+			weights += m.Weight
+		}
+	}
+	average := averageOf(loads)
+	for s := range st.Shards {
+		total += cmp.Or(loads[s], average)
+	}
+	for _, m := range members {
+		one := MemberStatus{
+			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
+			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable,
+		}
+		if m.Closed {
+			one.Closed = cmp.Or(m.Why, "closed")
+		} else {
+			one.Due = total * m.Weight / weights
+		}
+		for _, s := range m.Owned {
+			one.Load += cmp.Or(loads[s], average)
+		}
+		st.Members = append(st.Members, one)
+	}
+	for s := range st.Shards {
+		if owner[s] == "" {
+			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], members, p)})
+		} else if i := slices.IndexFunc(st.Members, func(m MemberStatus) bool { return m.Incarnation == owner[s] }); next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
+			st.Moving = append(st.Moving, s)
+		}
+	}
+}
+
+// averageOf is the load of a shard that has none of its own.
+func averageOf(loads map[int]float64) float64 {
+	if len(loads) == 0 {
+		return 1
+	}
+	sum := 0.0
+	for _, l := range loads {
+		sum += l
+	}
+	return sum / float64(len(loads))
+}
+
+func whyUnowned(shard int, next string, members []group.Member, p *group.Plan) string {
+	unable, closed := 0, 0
+	for _, m := range members {
+		if m.Closed {
+			closed++
+		} else if m.Unable.Has(shard) {
+			unable++
+		}
+	}
+	switch {
+	case p == nil:
+		return "there is no plan: no assigner leads"
+	case closed == len(members):
+		return "no member wants shards"
+	case closed+unable == len(members):
+		return "every member has failed at it lately"
+	case next == "":
+		return "the plan has nobody for it"
+	default:
+		return next + " does not own it yet: the lease of its last owner may still run"
+	}
+}
+
+// MarshalJSON writes what `mandate shards --json` prints: durations in milliseconds.
+func (st Status) MarshalJSON() ([]byte, error) {
+	problems := []string{}
+	for _, err := range st.Problems {
+		problems = append(problems, elector.Problem(err))
+	}
+	return json.Marshal(struct {
+		Group    string         `json:"group"`
+		Shards   int            `json:"shards"`
+		LeaseMs  int64          `json:"lease_ms"`
+		Assigner string         `json:"assigner,omitempty"`
+		Members  []MemberStatus `json:"members"`
+		Unowned  []Vacancy      `json:"unowned"`
+		Moving   []int          `json:"moving"`
+		Problems []string       `json:"problems"`
+	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), problems})
+}
+
+// list is never null in JSON.
+func list[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}

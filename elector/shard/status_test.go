@@ -1,0 +1,97 @@
+package shard_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+func TestRead(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		q := c.Quorum("reader")
+		if _, err := shard.Read(t.Context(), q, "orders"); !errors.Is(err, shard.ErrNoGroup) {
+			t.Errorf("before the first member: %v", err)
+		}
+		g := newGroup(t, c, 12)
+		g.join("a", func(cfg *shard.Config) { cfg.Weight = 2; cfg.Version = "1.2.3" })
+		b := g.join("b")
+		time.Sleep(lease)
+		st, err := shard.Read(t.Context(), q, "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Shards != 12 || st.Lease != lease || len(st.Members) != 2 || len(st.Unowned) != 0 || len(st.Moving) != 0 || st.Assigner == "" {
+			t.Errorf("%+v", st)
+		}
+		a := st.Members[0]
+		if a.ID != "a" || len(a.Owned) != 8 || !slices.Equal(a.Owned, a.Planned) || a.Load != 8 || a.Due != 8 || a.Version != "1.2.3" || a.Weight != 2 || a.Closed != "" {
+			t.Errorf("%+v", a)
+		}
+		text, err := json.Marshal(st)
+		if err != nil || !strings.Contains(string(text), `"shards":12,"lease_ms":10000`) || !strings.Contains(string(text), `"unowned":[]`) {
+			t.Errorf("%s, %v", text, err)
+		}
+
+		c.Each(testredis.Cut, "b")
+		time.Sleep(lease * 6 / 10)
+		if st, err = shard.Read(t.Context(), q, "orders"); err != nil {
+			t.Fatal(err)
+		}
+		if len(st.Unowned) != 4 || st.Unowned[0].Next != "a" || !strings.Contains(st.Unowned[0].Why, "the lease of its last owner may still run") {
+			t.Errorf("after b's death: %+v", st)
+		}
+		b.stop()
+	})
+}
+
+func TestReadWithoutRedis(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		g.join("a")
+		time.Sleep(lease)
+		q := c.Quorum("reader")
+		c.Nodes[0].Set(testredis.Frozen, "reader")
+		st, err := shard.Read(t.Context(), q, "orders")
+		if err != nil || len(st.Problems) != 1 || len(st.Members) != 1 {
+			t.Errorf("with a hung node of three: %+v, %v", st, err)
+		}
+		c.Nodes[1].Set(testredis.Frozen, "reader")
+		began := time.Now()
+		if _, err = shard.Read(t.Context(), q, "orders"); !errors.Is(err, elector.ErrUnreachable) {
+			t.Errorf("with two hung nodes of three: %v", err)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// Why nobody owns a shard: each member has failed at it.
+func TestReadUnable(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		broken := errors.New("broken")
+		m, err := shard.New(c.Quorum("a"), shard.Config{Group: "orders", Shards: 4, ID: "a", Lease: lease, Logger: g.log.Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.run(m, failing(2, broken))
+		time.Sleep(lease)
+		st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := shard.Vacancy{Shard: 2, Why: "every member has failed at it lately"}
+		if len(st.Unowned) != 1 || st.Unowned[0] != want {
+			t.Errorf("%+v, want %+v", st.Unowned, want)
+		}
+	})
+}
