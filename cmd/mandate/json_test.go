@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // Whatever the commands print as JSON has its keys in docs/json.md, and no bare nanoseconds.
@@ -21,7 +22,7 @@ func TestJSONKeysAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []any{
-		&elector.Status{}, &elector.CandidateStatus{}, &elector.TermRecord{}, &elector.Event{}, &doctor.Finding{}, &handoverJSON{}, &pauseJSON{}, &report{}, &reportMore{Context: "x"}, &elector.Timeline{},
+		&elector.Status{}, &elector.CandidateStatus{}, &elector.TermRecord{}, &elector.Event{}, &doctor.Finding{}, &handoverJSON{}, &pauseJSON{}, &report{}, &reportMore{Context: "x"}, &elector.Timeline{}, &shard.Status{},
 	} {
 		fill(reflect.ValueOf(v).Elem())
 		b, err := json.Marshal(v)

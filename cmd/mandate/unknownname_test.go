@@ -23,6 +23,7 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		"transfer NAME --to a":   {exitNoLeader, noTrace},
 		"forget NAME":            {exitNoLeader, noTrace},
 		"ls NAME":                {exitNoLeader, "no election has such a name"},
+		"shards NAME":            {exitNoLeader, "no members of a group"},
 		"pause NAME --for 1s":    {exitNoLeader, noTrace},
 		"resume NAME":            {exitNoLeader, noTrace},
 		"doctor NAME":            {exitWarnings, "no trace of"},
@@ -39,7 +40,7 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 
 // The rule is about all commands: one that is new has to be added to the table above, or here.
 func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
-	about := "status candidates history wait resign transfer forget ls pause resume doctor " + // TestUnknownNamesHaveOneExitCode
+	about := "status candidates history wait resign transfer forget ls shards pause resume doctor " + // TestUnknownNamesHaveOneExitCode
 		"watch run serve " + // wait, or campaign
 		"top console exporter demo version help completion" // name no election
 	for _, cmd := range (&app{}).command().Commands() {

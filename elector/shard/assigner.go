@@ -89,9 +89,13 @@ func (a *assigner) wait() time.Duration {
 // lookout looks at one node, and writes the plan to it where that is another one.
 func (a *assigner) lookout(ctx context.Context, node int) {
 	store, l := a.m.store, &a.lookouts[node]
+	failing := false
 	for {
 		s, err := store.Look(ctx, node)
-		if err == nil {
+		if err != nil && !failing && ctx.Err() == nil {
+			a.m.log().Warn("assigner cannot read the members from a redis node", "error", err)
+		}
+		if failing = err != nil; !failing {
 			if p := a.wanted.Load(); p != nil && s.Plan != p.Version && a.term.Valid() {
 				// What stands there beyond this term no assigner wrote: this one still leads.
 				_, _ = store.Publish(ctx, node, p, s.Plan)

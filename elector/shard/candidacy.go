@@ -118,7 +118,7 @@ func (e over) apply(d *desk) {
 		u.trips = min(u.trips+1, 5)
 		u.until = time.Now().Add(d.m.cfg.Cooldown << (u.trips - 1))
 		d.unable[c.shard] = u
-		d.m.cfg.Logger.Warn("leaving a shard to other members", append(d.attributes(c.shard), "for", d.m.cfg.Cooldown<<(u.trips-1), "error", e.err)...)
+		d.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", d.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
 	}
 	d.report()
 	if d.next != nil {

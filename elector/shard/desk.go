@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // desk decides which candidacies this member has: those that the plan gives it. Its fields
@@ -27,6 +27,7 @@ type desk struct {
 
 	byNode  []*group.Plan // what each node has shown last
 	errs    []error       // the last error of each node
+	joined  bool          // a node has taken part
 	plan    *group.Plan   // in force
 	me      int           // this member's index in it
 	next    []int         // by shard: who should own it
@@ -168,12 +169,16 @@ func (a answer) apply(d *desk) {
 	var differs *group.DiffersError
 	var election *group.ElectionError
 	if a.err != nil && d.errs[a.node] == nil && d.ctx.Err() == nil {
-		d.m.cfg.Logger.Warn("redis node does not take part in the group", "group", d.m.cfg.Group, "member", d.m.cfg.ID, "error", a.err)
+		d.m.log().Warn("redis node does not take part in the group", "error", a.err)
 	}
 	d.errs[a.node] = a.err
+	d.joined = d.joined || a.err == nil
 	if errors.As(a.err, &differs) || errors.As(a.err, &election) {
 		d.refused()
 		return
+	}
+	if quorum.Permanent(a.err) {
+		d.misconfigured()
 	}
 	if a.plan == nil {
 		return
@@ -206,6 +211,20 @@ func (d *desk) refused() {
 	go d.send(failure{err})
 }
 
+// misconfigured ends Run when a majority of the nodes refuses what waiting does not cure,
+// and none has ever taken part.
+func (d *desk) misconfigured() {
+	count := 0
+	for _, err := range d.errs {
+		if quorum.Permanent(err) {
+			count++
+		}
+	}
+	if !d.joined && count >= d.m.nodes.Majority() {
+		go d.send(failure{fmt.Errorf("shard: group %s: %w: %w", d.m.cfg.Group, elector.ErrPermanent, errors.Join(d.errs...))})
+	}
+}
+
 // newest is the plan that counts: the latest of the term of which a majority of the nodes
 // has one, or else of the latest term. One node with a forged plan must not decide, and a
 // node that is behind must not bring an older plan back.
@@ -236,7 +255,7 @@ func newest(byNode []*group.Plan, majority int) *group.Plan {
 // follow takes another plan.
 func (d *desk) follow(p *group.Plan) {
 	if p.Shards != d.m.cfg.Shards {
-		d.m.cfg.Logger.Warn("ignoring a plan for another number of shards", "group", d.m.cfg.Group, "shards", p.Shards)
+		d.m.log().Warn("ignoring a plan for another number of shards", "shards", p.Shards)
 		return
 	}
 	d.plan, d.next = p, p.Assigned()
@@ -288,7 +307,7 @@ func (d *desk) begin(shard int) {
 	}
 	c, err := newCandidacy(d, shard)
 	if err != nil { // New of the first one has found no problem
-		d.m.cfg.Logger.Error("cannot campaign for a shard", "group", d.m.cfg.Group, "shard", shard, "error", err)
+		d.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
 		return
 	}
 	d.running[shard] = c
@@ -357,9 +376,4 @@ func (d *desk) record() group.Member {
 
 func same(a, b group.Member) bool {
 	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
-}
-
-// attributes name the member in a log line.
-func (d *desk) attributes(shard int) []any {
-	return []any{slog.String("group", d.m.cfg.Group), slog.String("member", d.m.cfg.ID), slog.Int("shard", shard)}
 }

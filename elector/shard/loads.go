@@ -39,7 +39,7 @@ func (d *desk) weigh(ctx context.Context) {
 			}
 		}
 		if err != nil && !failed {
-			d.m.cfg.Logger.Error("load panicked", "group", d.m.cfg.Group, "member", d.m.cfg.ID, "error", err)
+			d.m.log().Error("load panicked", "error", err)
 		}
 		failed = err != nil
 		d.send(loads)

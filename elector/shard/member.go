@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -167,6 +168,11 @@ func Of(key string, shards int) int {
 	sum *= 0x9e3779b97f4a7c15
 	sum ^= sum >> 32
 	return int(sum % uint64(max(shards, 1)))
+}
+
+// log names the member in each line.
+func (m *Member) log() *slog.Logger {
+	return m.cfg.Logger.With("group", m.cfg.Group, "member", m.cfg.ID)
 }
 
 // own notes the begin of a term.

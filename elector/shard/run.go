@@ -54,7 +54,11 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 func (m *Member) leave(ctx context.Context) {
 	var all sync.WaitGroup
 	for node := range m.nodes.Len() {
-		all.Go(func() { _ = m.store.Leave(context.WithoutCancel(ctx), node, m.incarnation) })
+		all.Go(func() {
+			if err := m.store.Leave(context.WithoutCancel(ctx), node, m.incarnation); err != nil {
+				m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
+			}
+		})
 	}
 	all.Wait()
 }

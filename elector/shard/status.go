@@ -48,6 +48,12 @@ type MemberStatus struct {
 	Due         float64 `json:"due"`              // its part of the whole load, by weight
 }
 
+// Set is some shards in ascending order.
+type Set []int
+
+// String is short and can be read: "0-3,7".
+func (s Set) String() string { return group.Set(s).String() }
+
 // Vacancy is a shard that no member says it owns, and why that may be.
 type Vacancy struct {
 	Shard int    `json:"shard"`

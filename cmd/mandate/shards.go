@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+func (a *app) shardsCommand() *cobra.Command {
+	var f format
+	cmd := &cobra.Command{
+		Use:   "shards GROUP",
+		Short: "Show which member of a group owns which shards",
+		Long: `Show the members of the group GROUP by their own word: how many shards each
+owns, how many are due to it by its weight, what it is being given (+) and hands
+over (-), and what it has failed at lately; and which shards nobody owns, and
+why. The first line says whether all have an owner, and what to type next if
+not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
+
+Who owns one shard, and since when, is told by its election:
+mandate status GROUP/7.
+
+Exit codes
+  0  every shard has an owner
+  2  invalid flags or arguments
+  3  a shard has none, or there is no such group
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate shards invoices
+  mandate shards invoices --json | jq '.unowned[].shard'`,
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				a.problem("%d arguments given: give the name of one group", len(args))
+			}
+			return a.openQuorum(cmd, nil)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.shards(cmd.Context(), args[0], f) },
+	}
+	a.formatFlags(cmd, &f, "print one JSON object", formatWide, formatName, formatJSON)
+	return cmd
+}
+
+func (a *app) shards(ctx context.Context, group string, f format) error {
+	st, err := shard.Read(ctx, a.quorum, group)
+	switch {
+	case errors.Is(err, shard.ErrNoGroup):
+		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: is the name right, and the prefix? Its members are forgotten two leases after the last one has ended", group)}
+	case err != nil:
+		return err
+	}
+	p := a.printer(f)
+	switch f {
+	case formatJSON:
+		err = output.JSON(a.stdout, st)
+	case formatName:
+		err = printNames(p, st.Members, func(m shard.MemberStatus) string { return m.ID })
+	default:
+		lines := append(a.whereLine(p), p.Fields(a.groupFields(st))...)
+		lines = append(lines, "")
+		lines = append(lines, p.Table(memberTable(st, f == formatWide))...)
+		err = p.Lines(lines)
+	}
+	if err == nil && len(st.Unowned) > 0 {
+		err = &exitError{code: exitNoLeader, err: errors.New("a shard has no owner"), quiet: true}
+	}
+	return err
+}
+
+// groupFields say what is wrong first, or that nothing is.
+func (a *app) groupFields(st shard.Status) []output.Field {
+	var all []output.Field
+	if len(st.Unowned) == 0 {
+		all = append(all, output.Field{Name: "ok", Text: fmt.Sprintf("all %d shards have an owner", st.Shards), Color: output.Green})
+	} else {
+		first := st.Unowned[0]
+		all = append(all,
+			output.Field{Name: "problem", Text: fmt.Sprintf("%d of %d shards have no owner: %s (%s)", len(st.Unowned), st.Shards, unowned(st), first.Why), Color: output.Red},
+			output.Field{Name: "next", Text: a.given.command("status", shard.ElectionOf(st.Group, first.Shard))})
+	}
+	all = append(all, output.Field{Name: "members", Text: fmt.Sprintf("%d, lease %v", len(st.Members), st.Lease)})
+	if st.Assigner != "" {
+		all = append(all, output.Field{Name: "assigner", Text: st.Assigner})
+	} else {
+		all = append(all, output.Field{Name: "assigner", Text: "none: shards stay where they are", Color: output.Yellow})
+	}
+	if len(st.Moving) > 0 {
+		all = append(all, output.Field{Name: "moving", Text: shard.Set(st.Moving).String()})
+	}
+	for _, err := range st.Problems {
+		all = append(all, output.Field{Name: "redis", Text: elector.Problem(err), Color: output.Yellow})
+	}
+	return all
+}
+
+func unowned(st shard.Status) string {
+	var all shard.Set
+	for _, v := range st.Unowned {
+		all = append(all, v.Shard)
+	}
+	return all.String()
+}
+
+// memberTable has a row for each member.
+func memberTable(st shard.Status, wide bool) *output.Table {
+	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "OWNED", Right: true}, output.Column{Title: "DUE", Right: true},
+		output.Column{Title: "LOAD", Right: true}, output.Column{Title: "MOVING"}, output.Column{Title: "WEIGHT", Right: true}, output.Column{Title: "VERSION", Name: true},
+		output.Column{Title: "HOST"}, output.Column{Title: "PROCESS"}, output.Column{Title: "ADDRESS"}, output.Column{Title: "SHARDS", Rest: true})
+	for _, m := range st.Members {
+		var color output.Color
+		load, weight, where := "", "", []string{"", "", ""}
+		if m.Load != float64(len(m.Owned)) {
+			load = number(m.Load)
+		}
+		if m.Weight != 1 || wide {
+			weight = number(m.Weight)
+		}
+		if wide {
+			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
+		}
+		if m.Closed != "" || len(m.Unable) > 0 {
+			color = output.Yellow
+		}
+		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), load, moving(m), weight, m.Version}
+		t.Row(color, append(append(cells, where...), shard.Set(m.Owned).String())...)
+		if m.Closed != "" {
+			t.Note(color, "wants no shards: "+m.Closed)
+		}
+		if len(m.Unable) > 0 {
+			t.Note(color, "has failed lately at "+shard.Set(m.Unable).String())
+		}
+	}
+	return t
+}
+
+// number is a load or a weight, which may be any.
+func number(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+
+// moving is how many shards a member is being given, and hands over.
+func moving(m shard.MemberStatus) string {
+	owned, planned := map[int]bool{}, map[int]bool{}
+	for _, s := range m.Owned {
+		owned[s] = true
+	}
+	in, out := 0, 0
+	for _, s := range m.Planned {
+		planned[s] = true
+		if !owned[s] {
+			in++
+		}
+	}
+	for s := range owned {
+		if !planned[s] {
+			out++
+		}
+	}
+	var parts []string
+	if in > 0 {
+		parts = append(parts, fmt.Sprintf("+%d", in))
+	}
+	if out > 0 {
+		parts = append(parts, fmt.Sprintf("-%d", out))
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// joinGroup runs a member until the end of the test.
+func joinGroup(t *testing.T, url, id string, work shard.Work) {
+	t.Helper()
+	q, err := elector.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := shard.New(q, shard.Config{
+		Group: "invoices", Shards: 6, ID: id, Lease: 2 * time.Second, Cooldown: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx, work) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = q.Close()
+	})
+}
+
+func TestShards(t *testing.T) {
+	url := "redis://" + miniredis.RunT(t).Addr()
+	shards := func(args ...string) (code int, out, errs string) {
+		var o, e captured
+		code = execute(t.Context(), append([]string{"shards", "invoices", "--redis", url}, args...), &o, &e)
+		return code, o.String(), e.String()
+	}
+	if code, _, errs := shards(); code != exitNoLeader || !strings.Contains(errs, "no members of a group invoices: is the name right") {
+		t.Errorf("without members: exit code %d\n%s", code, errs)
+	}
+
+	joinGroup(t, url, "worker-a", func(ctx context.Context, term *shard.Term) error {
+		if term.Shard() == 4 {
+			return errors.New("tenant 4 can't be served")
+		}
+		<-ctx.Done()
+		return nil
+	})
+	await := func(what ...string) {
+		t.Helper()
+		err := poll(func() error {
+			_, out, _ := shards()
+			for _, w := range what {
+				if !strings.Contains(out, w) {
+					return fmt.Errorf("%q is missing:\n%s", w, out)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await("has failed lately at 4", "0-3,5")
+	code, out, _ := shards()
+	for _, want := range []string{
+		"1 of 6 shards have no owner: 4 (every member has failed at it lately)",
+		"mandate status invoices/4 --redis " + url,
+		"1, lease 2s",
+		"worker-a",
+	} {
+		if code != exitNoLeader || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, %q is missing:\n%s", code, want, out)
+		}
+	}
+
+	joinGroup(t, url, "worker-b", func(ctx context.Context, _ *shard.Term) error {
+		<-ctx.Done()
+		return nil
+	})
+	await("all 6 shards have an owner", "worker-a      3    3", "worker-b      3    3")
+	if code, _, errs := shards(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, errs)
+	}
+	if _, out, _ := shards("-o", "name"); out != "worker-a\nworker-b\n" {
+		t.Errorf("names: %q", out)
+	}
+	_, out, _ = shards("--json")
+	var st struct {
+		Members []struct {
+			ID    string
+			Owned []int
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &st); err != nil || len(st.Members) != 2 || len(st.Members[0].Owned) != 3 || len(st.Members[1].Owned) != 3 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
