@@ -20,7 +20,8 @@ import (
 // over the sequence begins anew, with how things stand.
 //
 // Nothing waits for a loop whose body is slow. What comes meanwhile is kept within
-// bounds (64 events of this candidate, and the last 32 terms); when these don't suffice
+// bounds (64 events of this candidate, and the last 64 entries of the history: 32 terms, or
+// fewer where operators' pauses stand among them); when these don't suffice
 // an EventSkipped counts the events that were left out, and the newest ones follow. So
 // the last event always shows how things stand. A leader that vanished without a report
 // is noticed within a lease; a steady one costs a request to each node per lease. An

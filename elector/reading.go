@@ -66,7 +66,8 @@ func (s reported) needsHistory(l *Leader, messages bool) bool {
 	}
 }
 
-// glance is how many entries of the history an observer looks at: 32 terms.
+// glance is how many entries of the history an observer looks at: 32 terms, or fewer where pauses
+// stand among them.
 const glance = 64
 
 // recent are the newest events of all nodes; none where the history can't be read.

@@ -95,7 +95,7 @@ func withFiles(raw string, values url.Values) string {
 
 // listedURLs also returns the file that they are from, if they are and it can be read again.
 func (a *app) listedURLs() (urls []string, file string) {
-	file = a.access.urls
+	a.urlsFrom, file = "--redis", a.access.urls
 	switch {
 	case len(a.redis) > 0 && file != "":
 		a.problem("--redis and --redis-file are given: give one of them")
@@ -106,8 +106,9 @@ func (a *app) listedURLs() (urls []string, file string) {
 		return a.readURLs("--redis-file", file)
 	}
 	if c := a.contexts.chosen; c != nil {
+		a.urlsFrom = "context " + a.contexts.name
 		if c.RedisFile != "" {
-			return a.readURLs("context "+a.contexts.name+", redis-file", c.RedisFile)
+			return a.readURLs(a.urlsFrom+", redis-file", c.RedisFile)
 		}
 		return c.Redis, ""
 	}
@@ -120,6 +121,7 @@ func (a *app) listedURLs() (urls []string, file string) {
 		return a.readURLs("MANDATE_REDIS_FILE", file)
 	}
 	if urls := splitURLs(list); len(urls) > 0 {
+		a.urlsFrom = "MANDATE_REDIS"
 		return urls, ""
 	}
 	return []string{defaultRedis}, ""
@@ -129,6 +131,7 @@ func (a *app) listedURLs() (urls []string, file string) {
 // comment line. The file may hold passwords: it is never quoted. It is also returned, but
 // for a pipe, which can be read once.
 func (a *app) readURLs(from, name string) (urls []string, file string) {
+	a.urlsFrom = from
 	const maxSize = 1 << 20
 	info, err := os.Stat(name)
 	if err == nil && info.Size() > maxSize {

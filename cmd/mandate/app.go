@@ -18,6 +18,7 @@ type app struct {
 	redis     []string
 	access    accessFlags
 	contexts  contextFlags
+	urlsFrom  string // the flag, variable, file or context that lists the URLs
 	prefix    string
 	logLevel  string
 	logFormat string

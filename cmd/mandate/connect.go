@@ -22,13 +22,18 @@ func holdsTwo(url string) bool {
 func (a *app) connect() error {
 	urls := a.urls()
 	if i := slices.IndexFunc(urls, holdsTwo); i >= 0 {
-		a.problem("--redis, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", i+1)
+		a.problem("%s, URL %d: these are several: repeat --redis for each node, or set MANDATE_REDIS to the list", a.urlsFrom, i+1)
 		urls = []string{defaultRedis} // so that the rest is checked, too
 	}
 	a.warnExposed(urls)
 	q, err := elector.Open(urls...)
 	if err != nil {
-		a.addProblems(err, flagFor)
+		a.addProblems(err, func(setting string) string {
+			if n, ok := strings.CutPrefix(setting, "URL "); ok {
+				return a.urlsFrom + ", URL " + n
+			}
+			return flagFor(setting)
+		})
 		// Another quorum, so that the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
 			return err
@@ -122,9 +127,6 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 
 // flagFor is how our flags call a setting of the library.
 func flagFor(setting string) string {
-	if n, ok := strings.CutPrefix(setting, "URL "); ok {
-		return "--redis, URL " + n
-	}
 	switch setting {
 	case "Election", "ID", "Prefix", "Advertise", "Lease", "Cooldown":
 		return "--" + strings.ToLower(setting)

@@ -117,7 +117,12 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 			return perr
 		}
 		if errors.Is(err, elector.ErrNoLeader) || errors.Is(err, elector.ErrRefused) {
-			if st, serr := el.Status(cmd.Context()); serr == nil && unheardOf(cmd.Context(), el, st) {
+			st, serr := el.Status(cmd.Context())
+			switch {
+			case serr != nil:
+			case st.Paused && st.Leader == nil:
+				err = &exitError{code: exitNoLeader, err: fmt.Errorf("%s: the election is paused (%s); to end that: %s", elector.Problem(err), st.Pause, a.given.command("resume", el.Name()))}
+			case unheardOf(cmd.Context(), el, st):
 				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}

@@ -57,7 +57,11 @@ Exit codes
 		}
 		err = pause(ctx, d, reason)
 		if errors.Is(err, elector.ErrRefused) {
-			return refused("%s; to replace that pause, use --force", elector.Problem(err))
+			why := elector.Problem(err)
+			if now, serr := el.Status(ctx); serr == nil && now.Paused { // with the time as all commands print it
+				why = "paused already " + pausedBy(now)
+			}
+			return refused("%s; to replace that pause, use --force", why)
 		}
 		if st.Paused {
 			done.Replaced = pausedBy(st)

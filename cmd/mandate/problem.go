@@ -100,7 +100,14 @@ func (r *report) flapping() (why, next string) {
 	if r.flaps == "" {
 		return "", ""
 	}
-	return r.flaps + detailOf(r.flapped), r.flags.command("history", r.Election)
+	next = r.flags.command("history", r.Election)
+	if t := r.flapped; t != nil && (t.Reason == elector.ReasonFailed || t.Reason == elector.ReasonPanicked) { // the history has the exit code at most
+		next = "read the log of " + t.Candidate
+		if i := slices.IndexFunc(r.roll, func(c elector.CandidateStatus) bool { return c.ID == t.Candidate && c.Host != "" }); i >= 0 {
+			next += ", " + whereabouts(r.roll[i])
+		}
+	}
+	return r.flaps + detailOf(r.flapped), next
 }
 
 // down is how many nodes could not be read.

@@ -264,6 +264,21 @@ func TestListShowsFlapping(t *testing.T) {
 	}
 }
 
+// Of work that fails, its log knows more than the history.
+func TestFailingWorkNamesItsLog(t *testing.T) {
+	now := time.Now()
+	r := topReports()[0]
+	r.roll[0].Host, r.roll[0].PID = "vm1", 7
+	var terms []elector.TermRecord
+	for range 3 {
+		terms = append(terms, elector.TermRecord{Candidate: "w1", Reason: elector.ReasonFailed, Until: now, Detail: "exit status 3"})
+	}
+	r.recall(terms, fewTerms, now)
+	if why, next := r.problem(); !strings.HasSuffix(why, "3 of them as failed (exit status 3)") || next != "read the log of w1, host vm1, process 7" {
+		t.Errorf("%q, %q", why, next)
+	}
+}
+
 // The example of terms that were lost is one that was lost that way, not just the last.
 func TestFlapsOfHistory(t *testing.T) {
 	now := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -28,7 +28,8 @@ func (a *app) waitCommand() *cobra.Command {
 		Short: "Wait until there is a leader, for scripts",
 		Long: `Wait until the election NAME has a leader, and print it: any leader, or the one
 of --leader, that has led for --for by its own clock. It returns at once if that
-is so already. While Redis is unreachable, it continues to wait.
+is so already. While Redis is unreachable, it continues to wait; also for a name
+of which nothing is known yet, which it reports at once on stderr.
 
 Exit codes
   0  it leads
@@ -42,7 +43,9 @@ Exit codes
 		ValidArgsFunction: a.completeElections,
 		PreRunE:           a.openElection,
 		RunE: a.onElection(func(ctx context.Context, el *elector.Election) error {
-			l, err := awaitLeader(ctx, el, o)
+			l, err := awaitLeader(ctx, el, o, func() {
+				a.log.Warn("nothing is known of this election yet", "election", el.Name(), "waiting", o.timeout, "advice", a.given.command("ls"))
+			})
 			if err != nil {
 				return err
 			}
@@ -61,8 +64,9 @@ Exit codes
 	return cmd
 }
 
-// awaitLeader reads the status at each change, and once a second in case one is missed.
-func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (elector.Leader, error) {
+// awaitLeader reads the status at each change, and once a second in case one is missed. It calls
+// unheard once when neither a node nor a candidate knows the election.
+func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, unheard func()) (elector.Leader, error) {
 	until := time.Now().Add(o.timeout)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	var wg sync.WaitGroup
@@ -85,6 +89,10 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags) (electo
 			return elector.Leader{}, err
 		}
 		unknown := err == nil && unheardOf(ctx, el, st)
+		if unknown && unheard != nil {
+			unheard()
+			unheard = nil
+		}
 		// A query that the end of the time has cut off says nothing of the nodes: its connection
 		// may know of that end before the context does.
 		if last == nil || ctx.Err() == nil && time.Now().Before(until) {

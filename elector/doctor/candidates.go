@@ -13,6 +13,9 @@ import (
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
 
+// sameHere is what to do where the nodes given here are not those of the candidates.
+const sameHere = "give this command the same list of nodes as the candidates"
+
 // candidates compares their answers with each other, and with the nodes given here.
 func (e *examination) candidates(r rollCall) {
 	if r.err != nil {

@@ -27,9 +27,6 @@ func (e *examination) election(name string, seen outside) {
 	e.unreadable(seen.termsErr)
 }
 
-// sameHere is what to do where the nodes given here are not those of the candidates.
-const sameHere = "give this command the same list of nodes as the candidates"
-
 // lock looks at what a node holds for the election.
 func (e *examination) lock(f *quorum.Facts) {
 	if f.View.Err == nil && f.View.Newcomer > 0 {

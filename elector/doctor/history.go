@@ -92,7 +92,11 @@ const (
 // flapping reports an election whose leadership is lost again and again.
 func (e *examination) flapping(name string, terms []elector.TermRecord, now time.Time) {
 	if found, reason := Flapping(terms, RecentTerms, now); found != "" {
-		e.add("", "flapping", LevelWarn, unwanted[reason]+": "+e.command("history", name), "%s", found)
+		advice := unwanted[reason]
+		if reason != elector.ReasonFailed && reason != elector.ReasonPanicked { // of these the log knows more
+			advice += ": " + e.command("history", name)
+		}
+		e.add("", "flapping", LevelWarn, advice, "%s", found)
 	}
 }
 
@@ -133,8 +137,8 @@ var unwanted = map[elector.Reason]string{
 	elector.ReasonUnhealthy: "fix the work or its probe",
 	elector.ReasonExpired:   "compare reach with the lease, and look for suspended machines",
 	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
-	elector.ReasonFailed:    "the work fails, see its log",
-	elector.ReasonPanicked:  "the work fails, see its log",
+	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
+	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
 }
 

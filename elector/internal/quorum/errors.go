@@ -24,6 +24,9 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 // Problem is the error without the node.
 func (e *NodeError) Problem() string {
 	msg := withoutPosition(e.Err.Error())
+	if _, after, found := strings.Cut(msg, e.Node+": "); found && connectionError.MatchString(msg) { // it is named already
+		msg = after
+	}
 	if timedOut(e.Err) {
 		msg = noAnswer
 	}
@@ -32,6 +35,9 @@ func (e *NodeError) Problem() string {
 	}
 	return msg
 }
+
+// connectionError begins the errors of a connection, which name its ends.
+var connectionError = regexp.MustCompile(`^(dial|read|write) (tcp|unix) `)
 
 const noAnswer = "no answer in time"
 
