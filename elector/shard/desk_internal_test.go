@@ -22,6 +22,7 @@ func TestNewest(t *testing.T) {
 		{"a new assigner on one node", []*group.Plan{v(2, 1), v(1, 7), v(1, 8)}, v(1, 8)},
 		{"a new assigner on two", []*group.Plan{v(2, 1), v(1, 7), v(2, 2)}, v(2, 2)},
 		{"one node is forged", []*group.Plan{v(99, 1), v(1, 7), v(1, 8)}, v(1, 8)},
+		{"the last node is forged", []*group.Plan{v(1, 7), v(1, 8), v(99, 1)}, v(1, 8)},
 		{"one is forged, one has none", []*group.Plan{v(99, 1), v(1, 7), nil}, v(99, 1)},
 	} {
 		got := newest(c.byNode, 2)

@@ -354,3 +354,18 @@ func failing(at int, err error) shard.Work {
 		return nil
 	}
 }
+
+// A member that reaches a minority of the nodes alone can hold no lock: it counts as dead.
+func TestMinority(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		g.join("a")
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		c.Nodes[0].Set(testredis.Cut, "b")
+		c.Nodes[1].Set(testredis.Cut, "b")
+		g.eventually(lease+time.Second/2, "a owns all", func() bool { return g.l.even(12, "a") })
+		c.Heal()
+		g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })
+	})
+}

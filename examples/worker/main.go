@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
-
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -27,7 +25,6 @@ func main() {
 	flag.Usage = func() { fmt.Fprintln(flag.CommandLine.Output(), usage) }
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	logging.Disable() // go-redis prints every failed dial; the elector logs what matters
 	// The first signal ends ctx, and with it Run. A second one kills.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
