@@ -128,13 +128,15 @@ export class Card {
   onRoll(r) {
     this.rollCall = r;
     this.candidates = r.candidates;
-    const able = r.candidates.filter((c) => c.able && !c.unresponsive_ms).length;
-    const well = r.candidates.every((c) => c.healthy && !c.unresponsive_ms);
-    text(this.fact.candidates, r.error ? 'not known' : `${able}/${r.candidates.length} can lead`);
+    const answered = r.candidates.filter((c) => !c.unresponsive_ms);
+    const able = answered.filter((c) => c.able).length;
+    const missing = r.candidates.length - answered.length;
+    const well = missing === 0 && answered.every((c) => c.healthy);
+    text(this.fact.candidates, r.error ? 'not known' : `${able}/${answered.length} can lead${missing ? `, ${missing} unresponsive` : ''}`);
     this.fact.candidates.className = r.error || (well && able) ? 'num' : 'num unhealthy';
     this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c, r.now_ms)));
-    const missing = r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers';
-    text(this.roll.note, r.error ? this.errorNote(r.error) : missing);
+    const note = r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers';
+    text(this.roll.note, r.error ? this.errorNote(r.error) : note);
   }
 
   /** Where no majority can be read, the page has its errors above the table, once. */
