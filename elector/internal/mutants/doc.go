@@ -12,8 +12,8 @@
 // tiers are those of CONTRIBUTING.md.
 //
 // An ordinary test run only checks that the patches still apply and that the
-// tests they name exist. `make mutants` copies the module to a temporary
-// directory, makes one mistake at a time there, and runs the tests that must
+// tests they name exist. `make mutants` copies the module to temporary
+// directories, makes one mistake at a time in each, and runs the tests that must
 // notice.
 //
 // When a patch no longer applies, make the same mistake by hand in a clean

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -14,18 +16,25 @@ import (
 // perJudge bounds one test of one mutant. A mutant that hangs is caught, too.
 const perJudge = "90s"
 
-// TestMutants makes one mistake after the other and wants each to be noticed; with
-// -short only those that the cheap tiers notice.
+// TestMutants makes each mistake on its own and wants it to be noticed; with -short only
+// those that the cheap tiers notice.
 func TestMutants(t *testing.T) {
 	if os.Getenv("MANDATE_MUTANTS") == "" {
 		t.Skip("it takes minutes: make mutants")
 	}
 	needGit(t)
-	all, dir := load(t), copyModule(t)
+	all := load(t)
+	// One at a time in a copy, and a copy for each of those that run at once.
+	copies := make(chan string, runtime.GOMAXPROCS(0))
+	for range cap(copies) {
+		copies <- copyModule(t)
+	}
 	if testing.Short() { // CI: the tiers that take two seconds for each
 		all = slices.DeleteFunc(all, func(m mutant) bool { return m.caught[0].tier != "unit" && m.caught[0].tier != "conformance" })
 	}
 	t.Run("none", func(t *testing.T) { // a judge that condemns everybody proves nothing
+		dir := <-copies
+		defer func() { copies <- dir }()
 		for pkg, tests := range judges(all) {
 			if out, err := run(t, dir, pkg, strings.Join(tests, "|")); err != nil {
 				t.Fatalf("the tests fail without any mutant:\n%s", out)
@@ -35,9 +44,15 @@ func TestMutants(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	began, report, killed := time.Now(), "", 0
+	began := time.Now()
+	var mu sync.Mutex // of what follows
+	report, killed := "", 0
+	t.Cleanup(func() { t.Logf("%d mutants killed in %v:\n%s", killed, time.Since(began).Round(time.Second), report) })
 	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			dir := <-copies
+			defer func() { copies <- dir }()
 			if err := apply(dir, m); err != nil {
 				t.Fatal(err)
 			}
@@ -48,6 +63,8 @@ func TestMutants(t *testing.T) {
 			}()
 			start := time.Now()
 			by := condemn(t, dir, m)
+			mu.Lock()
+			defer mu.Unlock()
 			if by == nil {
 				report += fmt.Sprintf("  SURVIVED                       %s\n", m.name)
 				t.Errorf("SURVIVED: %s", m.breaks)
@@ -57,7 +74,6 @@ func TestMutants(t *testing.T) {
 			report += fmt.Sprintf("  killed %4.1fs  %-12s  %-44s  by %s\n", time.Since(start).Seconds(), by.tier, m.name, by.test)
 		})
 	}
-	t.Logf("%d mutants killed in %v:\n%s", killed, time.Since(began).Round(time.Second), report)
 }
 
 // condemn is the first test that notices, nil when none does.
