@@ -72,6 +72,8 @@
 //	peers             machine.go            with Run, or the term   peers.Peers: what is known of the other candidates
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round
+//	a batch           quorum, while others  its call time-out       the requests in it, until each has its answer
+//	                  wait for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
 //	an observer       Observe               with its context        what it has reported; its inbox is behind a mutex
@@ -127,7 +129,8 @@
 // # Cost
 //
 // A leader sends one request to each node per RenewEvery, and each candidate that follows one
-// to one and a third per lease; an observer one per lease. A Quorum keeps one subscription
+// to one and a third per lease; an observer one per lease. Requests of elections on one
+// Quorum that meet travel in one call. A Quorum keeps one subscription
 // per node, and connections for what is under way, however many elections use it. IsLeader
 // and Term.Valid cost a read of the clock. What Redis keeps of an election is bounded
 // (docs/redis.md).

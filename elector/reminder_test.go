@@ -23,7 +23,7 @@ func TestLongConditionIsLoggedAgain(t *testing.T) {
 		for _, n := range c.Nodes[1:] {
 			n.Set(down)
 		}
-		time.Sleep(16 * time.Minute)
+		time.Sleep(shortLease/4 + 16*time.Minute) // within a quarter of a lease a renewal is due
 		c.Heal()
 		a.Elected(shortLease)
 		time.Sleep(shortLease)

@@ -36,7 +36,7 @@ type renewal struct {
 
 func (m *machine) newRenewer(term *Term) *renewer {
 	r := &renewer{
-		m: m, term: term, due: time.NewTimer(m.timing.RenewEvery), ended: make(chan renewal, 1), lastSent: m.clock.Now(),
+		m: m, term: term, due: time.NewTimer(m.nodes.Together(m.timing.RenewEvery, m.timing.RenewEvery)), ended: make(chan renewal, 1), lastSent: m.clock.Now(),
 	}
 	r.wanted.Store(true)
 	return r
@@ -128,7 +128,7 @@ func (r *renewer) next(sent lease.Stamp) time.Duration {
 		return 0
 	}
 	elapsed, _ := r.m.clock.Since(sent)
-	return max(0, r.m.timing.RenewEvery-elapsed)
+	return r.m.nodes.Together(r.m.timing.RenewEvery-elapsed, r.m.timing.RenewEvery)
 }
 
 // finish keeps the lease no longer. It waits for the renewal under way: a release

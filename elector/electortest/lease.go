@@ -124,6 +124,10 @@ func (r *Redis) choose(election, candidate string) {
 // keepOut answers a claim of a candidate that Lead did not choose: the rival
 // holds the lock. It runs before each command.
 func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
+	if len(quorum.ParseCalls(cmd, args...)) > 1 { // as a Cluster does: then each election has a call of its own
+		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
+		return true
+	}
 	lock, value, ok := claimOf(cmd, args)
 	if !ok {
 		return false
@@ -142,25 +146,32 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 	value.Candidate, value.Incarnation = rival, rival
 	refused := quorum.RefusedClaim(value.String(), retry)
 	peer.Block(func(w *server.Writer) {
-		w.WriteLen(len(refused))
-		for _, field := range refused {
-			if n, ok := field.(int64); ok {
-				w.WriteInt(int(n))
-			} else {
-				w.WriteBulk(fmt.Sprint(field))
-			}
-		}
+		write(w, refused)
 		w.Flush()
 	})
 	return true
 }
 
+func write(w *server.Writer, answer any) {
+	switch answer := answer.(type) {
+	case []any:
+		w.WriteLen(len(answer))
+		for _, field := range answer {
+			write(w, field)
+		}
+	case int64:
+		w.WriteInt(int(answer))
+	default:
+		w.WriteBulk(fmt.Sprint(answer))
+	}
+}
+
 // claimOf recognizes an elector's claim.
 func claimOf(cmd string, args []string) (lock string, b quorum.LockValue, ok bool) {
-	call, ok := quorum.ParseCall(cmd, args...)
-	if !ok || call.Script != quorum.ScriptClaim {
+	calls := quorum.ParseCalls(cmd, args...)
+	if len(calls) != 1 || calls[0].Script != quorum.ScriptClaim {
 		return "", b, false
 	}
-	b, err := quorum.ParseLockValue(call.Args[quorum.ClaimValue])
-	return call.Keys[0], b, err == nil
+	b, err := quorum.ParseLockValue(calls[0].Args[quorum.ClaimValue])
+	return calls[0].Keys[0], b, err == nil
 }

@@ -169,7 +169,7 @@ func TestRefusalIsReported(t *testing.T) {
 // A request that waited for its connection is not sent when it is not wanted any more.
 func TestUnwantedIsNotSent(t *testing.T) {
 	pooled(t, func(t *testing.T, s *server, c *redis.Client, _ *Pool) {
-		err := c.Set(Bound(t.Context(), time.Second, func() bool { return false }), "k", "v", 0).Err()
+		err := c.Set(Bound(t.Context(), time.Second, func(bool) bool { return false }), "k", "v", 0).Err()
 		if !errors.Is(err, ErrUnwanted) || s.m.Exists("k") {
 			t.Errorf("%v", err)
 		}

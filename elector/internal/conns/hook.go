@@ -17,24 +17,24 @@ type boundKey struct{}
 
 type bound struct {
 	answer time.Duration
-	wanted func() bool
+	wanted func(waited bool) bool
 }
 
 // Bound gives each request under ctx a time for its answer that begins when it is sent;
 // ctx itself bounds the whole, with the wait for a connection. wanted, unless nil, is
-// asked before a request is sent that had to wait for its connection.
-func Bound(ctx context.Context, answer time.Duration, wanted func() bool) context.Context {
+// asked when there is a connection, last before the request is sent, and told whether it had to wait.
+func Bound(ctx context.Context, answer time.Duration, wanted func(waited bool) bool) context.Context {
 	return context.WithValue(ctx, boundKey{}, bound{answer, wanted})
 }
 
 func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error) error {
 	b, bounded := ctx.Value(boundKey{}).(bound)
-	for {
+	for again := false; ; again = true {
 		c, waited, err := p.take(ctx)
 		if err != nil {
 			return err
 		}
-		if waited && b.wanted != nil && !b.wanted() {
+		if b.wanted != nil && !b.wanted(waited || again) {
 			p.release(c, nil)
 			return ErrUnwanted
 		}
@@ -58,8 +58,8 @@ func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error)
 type Hook struct {
 	*Pool
 
-	// OwnPipelines leaves pipelines to the client: a Cluster client reads their
-	// redirections from its own connections.
+	// OwnPipelines leaves pipelines to the client, but for those under a Bound: a Cluster client
+	// reads their redirections from its own connections.
 	OwnPipelines bool
 }
 
@@ -86,11 +86,9 @@ func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // ProcessPipelineHook sends a pipeline. There are no transactions here.
 func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	if h.OwnPipelines {
-		return next
-	}
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 0 && greeting(cmds[0]) {
+		_, bounded := ctx.Value(boundKey{}).(bound)
+		if h.OwnPipelines && !bounded || len(cmds) > 0 && greeting(cmds[0]) {
 			return next(ctx, cmds)
 		}
 		if len(cmds) > 0 && cmds[0].Name() == "multi" {

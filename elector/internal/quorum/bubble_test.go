@@ -235,8 +235,9 @@ func (p *polls) locks() (n int) {
 }
 
 // run executes a script on one node as a request that was long under way.
-func (p *polls) run(node int, s *redis.Script, keys []string, args ...any) Answer {
-	return parseAnswer(s.Run(p.t.Context(), p.own[node], keys, args...).Result())
+func (p *polls) run(node int, s electionScript, keys []string, args ...any) Answer {
+	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
+	return parseAnswers(v, err, 1)[0]
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.
@@ -247,7 +248,7 @@ func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
 }
 
 // onScript calls f before a node runs a script.
-func (p *polls) onScript(node int, s *redis.Script, f func()) {
+func (p *polls) onScript(node int, s electionScript, f func()) {
 	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
 		if cmd == "EVALSHA" && slices.Contains(args, s.Hash()) {
 			f()

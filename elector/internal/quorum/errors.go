@@ -96,6 +96,14 @@ func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.hold
 // RedisError makes it a redis.Error.
 func (*foreignError) RedisError() {}
 
+// refusal is why a script could not do its work for one election, in the words of the server.
+type refusal string
+
+func (e refusal) Error() string { return string(e) }
+
+// RedisError makes it a redis.Error.
+func (refusal) RedisError() {}
+
 // Answered reports whether an error is one that a node answered with: it is up and can be reached.
 func Answered(err error) bool {
 	var answer redis.Error

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
@@ -27,7 +25,7 @@ func TestRoundTripAtItsBound(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
 				p.counters("1")
 				for _, own := range p.own { // or the first request of each script takes one trip more
-					for _, s := range []*redis.Script{claimScript, raiseScript, renewScript, releaseScript} {
+					for _, s := range []electionScript{claimScript, raiseScript, renewScript, releaseScript} {
 						if err := s.Load(t.Context(), own).Err(); err != nil {
 							t.Fatal(err)
 						}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // Identities are those of the nodes, as far as they answered lately. Safe beside the
@@ -27,8 +29,9 @@ func (v *Voter) Meet(ctx context.Context) {
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
 		q := v.queues[node]
-		q.run(ctx, v.cfg.CallTimeout, nil, func(ctx context.Context) {
+		q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			sent := time.Now()
+			ctx = conns.Bound(ctx, v.cfg.CallTimeout, nil)
 			id, err := v.nodes.list[node].rdb.Get(ctx, v.cfg.Keys.ID).Result()
 			if err != nil && !errors.Is(err, redis.Nil) {
 				a.Err = err

@@ -2,6 +2,18 @@
 // claim, renew, release, read and announce. A single Redis is a quorum of
 // one, not a second implementation. The votes are cast through redsync, of which
 // this package is the only importer.
+//
+// A request passes, from top to bottom:
+//
+//	Voter, Release   what one election asks of a round, and the arguments (voter.go, release.go)
+//	round            asks all nodes at once, and ends with a majority and a little patience
+//	nodeQueue        one request of an election at a time, in order: a release follows its renewal
+//	sender           the requests of all elections of the process to a node: those that meet travel together
+//	batch            one script call for up to 64 elections; on a Cluster a pipeline of calls
+//	conns            a connection, made outside of the request's time
+//
+// From the sender on, requests share the way and nothing else: each is asked for its arguments, and
+// so for its election's health, when it is sent, and each has an answer or an error of its own.
 package quorum
 
 import (
@@ -33,9 +45,10 @@ const ofSentinel = "FailoverClient"
 
 // Node is one voting Redis deployment.
 type Node struct {
-	Name string
-	rdb  redis.UniversalClient // its requests go through kept, its subscriptions don't
-	kept kept
+	Name   string
+	rdb    redis.UniversalClient // its requests go through kept, its subscriptions don't
+	kept   kept
+	sender *sender
 }
 
 // kept are the connections of a node for requests, by server: of a Cluster's client one
@@ -67,10 +80,11 @@ func (k *kept) close() {
 // Nodes is the set of all voters, shared by any number of elections. Safe for
 // concurrent use.
 type Nodes struct {
-	list  []*Node
-	once  sync.Once
-	life  context.Context // ends with Close
-	close context.CancelFunc
+	list   []*Node
+	opened time.Time
+	once   sync.Once
+	life   context.Context // ends with Close
+	close  context.CancelFunc
 }
 
 // Open derives connections of our own from each client, so that neither a slow
@@ -84,7 +98,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 		problems = append(problems, fmt.Errorf("%d Redis deployments given, an even number: they tolerate no more failures than %d would, "+
 			"and can split the vote: use %d or %d", n, n-1, n-1, n+1))
 	}
-	ns := &Nodes{}
+	ns := &Nodes{opened: time.Now()}
 	ns.life, ns.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 	for i, c := range clients {
@@ -190,6 +204,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
+	n.sender = &sender{wire: wire{rdb: n.rdb}, lanes: map[laneID]*lane{}}
 	return n, nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // nodeQueue holds the requests of one elector to one node: one in flight, in order.
@@ -29,11 +27,9 @@ func newNodeQueue() *nodeQueue { return &nodeQueue{turn: make(chan struct{}, 1)}
 // this.
 const connecting = 2
 
-// run waits for its turn and calls f, with a context of its own: a request under it waits
-// for a connection, and has the limit for its answer from when it is sent. wanted, unless
-// nil, is asked again before a request that had to wait is sent. f is dropped, and false
-// returned, when ctx ended before its turn.
-func (q *nodeQueue) run(ctx context.Context, limit time.Duration, wanted func() bool, f func(context.Context)) bool {
+// run waits for its turn and calls f with the context of a request, which bounds the time from
+// then on to its answer. f is dropped, and false returned, when ctx ended before its turn.
+func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context.Context)) bool {
 	select {
 	case q.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -47,7 +43,7 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, wanted func() 
 	}
 	call, cancel := context.WithTimeout(ctx, (connecting+1)*limit)
 	defer cancel()
-	f(conns.Bound(call, limit, wanted))
+	f(call)
 	return true
 }
 

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,12 +62,19 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 			if strings.EqualFold(command, "EVAL") {
 				sent[0] = script.Source()
 			}
-			c, ok := ParseCall(command, sent...)
-			if !ok || c.Script != script || c.Keys[0] != k.Lock || len(c.Args) != len(args) {
-				t.Errorf("%s of %s: %+v, %v", command, script, c, ok)
+			c := ParseCalls(command, sent...)
+			if len(c) != 1 || c[0].Script != script || c[0].Keys[0] != k.Lock || len(c[0].Args) != len(args) {
+				t.Errorf("%s of %s: %+v", command, script, c)
+			}
+			two := slices.Concat([]string{sent[0], strconv.Itoa(2 * len(keys))}, keys, keys, strs(args), strs(args))
+			if c := ParseCalls(command, two...); len(c) != 2 || len(c[1].Keys) != len(keys) || len(c[1].Args) != len(args) {
+				t.Errorf("%s of %s for two elections: %+v", command, script, c)
+			}
+			if c := ParseCalls(command, two[:len(two)-1]...); c != nil {
+				t.Errorf("%s of %s that lacks an argument: %+v", command, script, c)
 			}
 			// A script of somebody else with as many keys and arguments is none of ours.
-			if _, ok := ParseCall(command, append([]string{"return 1"}, sent[1:]...)...); ok {
+			if ParseCalls(command, append([]string{"return 1"}, sent[1:]...)...) != nil {
 				t.Errorf("another script was taken for %s", script)
 			}
 		}
@@ -74,11 +83,11 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 		}
 	}
 	for _, sent := range [][]string{nil, {claimScript.Hash()}, {claimScript.Hash(), "x"}, {claimScript.Hash(), "6", "lock"}, {claimScript.Hash(), "-1"}} {
-		if c, ok := ParseCall("EVALSHA", sent...); ok {
+		if c := ParseCalls("EVALSHA", sent...); c != nil {
 			t.Errorf("%v was read as %+v", sent, c)
 		}
 	}
-	if _, ok := ParseCall("GET", claimScript.Hash(), "0"); ok {
+	if ParseCalls("GET", claimScript.Hash(), "0") != nil {
 		t.Error("a GET was taken for a claim")
 	}
 }

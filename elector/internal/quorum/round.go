@@ -29,6 +29,9 @@ const (
 	Met      Status = "met" // asked for its identity alone
 )
 
+// failed is what a script answers in place of a Status where it could not do its work for an election.
+const failed = "error"
+
 // Next is the note of a node that holds for another, and names the sender as the
 // one that goes first after it.
 const Next = "next"
@@ -51,10 +54,7 @@ type Answer struct {
 	Err         error
 }
 
-func parseAnswer(v any, err error) Answer {
-	if err != nil {
-		return Answer{Status: Unknown, Err: err}
-	}
+func parseAnswer(v any) Answer {
 	fields, ok := v.([]any)
 	if !ok || len(fields) < 2 {
 		return Answer{Status: Unknown, Err: unexpected(v)}
@@ -62,6 +62,9 @@ func parseAnswer(v any, err error) Answer {
 	status, ok := fields[0].(string)
 	if !ok {
 		return Answer{Status: Unknown, Err: unexpected(v)}
+	}
+	if status == failed {
+		return Answer{Status: Unknown, Err: refusal(fmt.Sprint(fields[1]))}
 	}
 	fence, err := strconv.ParseUint(fmt.Sprint(fields[1]), 10, 64)
 	if err != nil {
@@ -84,6 +87,23 @@ func parseAnswer(v any, err error) Answer {
 		a.ID = parseIdentity(fields[7])
 	}
 	return a
+}
+
+// parseAnswers reads what a call for n elections returned.
+func parseAnswers(v any, err error, n int) []Answer {
+	all := make([]Answer, n)
+	answers, ok := v.([]any)
+	for i := range all {
+		switch {
+		case err != nil:
+			all[i] = Answer{Status: Unknown, Err: err}
+		case !ok || len(answers) != n:
+			all[i] = Answer{Status: Unknown, Err: unexpected(v)}
+		default:
+			all[i] = parseAnswer(answers[i])
+		}
+	}
+	return all
 }
 
 func integer(v any) int64 { n, _ := v.(int64); return n }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	_ "embed" // the scripts
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -22,24 +23,36 @@ var (
 	releaseLua string
 	//go:embed scripts/announce.lua
 	announceLua string
+	//go:embed scripts/many.lua
+	manyLua string
 
-	head = scriptFacts + headLua
+	claimScript    = newElectionScript(claimLua, 6, 10)
+	renewScript    = newElectionScript(renewLua, 6, 9)
+	raiseScript    = newElectionScript(raiseLua, 2, 3)
+	releaseScript  = newElectionScript(releaseLua, 4, 9)
+	announceScript = electionScript{Script: redis.NewScript(announceLua), source: announceLua}
 
-	claimScript    = redis.NewScript(head + claimLua)
-	renewScript    = redis.NewScript(head + renewLua)
-	raiseScript    = redis.NewScript(head + raiseLua)
-	releaseScript  = redis.NewScript(head + releaseLua)
-	announceScript = redis.NewScript(announceLua)
-
-	scripts = map[Script]*redis.Script{
+	scripts = map[Script]electionScript{
 		ScriptClaim: claimScript, ScriptRenew: renewScript, ScriptRaise: raiseScript,
 		ScriptRelease: releaseScript, ScriptAnnounce: announceScript,
 	}
-	sources = map[Script]string{
-		ScriptClaim: head + claimLua, ScriptRenew: head + renewLua, ScriptRaise: head + raiseLua,
-		ScriptRelease: head + releaseLua, ScriptAnnounce: announceLua,
-	}
 )
+
+// electionScript is a script of which one call may be for several elections: it has the keys
+// and the arguments of one behind those of another. Where it can't, keys is 0.
+type electionScript struct {
+	*redis.Script
+
+	source     string
+	keys, args int // of each election
+}
+
+// newElectionScript makes what is done for one election into a script for any number.
+func newElectionScript(lua string, keys, args int) electionScript {
+	source := fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\nlocal function one(KEYS, ARGV)\n%s%send\n%s",
+		scriptFacts, keys, args, headLua, lua, manyLua)
+	return electionScript{redis.NewScript(source), source, keys, args}
+}
 
 // Script names one of the scripts by which an election is run on a node.
 type Script string
@@ -54,7 +67,7 @@ const (
 )
 
 // Source is what the script is made of, for those that run it by hand.
-func (s Script) Source() string { return sources[s] }
+func (s Script) Source() string { return scripts[s].source }
 
 // Positions among the arguments of the scripts, for those that look at requests on
 // their way to a node.
@@ -81,39 +94,53 @@ func releaseArgs(incarnation string, seq uint64, lease time.Duration, token uint
 	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), counter}
 }
 
-// Call is a script call as a node receives it.
+// Call is what a node is to do for one election, by a script call as it receives it.
 type Call struct {
 	Script Script
 	Keys   []string // the lock's first, but for ScriptAnnounce
 	Args   []string
 }
 
-// ParseCall recognizes a call of one of the scripts, by the script itself: its hash, or
-// its source where the node did not know the hash yet.
-func ParseCall(command string, args ...string) (Call, bool) {
+// ParseCalls recognizes a call of one of the scripts, by the script itself: its hash, or
+// its source where the node did not know the hash yet. It returns what the call is to do for each
+// election, in their order; nothing when it is no call of ours. The keys and arguments are
+// parts of args.
+func ParseCalls(command string, args ...string) []Call {
 	if len(args) < 2 || !strings.EqualFold(command, "EVALSHA") && !strings.EqualFold(command, "EVAL") {
-		return Call{}, false
+		return nil
 	}
-	s, known := ScriptOf(args[0])
-	keys, err := strconv.Atoi(args[1])
-	if !known || err != nil || keys < 0 || len(args) < 2+keys {
-		return Call{}, false
+	name, known := ScriptOf(args[0])
+	n, err := strconv.Atoi(args[1])
+	if !known || err != nil || n < 0 || len(args) < 2+n {
+		return nil
 	}
-	return Call{Script: s, Keys: args[2 : 2+keys], Args: args[2+keys:]}, true
+	s, keys, argv := scripts[name], args[2:2+n], args[2+n:]
+	if s.keys == 0 {
+		return []Call{{name, keys, argv}}
+	}
+	if n%s.keys != 0 || len(argv) != n/s.keys*s.args {
+		return nil
+	}
+	var all []Call
+	for len(keys) > 0 {
+		all = append(all, Call{name, keys[:s.keys], argv[:s.args]})
+		keys, argv = keys[s.keys:], argv[s.args:]
+	}
+	return all
 }
 
 // ScriptOf recognizes a script by its hash or its source.
 func ScriptOf(sent string) (Script, bool) {
 	for name, s := range scripts {
-		if sent == s.Hash() || sent == sources[name] {
+		if sent == s.Hash() || sent == s.source {
 			return name, true
 		}
 	}
 	return "", false
 }
 
-// RefusedClaim is what a node answers to a claim while another candidate holds its lock
-// for so long still: for tests that stand in for a node.
+// RefusedClaim is what a node answers to a claim for one election, while another candidate
+// holds its lock for so long still: for tests that stand in for a node.
 func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{string(Held), "0", holder, left.Milliseconds(), int64(-1), int64(-1), ""}
+	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), int64(-1), ""}}
 }

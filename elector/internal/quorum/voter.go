@@ -2,14 +2,9 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // VoterConfig is what a Voter needs to know of its elector.
@@ -250,10 +245,11 @@ func (v *Voter) release(node int, seq uint64) {
 		// After a lease the lock is gone by itself.
 		ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Lease)
 		defer cancel()
-		done := q.run(ctx, v.cfg.CallTimeout, nil, func(ctx context.Context) {
+		done := q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			k := v.cfg.Keys
-			_ = releaseScript.Run(ctx, v.nodes.list[node].rdb, k.forRelease(),
-				releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0)...).Err()
+			args := releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0)
+			v.nodes.list[node].sender.send(releaseScript, v.cfg.CallTimeout,
+				newRequest(ctx, k.forRelease(), func() []any { return args }))
 		})
 		if !done {
 			q.takeAbandoned()
@@ -274,34 +270,24 @@ func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 }
 
 // callLate runs a script on one node, in that node's order, with arguments made when
-// its turn comes; nil means that nothing is sent any more.
-func (v *Voter) callLate(ctx context.Context, node int, s *redis.Script, keys []string, args func() []any) Answer {
+// it is sent; nil means that nothing is sent any more.
+func (v *Voter) callLate(ctx context.Context, node int, s electionScript, keys []string, args func() []any) Answer {
 	v.background.begin()
 	defer v.background.end()
-	q := v.queues[node]
-	a := Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Subscribers: -1}
-	var took time.Duration
-	dropped := false
-	q.run(ctx, v.cfg.CallTimeout, func() bool { return args() != nil }, func(ctx context.Context) {
-		with := args()
-		if dropped = with == nil; dropped {
-			return
-		}
-		sent := time.Now()
-		a = parseAnswer(s.Run(ctx, v.nodes.list[node].rdb, keys, with...).Result())
-		took = time.Since(sent)
-		dropped = errors.Is(a.Err, conns.ErrUnwanted)
-		a.Settled = q.meet(a.ID, sent, v.cfg.Lease)
+	q, o := v.queues[node], notSent()
+	q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
+		o = v.nodes.list[node].sender.send(s, v.cfg.CallTimeout, newRequest(ctx, keys, args))
+		o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
 	})
-	if dropped {
-		return a
+	if o.dropped {
+		return o.answer
 	}
-	q.note(a)
-	if a.Status != Unknown {
+	q.note(o.answer)
+	if o.answer.Status != Unknown {
 		v.recorders[node].again()
 	}
 	if v.cfg.RequestEnded != nil && ctx.Err() == nil {
-		v.cfg.RequestEnded(node, took, v.nodes.nodeError(node, a.Err))
+		v.cfg.RequestEnded(node, o.took, v.nodes.nodeError(node, o.answer.Err))
 	}
-	return a
+	return o.answer
 }

@@ -211,8 +211,8 @@ func (s *Sim) backed(r *record) {
 
 // onCommand sees every request at the moment when a process sends it.
 func (s *Sim) onCommand(p *proc, c command) {
-	k, argv := c.election()
-	if k == other {
+	all := c.elections()
+	if len(all) == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -220,6 +220,13 @@ func (s *Sim) onCommand(p *proc, c command) {
 	if p.dead.Load() {
 		return
 	}
+	for _, d := range all {
+		s.onDeed(p, d.kind, d.argv)
+	}
+}
+
+// onDeed sees what a request is to do for one election. s.mu is held.
+func (s *Sim) onDeed(p *proc, k kind, argv [][]byte) {
 	switch k {
 	case claim:
 		value := string(argv[quorum.ClaimValue])

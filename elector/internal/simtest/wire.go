@@ -66,34 +66,43 @@ const (
 	abandonment // the silent release of a failed attempt
 )
 
-// election recognizes the scripts, and returns their arguments as they lie in the
-// request: they can be changed in place.
-func (c command) election() (kind, [][]byte) {
+// deed is what a request does for one election.
+type deed struct {
+	kind kind
+	argv [][]byte // as they lie in the request: they can be changed in place
+}
+
+// elections recognizes the scripts: what a request does, for each election.
+func (c command) elections() (all []deed) {
 	if !c.is("EVALSHA") && !c.is("EVAL") {
-		return other, nil
+		return nil
 	}
 	args := make([]string, len(c.args))
 	for i, a := range c.args {
 		args[i] = string(a)
 	}
-	call, ok := quorum.ParseCall(args[0], args[1:]...)
-	if !ok {
-		return other, nil
+	calls := quorum.ParseCalls(args[0], args[1:]...)
+	if len(calls) == 0 {
+		return nil
 	}
-	argv := c.args[len(c.args)-len(call.Args):]
-	switch call.Script {
-	case quorum.ScriptClaim:
-		return claim, argv
-	case quorum.ScriptRenew:
-		return renewal, argv
-	case quorum.ScriptRelease:
-		if call.Args[quorum.ReleaseToken] == "0" {
-			return abandonment, argv
+	each := len(calls[0].Args)
+	argv := c.args[len(c.args)-len(calls)*each:]
+	for i, call := range calls {
+		k := other
+		switch call.Script {
+		case quorum.ScriptClaim:
+			k = claim
+		case quorum.ScriptRenew:
+			k = renewal
+		case quorum.ScriptRelease:
+			if k = release; call.Args[quorum.ReleaseToken] == "0" {
+				k = abandonment
+			}
+		case quorum.ScriptRaise, quorum.ScriptAnnounce:
 		}
-		return release, argv
-	case quorum.ScriptRaise, quorum.ScriptAnnounce:
+		all = append(all, deed{k, argv[i*each : (i+1)*each]})
 	}
-	return other, nil
+	return all
 }
 
 // bendHint makes the hint of a claim look as if the candidate's wall clock were

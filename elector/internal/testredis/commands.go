@@ -103,8 +103,8 @@ func (n *Node) Fill(full bool) {
 func (n *Node) denial(p *server.Peer, cmd string, args []string) string {
 	name := strings.ToLower(cmd)
 	switch script := !n.clients[p]; {
-	case script && name == "get" && strings.HasSuffix(args[0], ":lock"):
-		n.wrote = false // with this each script begins that writes more than a stream
+	case strings.HasPrefix(name, "eval"):
+		n.wrote = false
 	case !n.full || name != "set" && name != "xadd":
 		n.wrote = n.wrote || script && (name == "pexpire" || name == "del")
 	case name == "set" && script && n.wrote:

@@ -1,0 +1,130 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
+)
+
+// wire is the way of batches to a node.
+type wire struct {
+	rdb   redis.UniversalClient
+	apart atomic.Bool // the node takes no call for keys of several elections: they are pipelined
+}
+
+// batch is requests of several elections that travel together, all by one script.
+type batch struct {
+	*wire
+
+	script   electionScript
+	limit    time.Duration // for the answer
+	master   *redis.Client // of the elections' slots, where the node is a Cluster
+	requests []*request
+}
+
+// carry sends the batch, and ends each of its requests. When there is a connection for it, those that are not
+// wanted any more leave it, and the others go.
+func (b *batch) carry(ctx context.Context) {
+	for {
+		b.requests = slices.DeleteFunc(b.requests, func(r *request) bool { return !r.prepare() })
+		if len(b.requests) == 0 || !b.call(conns.Bound(ctx, b.limit, b.commit), b.requests) {
+			return
+		}
+	}
+}
+
+func (b *batch) commit(waited bool) bool {
+	for _, r := range b.requests {
+		if !r.commit(waited) {
+			return false
+		}
+	}
+	return true
+}
+
+// call brings requests to the node. again: nothing was sent, because some are not wanted any more.
+func (b *batch) call(ctx context.Context, all []*request) (again bool) {
+	if len(all) > 1 && (b.master != nil || b.apart.Load()) {
+		return b.pipeline(ctx, all)
+	}
+	answers, err := run(ctx, b.rdb, b.script, all)
+	switch {
+	case errors.Is(err, conns.ErrUnwanted):
+		return true
+	case len(all) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT"):
+		b.apart.Store(true)
+		return b.pipeline(ctx, all)
+	case len(all) > 1 && Denied(err): // to the keys of some: it has done nothing yet
+		return b.pipeline(ctx, all)
+	}
+	for i, r := range all {
+		r.end(outcome{answer: answers[i]})
+	}
+	return false
+}
+
+// run makes one call for all. The answers are as many.
+func run(ctx context.Context, c redis.Scripter, script electionScript, all []*request) ([]Answer, error) {
+	keys, args := all[0].keys, all[0].with
+	if len(all) > 1 {
+		keys, args = make([]string, 0, len(all)*len(keys)), make([]any, 0, len(all)*len(args))
+		for _, r := range all {
+			keys, args = append(keys, r.keys...), append(args, r.with...)
+		}
+	}
+	v, err := script.Run(ctx, c, keys, args...).Result()
+	return parseAnswers(v, err, len(all)), err
+}
+
+// pipeline makes a call for each, in one round trip. One that the server could not run is
+// made again, alone: then go-redis sends the script itself, or follows a slot that was moved.
+func (b *batch) pipeline(ctx context.Context, all []*request) (again bool) {
+	var c redis.Cmdable = b.rdb
+	learn := func(error) {}
+	if cluster, ok := b.rdb.(*redis.ClusterClient); ok {
+		c, learn = b.master, func(err error) { slotMap{cluster}.learn(ctx, err) }
+	}
+	p := c.Pipeline()
+	calls := make([]*redis.Cmd, len(all))
+	for i, r := range all {
+		calls[i] = b.script.EvalSha(ctx, p, r.keys, r.with...)
+	}
+	if _, err := p.Exec(ctx); errors.Is(err, conns.ErrUnwanted) {
+		return true
+	}
+	var moved, unknown []*request // unknown is the script
+	for i, r := range all {
+		v, err := calls[i].Result()
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			unknown = append(unknown, r)
+			continue
+		case redis.HasErrorPrefix(err, "MOVED"), redis.HasErrorPrefix(err, "ASK"):
+			moved = append(moved, r)
+			continue
+		}
+		learn(err)
+		r.end(outcome{answer: parseAnswers(v, err, 1)[0]})
+	}
+	for _, r := range moved {
+		if b.call(ctx, []*request{r}) {
+			return true
+		}
+	}
+	switch {
+	case len(unknown) == 0:
+		return false
+	case b.call(ctx, unknown[:1]):
+		return true
+	case len(unknown) == 1:
+		return false
+	default:
+		return b.pipeline(ctx, unknown[1:])
+	}
+}

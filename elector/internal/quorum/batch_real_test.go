@@ -1,0 +1,91 @@
+package quorum
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// callFor is the keys and arguments of one call for n elections.
+func callFor(n int, keys func(Keys) []string, args func(Keys, string) []any) (allKeys []string, allArgs []any) {
+	for i := range n {
+		k := KeysOf("mandate", fmt.Sprint("orders-", i))
+		value := LockValue{Candidate: "a", Incarnation: "inca", Seq: 1, Nodes: 3, Lease: testLease}.String()
+		allKeys, allArgs = append(allKeys, keys(k)...), append(allArgs, args(k, value)...)
+	}
+	return allKeys, allArgs
+}
+
+// What a Redis refuses in the middle of a call for several elections is the outcome of those that it
+// was refused to: a script that has written goes on, and one that may not write tries for each.
+func TestRealRefusalsAreEachElections(t *testing.T) {
+	s := servertest.Redis(t)
+	c := s.Client(t)
+	ctx := t.Context()
+	const n = 3
+	claimKeys, claims := callFor(n, Keys.forClaim, func(k Keys, value string) []any {
+		return claimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI")
+	})
+	renewKeys, renewals := callFor(n, Keys.forRenew, func(_ Keys, value string) []any {
+		return renewArgs(value+" token=2", "inca", 1, testLease, 2, 2, Heir{}, "IDENTI")
+	})
+	call := func(c redis.Scripter, s electionScript, keys []string, args []any) []Answer {
+		v, err := s.Run(ctx, c, keys, args...).Result()
+		return parseAnswers(v, err, n)
+	}
+	set := func(setting, value string) {
+		t.Helper()
+		if err := c.ConfigSet(ctx, setting, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func(what string, answers []Answer, want Status, prefix string) {
+		t.Helper()
+		for i, a := range answers {
+			if a.Status != want || prefix != "" && (a.Err == nil || !strings.HasPrefix(a.Err.Error(), prefix) || !Answered(a.Err)) {
+				t.Errorf("%s: election %d: %+v", what, i, a)
+			}
+		}
+	}
+	for i := range n {
+		c.Set(ctx, KeysOf("mandate", fmt.Sprint("orders-", i)).Fence, "1", 0)
+	}
+	set("maxmemory", "1")
+	all("a claim on a full memory", call(c, claimScript, claimKeys, claims), Unknown, "OOM ")
+	set("maxmemory", "0")
+	all("a claim", call(c, claimScript, claimKeys, claims), Won, "")
+	set("maxmemory", "1")
+	all("a renewal on a full memory", call(c, renewScript, renewKeys, renewals), Mine, "")
+	set("maxmemory", "0")
+
+	// One of them may go where the others may not.
+	first := KeysOf("mandate", "orders-0")
+	c.Set(ctx, first.Heir, Reservation("incb"), time.Minute) // which its renewal deletes
+	err := c.Do(ctx, "ACL", "SETUSER", "mandate", "on", ">secret", "~*", "&*", "+@all", "-del").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
+	defer limited.Close()
+	answers := call(limited, renewScript, renewKeys, renewals)
+	if !Denied(answers[0].Err) {
+		t.Errorf("the election whose renewal needs DEL: %+v", answers[0])
+	}
+	all("the others", answers[1:], Mine, "")
+
+	set("min-replicas-to-write", "1")
+	all("a renewal without replicas", call(c, renewScript, renewKeys, renewals), Unknown, "NOREPLICAS ")
+	set("min-replicas-to-write", "0")
+	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = renewScript.Run(ctx, c, renewKeys, renewals...).Result()
+	if !redis.IsReadOnlyError(err) {
+		t.Errorf("a replica answered the call with %v: its connection stays", err)
+	}
+}

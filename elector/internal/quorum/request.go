@@ -1,0 +1,119 @@
+package quorum
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// request is what one election requests of a node. Whoever carries it shares no more with those that travel with
+// it than the way: it is asked for its arguments when it is sent, and has an outcome of its own.
+type request struct {
+	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
+	keys []string
+	args func() []any // nil: it is not wanted any more
+	done chan struct{}
+
+	mu        sync.Mutex // guards the next two
+	withdrawn bool       // its caller has left: it has no outcome
+	committed bool       // its caller waits for its outcome
+
+	// Of the goroutine that carries it.
+	with  []any
+	sent  time.Time
+	ended bool
+
+	outcome outcome // until done is closed of that goroutine, from then on of the caller
+}
+
+// outcome is what has come of a request.
+type outcome struct {
+	answer  Answer
+	sent    time.Time
+	took    time.Duration
+	dropped bool // it was not wanted any more
+}
+
+// notSent is the outcome of a request whose time was over before.
+func notSent() outcome {
+	return outcome{answer: Answer{Status: Unknown, Err: context.DeadlineExceeded, Waiters: -1, Subscribers: -1}}
+}
+
+func newRequest(ctx context.Context, keys []string, args func() []any) *request {
+	return &request{ctx: ctx, keys: keys, args: args, done: make(chan struct{})}
+}
+
+// wait returns the outcome; not ok when the caller's time was over before it was sent. What was sent is waited for: what comes
+// after it must not overtake it.
+func (r *request) wait() (o outcome, ok bool) {
+	select {
+	case <-r.done:
+		return r.outcome, true
+	case <-r.ctx.Done():
+	}
+	r.mu.Lock()
+	r.withdrawn = !r.committed
+	r.mu.Unlock()
+	if r.withdrawn {
+		return notSent(), false
+	}
+	<-r.done
+	return r.outcome, true
+}
+
+// prepare makes the arguments, and ends a request that is not wanted any more.
+func (r *request) prepare() (ok bool) {
+	if r.ended {
+		return false
+	}
+	r.uncommit()
+	if r.ctx.Err() != nil {
+		r.end(notSent())
+		return false
+	}
+	r.sent = time.Now()
+	if r.with = r.args(); r.with == nil {
+		o := notSent()
+		o.dropped = true
+		r.end(o)
+		return false
+	}
+	return true
+}
+
+func (r *request) uncommit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed = false
+}
+
+// commit is the last moment before it is sent: from then on it is not withdrawn. Time has passed since its arguments were
+// made if it had to wait for a connection.
+func (r *request) commit(waited bool) (ok bool) {
+	if r.ended { // by the first of two calls for its batch
+		return true
+	}
+	if waited && (r.ctx.Err() != nil || r.args() == nil) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed = !r.withdrawn
+	return r.committed
+}
+
+// end gives a request its outcome, unless nobody waits for it any more.
+func (r *request) end(o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.withdrawn {
+		return
+	}
+	r.committed = true
+	if o.sent = r.sent; !o.sent.IsZero() {
+		o.took = time.Since(o.sent)
+	}
+	r.outcome = o
+	close(r.done)
+}
