@@ -33,7 +33,8 @@ type TermRecord struct {
 	// leader vanished, and those of versions that did not report for how long they led.
 	Overlaps []uint64 `json:"overlaps,omitempty"`
 
-	// Lasted is how long the term lasted, or has lasted. Gap is the time from its
+	// Lasted is how long the term lasted, or has lasted: of a leader that was suspended and reported
+	// its end later, until its lease ended. Gap is the time from its
 	// end to the begin of the next term; two machines' clocks are compared, so it
 	// can even be negative. Zero: not known.
 	Lasted time.Duration `json:"-"`
@@ -236,7 +237,8 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 		case t.Until.IsZero():
 			t.Reason = ReasonVanished
 		case !t.From.IsZero():
-			t.Lasted = t.Until.Sub(t.From)
+			end, _ := t.end(0) // of a leader that was suspended: of its lease
+			t.Lasted = end.Sub(t.From)
 		}
 		records = append(records, *t)
 	}

@@ -170,6 +170,9 @@ func TestHistoryMarksNoLateReport(t *testing.T) {
 		if r := terms["a"]; r.Gap > -4*shortLease {
 			t.Fatalf("it did not report its end late: %+v", r)
 		}
+		if r := terms["a"]; r.Lasted > r.Until.Sub(r.From)/2 {
+			t.Errorf("its lease ended long before its report: %+v", r)
+		}
 		for id, r := range terms {
 			if len(r.Overlaps) > 0 {
 				t.Errorf("%s is marked: %+v", id, r)

@@ -69,7 +69,7 @@ func (a *app) consoleCommand() *cobra.Command {
 	f.StringArrayVar(&o.hosts, "host", nil, "host `NAME` to answer under besides localhost and IP addresses; may be repeated")
 	f.StringVar(&o.readFile, "read-token-file", "", "`FILE` with a token that the page needs, as the password; any user name")
 	f.StringVar(&o.basePath, "base-path", "", "`PATH` where a proxy serves the page, such as /mandate")
-	f.StringArrayVar(&o.proxies, "trusted-proxy", nil, "`ADDR` or network of a proxy whose X-Forwarded-For is believed; may be repeated")
+	f.StringArrayVar(&o.proxies, "trusted-proxy", nil, "`ADDR` or network of a proxy whose X-Forwarded-For, and login (X-Forwarded-User, X-Auth-Request-User, Remote-User), are believed; may be repeated")
 	var token string
 	var c *console.Console
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {

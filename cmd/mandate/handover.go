@@ -196,7 +196,8 @@ func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if where := a.where(); where != "" {
 		question = "[context " + where + "] " + question
 	}
-	fmt.Fprintf(a.stderr, "%s: %s [y/N] ", cmd.CommandPath(), output.Printable(question))
+	lines := output.New(a.stderr).Prose(cmd.CommandPath() + ": " + output.Printable(question) + " [y/N]")
+	fmt.Fprint(a.stderr, strings.Join(lines, "\n")+" ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

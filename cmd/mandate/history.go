@@ -134,7 +134,7 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 		lines := append(a.whereLine(p), p.Table(timelineTable(t, h))...)
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
 	case err == nil:
-		perr = p.Lines([]string{none})
+		perr = p.Lines(p.Prose(none))
 	}
 	switch {
 	case perr != nil:

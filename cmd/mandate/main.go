@@ -10,13 +10,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
@@ -55,11 +56,19 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			fmt.Fprintf(a.stderr, "%s: %s\n", cmd.CommandPath(), oneByOne(err))
+			a.printError(cmd.CommandPath() + ": " + oneByOne(err))
 		}
 		return exit.code
 	}
 	// All that is left comes from reading the command line.
-	fmt.Fprintf(a.stderr, "%s: %s\nTry '%s --help'.\n", cmd.CommandPath(), oneByOne(err), cmd.CommandPath())
+	a.printError(cmd.CommandPath() + ": " + oneByOne(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
+}
+
+// printError writes an error to stderr; on a terminal its lines are broken between words.
+func (a *app) printError(text string) {
+	p := output.New(a.stderr)
+	for line := range strings.SplitSeq(text, "\n") {
+		_ = p.Lines(p.Prose(line)) // there is no other place to report that it failed
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,8 +130,8 @@ func (a *app) printPause(err error, done pauseJSON, asJSON bool) error {
 		done.Error = elector.Problem(err)
 	}
 	if !asJSON {
-		_, perr := fmt.Fprintln(a.stdout, done)
-		return cmp.Or(perr, err)
+		p := output.New(a.stdout)
+		return cmp.Or(p.Lines(p.Prose(done.String())), err)
 	}
 	return cmp.Or(output.JSON(a.stdout, done), err)
 }

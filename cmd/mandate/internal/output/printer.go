@@ -97,6 +97,23 @@ func (p *Printer) Println(format string, args ...any) {
 	fmt.Fprintf(p.W, format+"\n", args...)
 }
 
+// Prose is a line as a terminal shows it: broken between words where it is too long, with the later
+// lines as far in as the first one and its list mark. Elsewhere it stays whole, as scripts take it.
+func (p *Printer) Prose(line string) []string {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	if p.Width == 0 || text == "" || Cells(line) <= p.Width {
+		return []string{line}
+	}
+	hanging := indent
+	if strings.HasPrefix(text, "- ") {
+		hanging += len("- ")
+	}
+	lines := p.Wrap(text, hanging)
+	lines[0] = strings.Repeat(" ", indent) + lines[0]
+	return lines
+}
+
 // Wrap breaks a text into lines that fit, the later ones indented; the first one begins
 // after what stands at its left, which is as wide as the indent.
 func (p *Printer) Wrap(text string, indent int) []string {

@@ -63,6 +63,21 @@ func TestRestStandsBelowWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
+// What goes to a terminal as prose is broken between words, and only there.
+func TestProseIsBrokenBetweenWords(t *testing.T) {
+	words := strings.Repeat("seven12 ", 6)
+	long := "  - " + words + "end"
+	want := []string{"  - seven12 seven12 seven12 seven12", "    seven12 seven12 end"}
+	if got := (&Printer{Width: 40}).Prose(long); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, p := range []*Printer{{}, {Width: 200}} {
+		if got := p.Prose(long); len(got) != 1 || got[0] != long {
+			t.Errorf("%d columns: %q", p.Width, got)
+		}
+	}
+}
+
 func TestShortenCutsWhatIsCommon(t *testing.T) {
 	const domain = ".mandate-redis.production.svc.cluster.local:6379"
 	for name, c := range map[string]struct {
