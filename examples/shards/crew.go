@@ -153,7 +153,7 @@ func (c *crew) rest(but ...string) (names []string) {
 	return names
 }
 
-// owner is who owns a shard, as Redis has it.
+// owner is who owns a shard, by its lock; shard.Read has it by the members' own word.
 type owner struct {
 	member string // empty: no one
 	token  uint64
@@ -221,13 +221,9 @@ func uneven(owners []owner, names []string) error {
 
 // assigner is the member that makes the plans.
 func (c *crew) assigner(ctx context.Context) (string, error) {
-	el, err := c.quorum.Election(crewGroup + "/assigner")
-	if err != nil {
-		return "", err
-	}
 	for ; ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
-		if leader, err := el.Leader(ctx); err == nil {
-			return leader.Candidate, nil
+		if st, err := shard.Read(ctx, c.quorum, crewGroup); err == nil && st.Assigner != "" {
+			return st.Assigner, nil
 		}
 	}
 	return "", errors.New("no assigner in time")
