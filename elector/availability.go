@@ -19,7 +19,7 @@ type Vacancy struct {
 }
 
 // Availability sums up for how long an election had a leader, between From and Until.
-// The time before From is not part of it: nothing is recorded of it, or it was not asked
+// The time before From is not part of it: nothing is recorded of it, or it was not requested
 // for. Leaderless is how long there was no leader by the leaders' clocks (two hosts' clocks
 // are compared: a second of difference is one of it), and MaxLeaderless how long at most: for
 // a leader that vanished only a bound is known. Time without a leader during a pause is
@@ -53,7 +53,7 @@ func (r TermRecord) endedBefore(t time.Time) bool {
 	return !r.Current && r.Reason != "" && end.Before(t)
 }
 
-// vacancyOf tells since when no candidate leads, if that is known.
+// vacancyOf is since when no candidate leads, if that is known.
 func vacancyOf(p past, now time.Time) (v Vacancy, vacant bool) {
 	if !p.known || p.status.Leader != nil || len(p.terms) == 0 {
 		return v, false

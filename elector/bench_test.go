@@ -85,7 +85,7 @@ func report(b *testing.B, name string, d time.Duration) {
 	b.ReportMetric(float64(d.Nanoseconds())/1e3, name+"-µs")
 }
 
-// floor is what a hand-over costs at the least: one script that deletes and
+// floor is what a handover costs at the least: one script that deletes and
 // publishes, the delivery, and one SET NX by the other client.
 type floor struct {
 	a, o *redis.Client
@@ -106,7 +106,7 @@ func newFloor(b *testing.B, addr string) *floor {
 
 var floorScript = redis.NewScript(`redis.call('DEL', KEYS[1]) redis.call('PUBLISH', 'floor', 'x') return 1`)
 
-// round measures the floor once, after the same idle time as a hand-over has
+// round measures the floor once, after the same idle time as a handover has
 // before it: servers and processors that sleep take longer to answer.
 func (f *floor) round(b *testing.B, idle time.Duration) {
 	b.Helper()
@@ -222,7 +222,7 @@ func evals(b *testing.B, c *redis.Client) int64 {
 	return calls
 }
 
-// BenchmarkHungMinority: renewals and hand-overs with a stopped node, beside
+// BenchmarkHungMinority: renewals and handovers with a stopped node, beside
 // the same with all nodes up.
 func BenchmarkHungMinority(b *testing.B) {
 	for _, n := range []int{3, 5} {
@@ -250,12 +250,12 @@ func BenchmarkHungMinority(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd: a hand-over with 1000 followers, each on connections of its
+// BenchmarkManyFollowers: a handover with 1000 followers, each on connections of its
 // own, and the requests that it takes.
-func BenchmarkCrowd(b *testing.B) {
+func BenchmarkManyFollowers(b *testing.B) {
 	const followers, lease = 1000, 20 * time.Second
 	servers := benchServers(b, 1)
-	terms := benchCandidates(b, servers, followers, elector.Config{Election: "crowd", Lease: lease})
+	terms := benchCandidates(b, servers, followers, elector.Config{Election: "followers", Lease: lease})
 	leader := <-terms
 	time.Sleep(lease + lease/2) // the front row has sorted itself out
 	c := servers[0].Client(b)

@@ -67,7 +67,7 @@ func TestLossWhileAFollowerWasUnhealthy(t *testing.T) {
 				a := c.Start("a")
 				term := a.Elected(3 * shortLease)
 				time.Sleep(3 * shortLease)
-				w := &ward{err: errors.New("sick")}
+				w := &ward{err: errors.New("disk full")}
 				b := c.Start("b", flaky(w)...)
 				b.Quiet(age)
 				lossUnder(t, c, a, term, b, func() { w.set(nil) })
@@ -201,14 +201,14 @@ func TestLeaderDoesNotBootstrapUnderTheNextOne(t *testing.T) {
 // A first start needs no wait, also when the probe needs a moment. Where nobody could
 // claim for longer than a lease it costs one more.
 func TestFirstStartIsAtOnce(t *testing.T) {
-	for _, c := range []struct{ ill, most time.Duration }{
+	for _, c := range []struct{ unhealthy, most time.Duration }{
 		{shortLease / 2, shortLease / 10}, {5 * shortLease, shortLease + shortLease/10},
 	} {
-		t.Run(c.ill.String(), func(t *testing.T) {
+		t.Run(c.unhealthy.String(), func(t *testing.T) {
 			onAll(t, func(t *testing.T, cl *cluster) {
 				w := &ward{err: errors.New("not yet")}
 				b := cl.Start("b", flaky(w)...)
-				b.Quiet(c.ill)
+				b.Quiet(c.unhealthy)
 				w.set(nil)
 				b.Elected(c.most)
 			})
@@ -227,7 +227,7 @@ func TestLooksCostLittle(t *testing.T) {
 					b.Begin(func(context.Context, *elector.Term) error { ran <- struct{}{}; return nil })
 					<-ran
 				} else {
-					w.set(errors.New("sick"))
+					w.set(errors.New("disk full"))
 					b.Begin(nil)
 				}
 				c.Start("a").Elected(3 * shortLease)

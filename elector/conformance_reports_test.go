@@ -120,7 +120,7 @@ func conformObserveSlow(t *testing.T, w *world) {
 		}
 	}
 	if skipped == 0 {
-		t.Error("events are missing, and nothing said so")
+		t.Error("events are missing, and nothing reported it")
 	}
 	cancel()
 	for range slow {

@@ -135,7 +135,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	var begun time.Time // best effort: the history may be trimmed, or not be permitted
 	// Pauses of the term stand in front of its begin.
 	for _, count := range []int{10, 100, quorum.WholeHistory} {
-		read := 0 // on all nodes: at worst it asks once more
+		read := 0 // on all nodes: at worst it queries once more
 		_, found := el.nodes.Find(ctx, el.keys, int64(count), func(entry string) bool {
 			read++
 			ev, err := parseEvent(entry)
@@ -154,7 +154,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 
 // Pause keeps everybody from being elected anew, for d, or until Resume when d is
 // 0. A leader that is there remains leader, and makes room for another one only
-// when it is asked to. A pause outlives restarts of all candidates. It blocks for
+// on request. A pause outlives restarts of all candidates. It blocks for
 // at most 2.5 s. The error is ErrRefused when another operator (As) has paused the election
 // already; one's own pause is replaced. Otherwise the error holds the NodeError of each node
 // that did not take it, and matches ErrUnreachable when no majority did: without that,

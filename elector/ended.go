@@ -49,7 +49,7 @@ func (e *Ended) summary() string {
 }
 
 // RestartError is the error of work that failed and is to run again as if it had returned
-// nil: the term ends as ReasonFailed with Err as the detail, so that the history tells why,
+// nil: the term ends as ReasonFailed with Err as the detail, so that the history shows why,
 // and the candidate runs again after Config.RestartDelay. Config.RetryFailed, which gives
 // other errors the longer Cooldown, does not matter.
 type RestartError struct{ Err error }

@@ -25,7 +25,7 @@ var (
 	// found another leader.
 	ErrNotLeader = newError("not the leader")
 	// ErrUnreachable: no majority of the Redis nodes answered, or gave an answer that can be
-	// used; the text tells which.
+	// used; the text names which.
 	ErrUnreachable = newError("no majority of the Redis nodes answered")
 	// ErrDenied: the Redis user lacks a right that this needs; the text names it.
 	// No majority gave an answer that counts, so it is ErrUnreachable too, but for an

@@ -26,8 +26,8 @@ func unreachable(t *testing.T) (*elector.Quorum, *elector.Election) {
 	return q, el
 }
 
-// questions are the calls that ask the nodes or tell them something.
-func questions(q *elector.Quorum, el *elector.Election) map[string]func(context.Context) error {
+// queries are the calls that ask the nodes or tell them something.
+func queries(q *elector.Quorum, el *elector.Election) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Status":     func(ctx context.Context) error { _, err := el.Status(ctx); return err },
 		"Leader":     func(ctx context.Context) error { _, err := el.Leader(ctx); return err },
@@ -44,7 +44,7 @@ func questions(q *elector.Quorum, el *elector.Election) map[string]func(context.
 // A program must learn which node failed, and why, without reading sentences.
 func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 	q, el := unreachable(t)
-	for name, do := range questions(q, el) {
+	for name, do := range queries(q, el) {
 		t.Run(name, func(t *testing.T) {
 			err := do(t.Context())
 			var node *elector.NodeError
@@ -66,7 +66,7 @@ func TestErrorsNameTheNodesThatFailed(t *testing.T) {
 }
 
 // A closed quorum must be told from nodes that are away: nothing helps but another one.
-func TestClosedQuorumSaysSo(t *testing.T) {
+func TestClosedQuorumIsDistinguished(t *testing.T) {
 	q, el := unreachable(t)
 	e, err := elector.New(q, elector.Config{Election: "orders", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestClosedQuorumSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothing := func(context.Context, *elector.Term) error { return nil }
-	calls := questions(q, el)
+	calls := queries(q, el)
 	calls["Forget"] = func(ctx context.Context) error { return el.Forget(ctx) }
 	calls["Run"] = func(ctx context.Context) error { return e.Run(ctx, nothing) }
 	calls["Campaign"] = func(ctx context.Context) error { _, err := e.Campaign(ctx); return err }

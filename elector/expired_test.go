@@ -14,7 +14,7 @@ import (
 
 // A term that expired tells which of the causes it was: whoever is on call looks at the nodes,
 // at the user's rights, or at the machine.
-func TestExpiredTellsWhy(t *testing.T) {
+func TestExpiredNamesTheCause(t *testing.T) {
 	const denied = "NOPERM this user has no permissions to run the 'pexpire' command"
 	for name, w := range map[string]struct {
 		begin func(*cluster)

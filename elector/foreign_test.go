@@ -133,7 +133,7 @@ func TestForeignLockOnAMinority(t *testing.T) {
 			t.Error(err)
 		}
 		if lines := a.Log.Lines("maintenance by joe"); len(lines) != 1 {
-			t.Errorf("said %d times", len(lines))
+			t.Errorf("logged %d times", len(lines))
 		}
 	})
 }

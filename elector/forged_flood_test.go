@@ -180,7 +180,7 @@ func TestMessagesDoNotStarveAnObserver(t *testing.T) {
 		time.Sleep(shortLease)
 		reads := c.Nodes[0].TookOf("read")
 		if reads > 30 {
-			t.Errorf("%d questions in a lease", reads)
+			t.Errorf("%d queries in a lease", reads)
 		}
 		a.Shutdown()
 		ev := next(t, events, shortLease/8)

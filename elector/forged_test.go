@@ -37,7 +37,7 @@ func never(t testing.TB, events <-chan elector.Event, advertised map[string]stri
 		select {
 		case ev := <-events:
 			if at, known := advertised[ev.Candidate]; ev.Candidate != "" && (!known || at != ev.Advertise) {
-				t.Errorf("%s of %q at %q, token %d: Redis never said so", ev.Kind, ev.Candidate, ev.Advertise, ev.Token)
+				t.Errorf("%s of %q at %q, token %d: Redis never showed it", ev.Kind, ev.Candidate, ev.Advertise, ev.Token)
 			}
 			all = append(all, ev)
 		default:

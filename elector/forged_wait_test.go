@@ -183,7 +183,7 @@ func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
 }
 
 // "Somebody leads" on the channel, again and again, while nobody does.
-func TestForgedElectionsDelayNobody(t *testing.T) {
+func TestForgedElectionsDelayNoCandidate(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

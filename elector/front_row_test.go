@@ -17,10 +17,10 @@ import (
 func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.Start("a").Elected(3 * shortLease)
-		var sick atomic.Bool
+		var unhealthy atomic.Bool
 		c.Start("b", func(cfg *elector.Config) {
 			cfg.Probe = health.Func(func(context.Context) error {
-				if sick.Load() {
+				if unhealthy.Load() {
 					return errors.New("disk full")
 				}
 				return nil
@@ -33,11 +33,11 @@ func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 			}
 			return int(n["mandate:{orders}:wake"])
 		}
-		for _, ill := range []bool{false, true, false} {
-			sick.Store(ill)
+		for _, fails := range []bool{false, true, false} {
+			unhealthy.Store(fails)
 			time.Sleep(4 * shortLease)
-			if got, want := inRow(), map[bool]int{false: 1, true: 0}[ill]; got != want {
-				t.Errorf("unhealthy %v: %d in the front row, want %d", ill, got, want)
+			if got, want := inRow(), map[bool]int{false: 1, true: 0}[fails]; got != want {
+				t.Errorf("unhealthy %v: %d in the front row, want %d", fails, got, want)
 			}
 		}
 	})
@@ -46,13 +46,13 @@ func TestUnhealthyLeavesTheFrontRow(t *testing.T) {
 // Regression: the winner's "elected" overtakes the "released" before it on the channel of
 // events, and every follower that received the latter claimed, although a leader was known.
 func TestReleaseCostsFewClaims(t *testing.T) {
-	for n, crowd := range map[int]int{1: 100, 3: 40} {
+	for n, followers := range map[int]int{1: 100, 3: 40} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				leader := c.Start("leader")
 				leader.Elected(3 * shortLease)
 				var all []*candidate
-				for i := range crowd {
+				for i := range followers {
 					all = append(all, c.Start(fmt.Sprintf("f%d", i)))
 				}
 				time.Sleep(3 * shortLease)

@@ -11,7 +11,7 @@ var errGateBusy = failed(nil, "this gate serves another term already: use one ga
 // a rebalance callback) work under a term: Do runs a function only while this
 // candidate leads, and the lock is released only after every such function has
 // returned. Asking IsLeader and then working gives neither: the term may end, and
-// another process may lead, between the question and the end of the work.
+// another process may lead, between the check and the end of the work.
 //
 // The zero Gate is ready. Give its Work to Run; one Gate serves one Elector. Safe
 // for concurrent use.

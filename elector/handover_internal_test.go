@@ -21,15 +21,15 @@ func TestEligible(t *testing.T) {
 		all  []CandidateStatus
 		want string // of the error; "": none
 	}{
-		"it follows":              {all: []CandidateStatus{c("a", RoleLeading, true), c("b", RoleFollowing, true)}},
-		"it leads":                {all: []CandidateStatus{c("b", RoleLeading, true)}, want: "is already the leader"},
-		"it leads, and falls ill": {all: []CandidateStatus{c("b", RoleLeading, false)}, want: "is already the leader"},
-		"it is unhealthy":         {all: []CandidateStatus{c("b", RoleFollowing, false)}, want: "disk full"},
-		"it rests":                {all: []CandidateStatus{c("b", RoleResting, true)}, want: "resting"},
-		"it stops":                {all: []CandidateStatus{c("b", RoleStopping, true)}, want: "stopping"},
-		"there is none":           {all: []CandidateStatus{c("a", RoleLeading, true), c("c", RoleFollowing, true)}, want: "there are: a, c"},
-		"there is nobody":         {want: "no candidate answers"},
-		"there are two":           {all: []CandidateStatus{c("b", RoleFollowing, true), twin}, want: "give each its own id"},
+		"it follows":                 {all: []CandidateStatus{c("a", RoleLeading, true), c("b", RoleFollowing, true)}},
+		"it leads":                   {all: []CandidateStatus{c("b", RoleLeading, true)}, want: "is already the leader"},
+		"it leads, and is unhealthy": {all: []CandidateStatus{c("b", RoleLeading, false)}, want: "is already the leader"},
+		"it is unhealthy":            {all: []CandidateStatus{c("b", RoleFollowing, false)}, want: "disk full"},
+		"it rests":                   {all: []CandidateStatus{c("b", RoleResting, true)}, want: "resting"},
+		"it stops":                   {all: []CandidateStatus{c("b", RoleStopping, true)}, want: "stopping"},
+		"there is none":              {all: []CandidateStatus{c("a", RoleLeading, true), c("c", RoleFollowing, true)}, want: "there are: a, c"},
+		"there is nobody":            {want: "no candidate answers"},
+		"there are two":              {all: []CandidateStatus{c("b", RoleFollowing, true), twin}, want: "give each its own id"},
 	} {
 		got, err := eligible(x.all, "b")
 		switch {

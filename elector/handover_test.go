@@ -65,7 +65,7 @@ func TestResignWaitsForTheWork(t *testing.T) {
 	})
 }
 
-func TestNobodyToResignOrToTakeOver(t *testing.T) {
+func TestNoneToResignOrToTakeOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := c.Quorum("operator")
 		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrNoLeader) {
@@ -80,7 +80,7 @@ func TestNobodyToResignOrToTakeOver(t *testing.T) {
 		a.Elected(2 * shortLease) // after its cool-down
 		c.Each(fault{LoseMessages: true}, "a")
 		if _, err := electionOf(op, "orders").StepDown(within(t, time.Minute), ""); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "does not answer") {
-			t.Errorf("a deaf leader: %v", err)
+			t.Errorf("a leader without a subscription: %v", err)
 		}
 	})
 }
@@ -129,12 +129,12 @@ func TestTransferToX(t *testing.T) {
 
 func TestTransferRefused(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		sick := make(chan struct{})
+		unhealthy := make(chan struct{})
 		_, term, op := trio(t, c, func(cfg *elector.Config) {
 			if cfg.ID == "c" {
 				cfg.Probe = health.Func(func(context.Context) error {
 					select {
-					case <-sick:
+					case <-unhealthy:
 						return errors.New("disk full")
 					default:
 						return nil
@@ -142,7 +142,7 @@ func TestTransferRefused(t *testing.T) {
 				})
 			}
 		})
-		close(sick)
+		close(unhealthy)
 		time.Sleep(2 * shortLease)
 		for to, want := range map[string]string{"a": "is already the leader", "c": "disk full", "nobody": "there are: a, b, c"} {
 			_, err := electionOf(op, "orders").Transfer(within(t, time.Minute), to)

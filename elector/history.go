@@ -24,7 +24,7 @@ type TermRecord struct {
 
 	// Overlaps are the tokens of other terms that were valid at the same time as this one:
 	// two led at once, for more than 1 s. It must never happen; candidates with different
-	// lists of nodes are the likely cause. Each node's clock tells when it received the
+	// lists of nodes are the likely cause. Each node's clock shows when it received the
 	// reports of both terms, and the leader of the earlier one for how long that was
 	// valid: a leader that was paused, or whose work outran its lease, and reported its
 	// end later overlaps with none. A term overlaps with the sitting leader's also when it
@@ -89,10 +89,10 @@ type past struct {
 	pauses []PauseRecord
 }
 
-// tells reports whether the terms that were read are the last n, with their begins, or all
+// covers reports whether the terms that were read are the last n, with their begins, or all
 // since a moment (the zero time: any), with the one before: pauses stand in the same stream as
 // the terms, any number of them.
-func (p past) tells(n int, since time.Time) bool {
+func (p past) covers(n int, since time.Time) bool {
 	if len(p.terms) >= n && !slices.ContainsFunc(p.terms[:n], func(r TermRecord) bool { return r.From.IsZero() }) {
 		return true
 	}
@@ -100,12 +100,12 @@ func (p past) tells(n int, since time.Time) bool {
 }
 
 // past reads up to so many entries of each node's history, and all of them if these don't
-// tell the last n terms, or those since a moment.
+// cover the last n terms, or those since a moment.
 func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (past, error) {
 	st, lookErr := el.look(ctx)
 	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(entries), statusTimeout)
 	cut := slices.ContainsFunc(byNode, func(node []quorum.Entry) bool { return len(node) >= entries })
-	if cut && !pastOf(st, lookErr == nil, byNode, nil, time.Now()).tells(n, since) {
+	if cut && !pastOf(st, lookErr == nil, byNode, nil, time.Now()).covers(n, since) {
 		all, allErrs := el.nodes.Recall(ctx, el.keys, quorum.WholeHistory, statusTimeout)
 		for i, err := range allErrs {
 			if err == nil {

@@ -50,7 +50,7 @@ func TestKeyOverwritten(t *testing.T) {
 					t.Errorf("Check does not name the key and its value: %v", err)
 				}
 				if lines := a.Log.Lines("cannot campaign"); len(lines) != 1 {
-					t.Errorf("said %d times", len(lines))
+					t.Errorf("logged %d times", len(lines))
 				}
 				for _, nd := range c.Nodes {
 					if v, _ := nd.Server().Get(lockKey); strings.Contains(v, "joe") {

@@ -68,7 +68,7 @@ func TestDistanceThatTermsSurvive(t *testing.T) {
 
 // Farther away a term is lost with its connections, and beyond the time of a call nobody
 // leads.
-func TestDistanceAtWhichNobodyLeads(t *testing.T) {
+func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 	for _, l := range []time.Duration{time.Second, 10 * time.Second} {
 		timing := timingOf(l)
 		for _, tc := range []struct {

@@ -40,7 +40,7 @@ func TestOtherNodesAreRefused(t *testing.T) {
 				}
 				b.Quiet(5 * shortLease)
 				if lines := b.Log.Lines("cannot campaign", "refusing to lead"); len(lines) != 1 {
-					t.Errorf("said %d times", len(lines))
+					t.Errorf("logged %d times", len(lines))
 				}
 				if !term.Valid() || a.Check() != nil {
 					t.Errorf("the leader suffered: %v, %v", term.Err(), a.Check())

@@ -68,7 +68,7 @@ func TestLostRenewRepliesAreNeverBelieved(t *testing.T) {
 			t.Errorf("believed for %v after the last renewal that was answered, want %v", d+wire, deadlineAfter)
 		}
 		if len(a.Log.Lines("cannot campaign")) != 1 {
-			t.Errorf("said %d times", len(a.Log.Lines("cannot campaign")))
+			t.Errorf("logged %d times", len(a.Log.Lines("cannot campaign")))
 		}
 	})
 }

@@ -94,7 +94,7 @@ func noMajority(nodes *quorum.Nodes, errs []error) error {
 
 // replies counts how nodes failed a request: those that refuse it, for want of a right above
 // all, are not away, and no restart helps.
-type replies struct{ nodes, denied, refused, silent int }
+type replies struct{ nodes, denied, refused, unanswered int }
 
 func (r *replies) count(err error) {
 	switch {
@@ -104,7 +104,7 @@ func (r *replies) count(err error) {
 	case quorum.Answered(err):
 		r.refused++
 	default:
-		r.silent++
+		r.unanswered++
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *replies) noMajority(errs []error) *QuorumError {
 		e.Problem, e.kinds = Problem(ErrDenied), []error{ErrDenied, ErrUnreachable}
 	case r.nodes-r.refused < majority:
 		e.Problem = "a majority of the Redis nodes answered with an error"
-	case r.nodes-r.silent >= majority:
+	case r.nodes-r.unanswered >= majority:
 		e.Problem = "no majority of the Redis nodes can be used"
 	}
 	return e

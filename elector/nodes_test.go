@@ -38,7 +38,7 @@ func TestHungMinorityNodeCostsNothing(t *testing.T) {
 					next, after := first(t, time.Second, all...)
 					gap := time.Since(began)
 					if gap > 50*time.Millisecond {
-						t.Errorf("hand-over among %d took %v", len(all), gap)
+						t.Errorf("handover among %d took %v", len(all), gap)
 					}
 					if err := leader.Ended(time.Second); err != nil {
 						t.Error(err)
@@ -78,8 +78,8 @@ func TestHungNodeFromTheStart(t *testing.T) {
 }
 
 var brokenNodes = map[string]struct {
-	hurt, mend func(*node)
-	says       string
+	hurt, repair func(*node)
+	says         string
 }{
 	"refused":  {func(n *node) { n.Set(down) }, (*node).Heal, "connection refused"},
 	"LOADING":  {func(n *node) { n.RefuseWith("LOADING Redis is loading the dataset in memory") }, func(n *node) { n.RefuseWith("") }, "LOADING"},
@@ -109,14 +109,14 @@ func TestOneNodeBroken(t *testing.T) {
 				if name == "refused" {
 					title, other = other, title
 				}
-				said := a.Log.Lines(title, "127.0.0.1:7003", tc.says)
-				if len(said) != 1 || len(a.Log.Lines(title)) != 1 || len(a.Log.Lines(other)) != 0 {
-					t.Errorf("want it said once: %q", a.Log.Lines("WARN"))
+				logged := a.Log.Lines(title, "127.0.0.1:7003", tc.says)
+				if len(logged) != 1 || len(a.Log.Lines(title)) != 1 || len(a.Log.Lines(other)) != 0 {
+					t.Errorf("want it logged once: %q", a.Log.Lines("WARN"))
 				}
-				tc.mend(c.Nodes[2])
+				tc.repair(c.Nodes[2])
 				time.Sleep(2 * shortLease)
 				if len(a.Log.Lines("responds again", "127.0.0.1:7003")) != 1 {
-					t.Error("its return was not said")
+					t.Error("its return was not logged")
 				}
 				if c.Locks() != 3 || !term.Valid() {
 					t.Errorf("%d locks, valid %v", c.Locks(), term.Valid())
@@ -128,7 +128,7 @@ func TestOneNodeBroken(t *testing.T) {
 
 // Regression: a candidate whose nodes refused its claims said that they had not answered. What
 // each node did decides what it says, to a leader and to a follower.
-func TestCannotCampaignSaysWhatTheNodesDid(t *testing.T) {
+func TestCannotCampaignNamesWhatTheNodesDid(t *testing.T) {
 	const (
 		away    = "no majority of the Redis nodes answered: "
 		refuse  = "a majority of the Redis nodes answered with an error: "
@@ -194,7 +194,7 @@ func TestBrokenNodeIsNotDown(t *testing.T) {
 				t.Errorf("node %d: %+v", i, n)
 			}
 		}
-		brokenNodes["foreign counter"].mend(c.Nodes[1])
+		brokenNodes["foreign counter"].repair(c.Nodes[1])
 		c.Nodes[1].Set(down)
 		if _, err := electionOf(c.Quorum("one"), "orders").Status(t.Context()); err == nil || !strings.Contains(err.Error(), "no majority of the Redis nodes answered") {
 			t.Errorf("two of three are down: %v", err)
@@ -219,7 +219,7 @@ func TestNodeDownAtTheStart(t *testing.T) {
 						t.Errorf("Check: %v", err)
 					}
 					if lines := a.Log.Lines("cannot campaign", tc.says); len(lines) != 1 {
-						t.Errorf("said %d times", len(lines))
+						t.Errorf("logged %d times", len(lines))
 					}
 					if lines := a.Log.Lines(""); len(lines) > 5+n+2*(1+n) { // two reminders of each
 						t.Errorf("the log floods: %d lines", len(lines))
@@ -228,14 +228,14 @@ func TestNodeDownAtTheStart(t *testing.T) {
 						t.Errorf("Leader: %v", err)
 					}
 					for _, nd := range c.Nodes {
-						tc.mend(nd)
+						tc.repair(nd)
 					}
 					a.Elected(2 * shortLease)
 					if err := a.Check(); err != nil {
 						t.Errorf("Check: %v", err)
 					}
 					if len(a.Log.Lines("can campaign again")) != 1 {
-						t.Error("its end was not said")
+						t.Error("its end was not logged")
 					}
 				})
 			})
@@ -244,13 +244,13 @@ func TestNodeDownAtTheStart(t *testing.T) {
 }
 
 // The very first election with a node down takes a lease, and the log says why.
-func TestFirstElectionWithANodeDownSaysWhatItWaitsFor(t *testing.T) {
+func TestFirstElectionWithANodeDownNamesWhatItWaitsFor(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Nodes[0].Set(down)
 		a := c.Start("a")
 		a.Elected(2 * shortLease)
 		if lines := a.Log.Lines("waiting for nodes that abstain", "nodes=2"); len(lines) != 1 {
-			t.Errorf("said %d times: %v", len(lines), lines)
+			t.Errorf("logged %d times: %v", len(lines), lines)
 		}
 	})
 }

@@ -210,7 +210,7 @@ func TestReleasesAreObservedWithTheirReason(t *testing.T) {
 
 // A node that hangs while an observer asks who leads must not hold back what this
 // candidate does itself.
-func TestObserverHearsItsOwnCandidateAtOnce(t *testing.T) {
+func TestObserverReceivesItsOwnCandidateAtOnce(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)

@@ -35,7 +35,7 @@ func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 				t.Errorf("%s: Check: %v", x.ID(), err)
 			}
 			if n := len(x.Log.Lines("cannot campaign")); n != 1 {
-				t.Errorf("%s: said %d times", x.ID(), n)
+				t.Errorf("%s: logged %d times", x.ID(), n)
 			}
 			if n := len(x.Log.Lines("")); n > 18+2*(1+3) { // two reminders of each
 				t.Errorf("%s: the log floods: %d lines", x.ID(), n)
@@ -98,7 +98,7 @@ func TestWrongPasswordEverywhere(t *testing.T) {
 						t.Fatalf("Run returned %v", err)
 					}
 					if !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "127.0.0.1:7001") || strings.Contains(err.Error(), "hunter2") {
-						t.Errorf("error %q does not say what to mend, and where", err)
+						t.Errorf("error %q does not say what to fix, and where", err)
 					}
 				})
 			})

@@ -9,7 +9,7 @@ import (
 // What a claim or a renewal tells about a pause. A leader that takes an election for
 // paused makes room for nobody; one that misses the pause leaves a paused election
 // without a leader. So a majority decides, and a few that differ change nothing.
-func TestPauseAsToldByTheNodes(t *testing.T) {
+func TestPauseAsReportedByTheNodes(t *testing.T) {
 	answer := func(s quorum.Status, note string) quorum.Answer { return quorum.Answer{Status: s, Note: note} }
 	paused, mine, noted := answer(quorum.Paused, "drill"), answer(quorum.Mine, ""), answer(quorum.Mine, "drill")
 	won, held, unknown := answer(quorum.Won, ""), answer(quorum.Held, ""), answer(quorum.Unknown, "")

@@ -37,7 +37,7 @@ func TestPauseKeepsTheLeader(t *testing.T) {
 				}
 				for _, x := range []*candidate{all[1], d} {
 					if lines := x.Log.Lines("election paused", "database migration"); len(lines) != 1 {
-						t.Errorf("%s said the pause %d times", x.ID(), len(lines))
+						t.Errorf("%s logged the pause %d times", x.ID(), len(lines))
 					}
 					if err := x.Check(); err != nil {
 						t.Errorf("%s is not ready in a pause: %v", x.ID(), err)
@@ -83,7 +83,7 @@ func TestPauseNeedsAMajority(t *testing.T) {
 
 // In a pause nobody new is elected: so nobody steps down for somebody new either,
 // unless an operator asks for it.
-func TestNobodyMakesRoomInAPause(t *testing.T) {
+func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 	for name, change := range map[string]func(*elector.Config){
 		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
 		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },

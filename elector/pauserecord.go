@@ -8,7 +8,7 @@ import (
 // PauseRecord is a pause as operators reported it, by their hosts' clocks.
 type PauseRecord struct {
 	Election string        `json:"election"`
-	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named nobody
+	By       string        `json:"by,omitempty"` // who paused it; empty: a program that named no one
 	Reason   string        `json:"reason,omitempty"`
 	From     time.Time     `json:"from"`
 	Until    time.Time     `json:"until,omitzero"`     // zero: it lasts

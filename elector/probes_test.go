@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// ward is a probe that a test makes sick.
+// ward is a probe that a test lets fail.
 type ward struct {
 	mu     sync.Mutex
 	err    error
@@ -88,7 +88,7 @@ func TestFailingProbeStepsDown(t *testing.T) {
 		b.Shutdown()
 		a.Quiet(5 * shortLease)
 		if lines := a.Log.Lines("unhealthy, not campaigning"); len(lines) != 1 {
-			t.Errorf("said %d times", len(lines))
+			t.Errorf("logged %d times", len(lines))
 		}
 		w.set(nil)
 		a.Elected(2 * time.Second)
@@ -105,7 +105,7 @@ func TestCooldownDoublesPerTrip(t *testing.T) {
 		wait := 2 * time.Second
 		for range 7 {
 			term := a.Elected(time.Minute)
-			w.set(errors.New("sick"))
+			w.set(errors.New("disk full"))
 			wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
 			began := time.Now()
 			w.set(nil)
@@ -118,7 +118,7 @@ func TestCooldownDoublesPerTrip(t *testing.T) {
 		}
 		term := <-a.Terms
 		time.Sleep(5 * shortLease) // a good term
-		w.set(errors.New("sick"))
+		w.set(errors.New("disk full"))
 		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
 		w.set(nil)
 		a.Elected(5 * time.Second)
@@ -199,7 +199,7 @@ func TestSlowAndFlakyProbesCostNothing(t *testing.T) {
 	}
 }
 
-func TestAllUnhealthyNobodyLeads(t *testing.T) {
+func TestAllUnhealthyNoLeader(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.Seed() // a first start after so long would wait for a lease
 		wards := map[string]*ward{"a": {}, "b": {}}
@@ -231,9 +231,9 @@ func TestAllUnhealthyNobodyLeads(t *testing.T) {
 
 // A process that is stopped between its last look at the probe and the request
 // must not renew on that old verdict.
-func TestHealthIsAskedLast(t *testing.T) {
+func TestHealthIsCheckedLast(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		sick, stopped := &ward{}, make(chan struct{})
+		unhealthy, stopped := &ward{}, make(chan struct{})
 		close(stopped)
 		w := &lease.Warp{}
 		gate := make(chan (<-chan struct{}), 1)
@@ -243,7 +243,7 @@ func TestHealthIsAskedLast(t *testing.T) {
 			gate <- g
 			<-g
 		}
-		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
+		a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 100, Timeout: shortLease / 100, Failures: 1}
 		})
 		term := a.Elected(3 * shortLease)
@@ -252,7 +252,7 @@ func TestHealthIsAskedLast(t *testing.T) {
 		<-gate
 		gate <- g // SIGSTOP, as far as the clock shows it
 		time.Sleep(200 * time.Millisecond)
-		sick.set(errors.New("sick"))
+		unhealthy.set(errors.New("disk full"))
 		time.Sleep(time.Second)
 		for _, nd := range c.Nodes {
 			nd.Took()
@@ -274,8 +274,8 @@ func TestHealthIsAskedLast(t *testing.T) {
 // renewal.
 func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		sick := &ward{}
-		a := makeCandidate(t, c.Quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
+		unhealthy := &ward{}
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(unhealthy), func(cfg *elector.Config) { cfg.DrainTimeout = 10 * shortLease })
 		a.Begin(stopsAfter(4 * shortLease))
 		term := a.Elected(3 * shortLease)
 		b := c.Start("b")
@@ -283,7 +283,7 @@ func TestDrainingKeepsTheLeaseOnlyWhileHealthy(t *testing.T) {
 		go a.Resign(context.Background())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
 		b.Quiet(shortLease + time.Second)
-		sick.set(errors.New("sick"))
+		unhealthy.set(errors.New("disk full"))
 		time.Sleep(shortLease) // beyond every threshold
 		c.Nodes[0].Took()
 		b.Elected(shortLease)

@@ -26,7 +26,7 @@ type Quorum struct {
 const defaultPrefix = "mandate"
 
 // Package doctor examines the nodes themselves; package shard keeps its members there, and
-// has one member hand a shard to another without a question that all candidates answer.
+// has one member hand a shard to another without a query that all candidates answer.
 var _ = inside.Provide(inside.Face{
 	Parts: func(q any) (*quorum.Nodes, *pubsub.Bus) {
 		if q, ok := q.(*Quorum); ok && q != nil {

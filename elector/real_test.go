@@ -38,7 +38,7 @@ func TestRealHungMinorityNode(t *testing.T) {
 	a.Stop()
 	two := b.Elected(realLease)
 	if gap := two.Since().Sub(began); gap > realLease/4 {
-		t.Errorf("hand-over took %v", gap)
+		t.Errorf("handover took %v", gap)
 	}
 	if err := a.Ended(realLease); err != nil {
 		t.Error(err)
@@ -49,7 +49,7 @@ func TestRealHungMinorityNode(t *testing.T) {
 	began = time.Now()
 	b.Stop()
 	if gap := d.Elected(realLease).Since().Sub(began); gap > realLease/4 {
-		t.Errorf("hand-over to a newcomer took %v", gap)
+		t.Errorf("handover to a newcomer took %v", gap)
 	}
 	servers[2].Wake(t)
 	time.Sleep(realLease)
@@ -100,7 +100,7 @@ func TestRealPasswordRotated(t *testing.T) {
 		t.Errorf("Check: %v", err)
 	}
 	if n := len(b.Log.Lines("cannot campaign")); n != 1 {
-		t.Errorf("said %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 	if err := s.Client(t, withPassword("new")).ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func TestStepDownWhileRedisIsAway(t *testing.T) {
 		b.Quiet(shortLease + 100*time.Millisecond)
 		const away = 2 * time.Second
 		outage(c, down, away, "a")
-		w.set(errors.New("sick"))
+		w.set(errors.New("disk full"))
 		wantReason(t, term, time.Second, elector.ReasonUnhealthy)
 		b.Elected(away + shortLease/16)
 		if len(a.Log.Lines("lock not released, retrying")) != 1 {
@@ -166,7 +166,7 @@ func TestReleaseReachesTheRestLater(t *testing.T) {
 }
 
 // The same for a term of Campaign.
-func TestCampaignedTermSaysThatItWasNotReleased(t *testing.T) {
+func TestCampaignedTermReportsThatItWasNotReleased(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := makeCandidate(t, c.Quorum("a"), "a")
 		term, err := a.Campaign(context.Background())
@@ -238,11 +238,11 @@ func TestReleaseReportsHowLongTheLeaseWasHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {
-				sick := &ward{}
-				a := makeCandidate(t, c.Quorum("a"), "a", flaky(sick)...).Begin(stopsAfter(w.lingers))
+				unhealthy := &ward{}
+				a := makeCandidate(t, c.Quorum("a"), "a", flaky(unhealthy)...).Begin(stopsAfter(w.lingers))
 				a.Elected(3 * shortLease)
 				time.Sleep(3*shortLease - time.Millisecond)
-				sick.set(errors.New("sick")) // it renews no more
+				unhealthy.set(errors.New("disk full")) // it renews no more
 				time.Sleep(w.lingers + time.Second)
 				var end elector.Event
 				entries, err := c.Nodes[0].Server().Stream("mandate:{orders}:history")

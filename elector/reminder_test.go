@@ -61,7 +61,7 @@ func TestPausedAndUnhealthyAreLoggedAgain(t *testing.T) {
 		a := c.Start("a")
 		b := c.Start("b", flaky(w)...)
 		time.Sleep(shortLease)
-		w.set(errors.New("sick"))
+		w.set(errors.New("disk full"))
 		time.Sleep(16 * time.Minute)
 		w.set(nil)
 		time.Sleep(2 * shortLease)
@@ -78,8 +78,8 @@ func TestPausedAndUnhealthyAreLoggedAgain(t *testing.T) {
 			{a, []string{"election paused", `note="by ann: migration"`}, 1},
 			{a, []string{"election still paused", `note="by ann: migration"`, "for="}, 5}, // after 10 s, a minute, and every five minutes
 			{a, []string{"election resumed", "for=16m"}, 1},
-			{b, []string{"level=WARN", `msg="unhealthy, not campaigning"`, "sick"}, 1},
-			{b, []string{"level=WARN", `msg="still unhealthy, cannot campaign"`, "sick", "for="}, 4},
+			{b, []string{"level=WARN", `msg="unhealthy, not campaigning"`, "disk full"}, 1},
+			{b, []string{"level=WARN", `msg="still unhealthy, cannot campaign"`, "disk full", "for="}, 4},
 			{b, []string{"healthy again", "for=16m"}, 1},
 		} {
 			if n := len(l.of.Log.Lines(l.with...)); n != l.times {
@@ -105,7 +105,7 @@ func TestLogOfATerm(t *testing.T) {
 		if lines := a.Log.Lines("msg=starting"); len(lines) != 1 || !strings.Contains(lines[0], "prefix=mandate lease=10s stop_margin=2.5s") {
 			t.Errorf("%q", lines)
 		}
-		w.set(errors.New("sick"))
+		w.set(errors.New("disk full"))
 		b.Elected(shortLease)
 		time.Sleep(shortLease)
 		if n := len(a.Log.Lines("level=WARN", "msg=stopping", "led_for=30s")); n != 1 {

@@ -125,16 +125,16 @@ func TestRenewalsKeepTheirPaceOnASlowLine(t *testing.T) {
 
 // While the work of an unhealthy candidate drains, no renewal is even tried: else Check
 // and the counters would tell of Redis' trouble where there is none.
-func TestDrainingWhileUnhealthyIsNoTroubleOfRedis(t *testing.T) {
+func TestDrainingWhileUnhealthyIsNoErrorOfRedis(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		sick, stop := &ward{}, make(chan struct{})
-		a := makeCandidate(t, c.Quorum("a"), "a", probed(sick), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
+		unhealthy, stop := &ward{}, make(chan struct{})
+		a := makeCandidate(t, c.Quorum("a"), "a", probed(unhealthy), func(cfg *elector.Config) { cfg.DrainTimeout = 4 * shortLease })
 		a.Begin(func(context.Context, *elector.Term) error { <-stop; return nil })
 		defer close(stop)
 		term := a.Elected(3 * shortLease)
 		go a.Resign(t.Context())
 		wantReason(t, term, time.Second, elector.ReasonResigned)
-		sick.set(errors.New("sick"))
+		unhealthy.set(errors.New("disk full"))
 		time.Sleep(2 * shortLease) // beyond every threshold
 		if got := a.Stats().Renewals; got.Unconfirmed > 0 || got.Refused > 0 {
 			t.Errorf("renewals: %+v", got)
@@ -149,24 +149,24 @@ func TestDrainingWhileUnhealthyIsNoTroubleOfRedis(t *testing.T) {
 // latter is what ended the term. As unhealthy it would rest before it runs again.
 func TestStoppedBeyondTheLeaseIsNotUnhealthy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		w, sick := &lease.Warp{}, &ward{}
-		a := lying(t, c, w, "a", nil, probed(sick), func(cfg *elector.Config) {
+		w, unhealthy := &lease.Warp{}, &ward{}
+		a := lying(t, c, w, "a", nil, probed(unhealthy), func(cfg *elector.Config) {
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 1000, Timeout: shortLease / 1000, Failures: 1}
 		})
 		term := a.Elected(3 * shortLease)
 		time.Sleep(shortLease/16 + time.Millisecond) // the deadline's own timer has just looked
 		w.Wall.Add(int64(time.Hour))
 		w.Boot.Add(int64(time.Hour))
-		sick.set(errors.New("no answer while we were stopped"))
+		unhealthy.set(errors.New("no answer while we were stopped"))
 		wantReason(t, term, shortLease/100, elector.ReasonExpired)
 	})
 }
 
-// Work that fails while it stops is said; that it was cancelled is no failure.
-func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
+// Work that fails while it stops is logged; that it was cancelled is no failure.
+func TestWorkThatFailsWhileItStopsIsLogged(t *testing.T) {
 	for name, c := range map[string]struct {
-		err  func(context.Context) error
-		said int
+		err    func(context.Context) error
+		logged int
 	}{
 		"a failure":           {func(context.Context) error { return errors.New("disk full") }, 1},
 		"nothing":             {func(context.Context) error { return nil }, 0},
@@ -184,8 +184,8 @@ func TestWorkThatFailsWhileItStopsIsSaid(t *testing.T) {
 					t.Fatal(err)
 				}
 				wantReason(t, term, 0, elector.ReasonResigned)
-				if said := a.Log.Lines("work failed while stopping"); len(said) != c.said {
-					t.Errorf("said: %q", said)
+				if logged := a.Log.Lines("work failed while stopping"); len(logged) != c.logged {
+					t.Errorf("logged: %q", logged)
 				}
 			})
 		})

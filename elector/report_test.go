@@ -64,7 +64,7 @@ func TestEndDuringAnOutageIsReportedAfterIt(t *testing.T) {
 // The memory of all nodes is full: they take no reports, and a leader may still step down.
 // Its end is recorded when there is room again, once, and disturbs neither the sitting leader
 // nor observers.
-func TestLateReportDisturbsNobody(t *testing.T) {
+func TestLateReportDisturbsNoTerm(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		c.Seed()
 		a := c.Start("a")

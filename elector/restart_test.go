@@ -36,7 +36,7 @@ func TestSameIDRestartsWhileTheOldKeyLives(t *testing.T) {
 					t.Errorf("token %d after %d", two.Token(), one.Token())
 				}
 				if lines := again.Log.Lines("under this candidate's id"); len(lines) != 1 {
-					t.Errorf("said %d times that the id is in use", len(lines))
+					t.Errorf("logged %d times that the id is in use", len(lines))
 				}
 				for {
 					ev := next(t, events, 2*shortLease)

@@ -49,7 +49,7 @@ type VotingNode struct {
 }
 
 // Candidates calls the roll of the election: who is a candidate at this moment, the
-// leader first, then by id. It asks on the channel and waits until all that
+// leader first, then by id. It queries on the channel and waits until all that
 // listen have answered, at most 3 s where a node or a candidate hangs (or until
 // ctx ends). A candidate that hangs or is cut off is missing. The error is
 // ErrUnreachable when no majority of the nodes could be reached, or none of them lets

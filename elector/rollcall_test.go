@@ -47,7 +47,7 @@ func TestCandidatesAnswerTheRollCall(t *testing.T) {
 	}
 }
 
-func TestRollCallGoesOnWithoutAHungCandidateOrNode(t *testing.T) {
+func TestRollCallContinuesWithoutAHungCandidateOrNode(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
 		c.Each(fault{LoseMessages: true}, "b")
@@ -111,7 +111,7 @@ func TestRollCallOfTwoCandidatesInOneProcess(t *testing.T) {
 }
 
 // The roll tells why a candidate rests and until when, and which process it is.
-func TestRollCallTellsWhyACandidateRests(t *testing.T) {
+func TestRollCallReportsWhyACandidateRests(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.Start("a", func(cfg *elector.Config) { cfg.Cooldown = time.Minute })
 		a.Elected(3 * shortLease)

@@ -83,7 +83,7 @@ func TestRotationWalksRound(t *testing.T) {
 	})
 }
 
-func TestPriorityBully(t *testing.T) {
+func TestPriorityTakesOverOnce(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprintf("n=%d/crash=%v", n, crash), func(t *testing.T) {
@@ -117,23 +117,23 @@ func TestPriorityBully(t *testing.T) {
 // one that flaps does not make leadership flap.
 func TestPriorityDoesNotFlap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		var sick atomic.Bool
+		var unhealthy atomic.Bool
 		low := c.Start("low", func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, 1 })
 		low.Elected(3 * shortLease)
 		high := c.Start("high", func(cfg *elector.Config) {
 			cfg.Succession, cfg.Priority = elector.SuccessionPriority, 2
 			cfg.ProbeSettings = health.Settings{Interval: shortLease / 10, Timeout: shortLease / 20, Failures: 1, Successes: 1}
 			cfg.Probe = health.Func(func(context.Context) error {
-				if sick.Load() {
+				if unhealthy.Load() {
 					return errors.New("disk full")
 				}
 				return nil
 			})
 		})
 		for range 20 {
-			sick.Store(true)
+			unhealthy.Store(true)
 			time.Sleep(shortLease / 2)
-			sick.Store(false)
+			unhealthy.Store(false)
 			high.Quiet(shortLease / 2)
 		}
 		high.Elected(2 * shortLease)
@@ -141,7 +141,7 @@ func TestPriorityDoesNotFlap(t *testing.T) {
 	})
 }
 
-func TestADeadFavouriteDelaysForABoundedTime(t *testing.T) {
+func TestADeadHeirDelaysForABoundedTime(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

@@ -13,7 +13,7 @@ import (
 const trialTimeout = time.Second
 
 // Successors are the candidates that could be elected if the leader stepped down now, by id: what
-// to look at before StepDown, which takes the last leader away if it is told to. The
+// to look at before StepDown, which takes the last leader away on request. The
 // error is ErrNoLeader when no candidate leads, and ErrRefused when no other one could: the election
 // is paused, so many nodes refuse writes that no lock can be taken (a node without memory still
 // answers, and lets the leader renew), or none of the other candidates is able.
@@ -38,7 +38,7 @@ func (el *Election) Successors(ctx context.Context) ([]CandidateStatus, error) {
 }
 
 // SuccessorsIn are those of a roll call that could be elected if this leader stepped down; ErrRefused
-// when there is none. Unlike Successors it asks nobody: a pause or a Redis that refuses writes
+// when there is none. Unlike Successors it queries nothing: a pause or a Redis that refuses writes
 // would still prevent it.
 func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) {
 	var able []CandidateStatus

@@ -93,8 +93,8 @@ func TestSuccessorsInARoll(t *testing.T) {
 	of := func(id string, role elector.Role, detail string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Incarnation: "i-" + id, Role: role, Healthy: detail == "", Detail: detail}
 	}
-	own, ill := of("a", elector.RoleLeading, ""), of("u", elector.RoleFollowing, "Redis is out of memory")
-	unable := ill
+	own, unhealthy := of("a", elector.RoleLeading, ""), of("u", elector.RoleFollowing, "Redis is out of memory")
+	unable := unhealthy
 	unable.Unable = true
 	many := []elector.CandidateStatus{own}
 	for i := range 8 {
@@ -105,10 +105,10 @@ func TestSuccessorsInARoll(t *testing.T) {
 		able []string
 		says string
 	}{
-		"others can lead":  {[]elector.CandidateStatus{own, ill, of("b", elector.RoleFollowing, ""), of("c", elector.RoleFollowing, "")}, []string{"b", "c"}, ""},
+		"others can lead":  {[]elector.CandidateStatus{own, unhealthy, of("b", elector.RoleFollowing, ""), of("c", elector.RoleFollowing, "")}, []string{"b", "c"}, ""},
 		"none":             {[]elector.CandidateStatus{own}, nil, "there is no other candidate that could lead; start one"},
-		"nobody answers":   {nil, nil, "there is no other candidate that could lead; start one"},
-		"none able":        {[]elector.CandidateStatus{own, ill, of("r", elector.RoleResting, "")}, nil, "no other candidate could lead now: u is unhealthy: Redis is out of memory, r is resting; wait for one"},
+		"none answers":     {nil, nil, "there is no other candidate that could lead; start one"},
+		"none able":        {[]elector.CandidateStatus{own, unhealthy, of("r", elector.RoleResting, "")}, nil, "no other candidate could lead now: u is unhealthy: Redis is out of memory, r is resting; wait for one"},
 		"refused by Redis": {[]elector.CandidateStatus{own, unable}, nil, "u is unable: Redis is out of memory"},
 		"many":             {many, nil, "c4 is resting, 3 more; wait for one"},
 		"its twin":         {[]elector.CandidateStatus{own, {ID: "a", Incarnation: "i-2", Role: elector.RoleFollowing, Healthy: true}}, []string{"a"}, ""},

@@ -50,7 +50,7 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 	t.Terms = p.terms[:min(n, len(p.terms))]
 	summed := t.Terms
 	if i := slices.IndexFunc(t.Terms, func(r TermRecord) bool { return r.endedBefore(since) }); i >= 0 {
-		// The last one before tells since when there was no leader: else an outage that began
+		// The last one before shows since when there was no leader: else an outage that began
 		// before that moment is not counted.
 		t.Terms, summed = t.Terms[:i], t.Terms[:i+1]
 	}
@@ -76,7 +76,7 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 
 // Timeline is the time line of several elections of this Quorum's prefix since a moment,
 // each with its last n terms at most; Terms, Pauses and Vacancies of all together are in
-// the order of time. It asks each node for up to a hundred elections per round trip, so
+// the order of time. It queries each node for up to a hundred elections per round trip, so
 // thousands take about as many round trips as they have hundreds (and more where many pauses
 // stand before the terms), and waits for each
 // answer at most 5 s; once a majority of the nodes has answered, for the others only a
@@ -125,7 +125,7 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 const recallTimeout = 5 * time.Second
 
 // recallWhole reads the whole histories of the elections of which the entries that were read
-// don't tell the terms, and puts what a majority of the nodes answers in their place.
+// don't cover the terms, and puts what a majority of the nodes answers in their place.
 func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quorum.Keys, all [][]quorum.Past, n int, since time.Time) {
 	now, majority := time.Now(), q.nodes.Majority()
 	var which []int
@@ -134,7 +134,7 @@ func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quo
 		if !slices.ContainsFunc(all[i], func(node quorum.Past) bool { return node.Cut }) {
 			continue
 		}
-		if p, _ := pastOfMany(name, keys[i], all[i], majority, now); !p.tells(n, since) {
+		if p, _ := pastOfMany(name, keys[i], all[i], majority, now); !p.covers(n, since) {
 			which, again = append(which, i), append(again, keys[i])
 		}
 	}

@@ -94,7 +94,7 @@ func TestTimelineOf(t *testing.T) {
 			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 10*s)}, paused: true,
 			terms: 1, vacant: &vacancy{since: 20 * s}, span: 100 * s, pau: 80 * s,
 		},
-		"the beginning was trimmed": { // nothing is said of the time before the first report
+		"the beginning was trimmed": { // nothing is known of the time before the first report
 			events: []Event{ended(1, 50*s), elected(2, 60*s)}, leader: 2,
 			terms: 2, gap: 10 * s, span: 50 * s, less: 10 * s, atMost: 10 * s,
 		},

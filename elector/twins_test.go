@@ -32,7 +32,7 @@ func TestTwinsAreReported(t *testing.T) {
 				time.Sleep(3 * shortLease)
 				for i, twin := range twins {
 					if lines := twin.Log.Lines(twinWarning); len(lines) != 1 {
-						t.Errorf("twin %d said it %d times: %q", i, len(lines), lines)
+						t.Errorf("twin %d logged it %d times: %q", i, len(lines), lines)
 					}
 				}
 				q := c.Quorum("operator")

@@ -39,7 +39,7 @@ func TestReleaseMessageWakesFollowers(t *testing.T) {
 					next := y.Elected(time.Second)
 					// The message, the claim, and on several nodes a second round for the token.
 					if gap := next.Since().Sub(began); gap > 10*wire {
-						t.Errorf("hand-over took %v", gap)
+						t.Errorf("handover took %v", gap)
 					}
 					if next.Token() <= term.Token() {
 						t.Errorf("token %d after %d", next.Token(), term.Token())
@@ -71,13 +71,13 @@ func claims(n *node, since time.Time) (all, burst int) {
 }
 
 func TestManyFollowersAreNoHerd(t *testing.T) {
-	for n, crowd := range map[int]int{1: 200, 3: 60} {
+	for n, followers := range map[int]int{1: 200, 3: 60} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
 				leader := c.Start("leader")
 				term := leader.Elected(3 * shortLease)
 				var all []*candidate
-				for i := range crowd {
+				for i := range followers {
 					all = append(all, c.Start(fmt.Sprintf("f%d", i)))
 				}
 				time.Sleep(3 * shortLease)
@@ -94,7 +94,7 @@ func TestManyFollowersAreNoHerd(t *testing.T) {
 				}
 				leader, all, term = next, others(all, next), after
 				time.Sleep(2*shortLease + time.Second) // between two renewals
-				// The same crowd after a crash.
+				// The same followers after a crash.
 				crash(c, leader)
 				ended := lastRenewal(t, nd).Add(shortLease)
 				_, after = first(t, 2*shortLease, all...)
@@ -129,7 +129,7 @@ func lastRenewal(t *testing.T, n *node) (at time.Time) {
 	return at
 }
 
-func TestIdleFollowersAskLittle(t *testing.T) {
+func TestIdleFollowersQueryLittle(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

@@ -32,7 +32,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		events := watch(t, a)
 		b.Quiet(shortLease)
 		stop := never2(t, a, b)
-		w.set(errors.New("sick"))
+		w.set(errors.New("disk full"))
 		wantReason(t, term, 4*time.Second, elector.ReasonUnhealthy)
 		w.set(nil) // it would like to lead again
 		began := time.Now()

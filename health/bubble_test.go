@@ -51,7 +51,7 @@ func wantUnhealthy(t *testing.T, r *Runner, words ...string) {
 	if st.Healthy {
 		t.Errorf("healthy, want unhealthy with %q", words)
 	}
-	wantWords(t, st.Err, words...)
+	wantMessage(t, st.Err, words...)
 }
 
 // fallsAfter waits for the next change, which must be to unhealthy, after exactly want.

@@ -35,9 +35,9 @@ func TestCommandProbe(t *testing.T) {
 			}
 			continue
 		}
-		wantWords(t, err, c.want)
+		wantMessage(t, err, c.want)
 	}
-	wantWords(t, Command("/does/not/exist").Check(t.Context()), "no such file")
+	wantMessage(t, Command("/does/not/exist").Check(t.Context()), "no such file")
 }
 
 func TestCommandThatHangsIsKilledWithItsGroup(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCommandThatHangsIsKilledWithItsGroup(t *testing.T) {
 	if took := time.Since(from); took > 50*time.Second { // the sleep takes longer
 		t.Errorf("took %s", took)
 	}
-	wantWords(t, err, "killed after", "context canceled", "working")
+	wantMessage(t, err, "killed after", "context canceled", "working")
 	fields := strings.Fields(string(pids))
 	if len(fields) != 2 {
 		t.Fatalf("pids: %q", pids)

@@ -24,7 +24,7 @@ func TestAnswerOfAnEarlierRunIsNotFresh(t *testing.T) {
 					if asked.Add(1) == 1 {
 						return <-answer
 					}
-					return errors.New("sick")
+					return errors.New("disk full")
 				}), Settings{Interval: time.Second, Timeout: time.Second, Failures: 1})
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(100*time.Millisecond, cancel)

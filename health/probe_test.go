@@ -32,7 +32,7 @@ func (h *hang) Check(context.Context) error {
 	return nil
 }
 
-func wantWords(t *testing.T, err error, parts ...string) {
+func wantMessage(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("no error, want one with %q", parts)
@@ -78,7 +78,7 @@ func TestAllNamesTheOneThatHangsAndDoesNotPileUp(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			err := p.Check(ctx)
 			cancel()
-			wantWords(t, err, "db: no answer", "; disk: full")
+			wantMessage(t, err, "db: no answer", "; disk: full")
 			time.Sleep(time.Second)
 		}
 		if got := stuck.calls.Load(); got != 1 {
@@ -86,7 +86,7 @@ func TestAllNamesTheOneThatHangsAndDoesNotPileUp(t *testing.T) {
 		}
 		close(stuck.release)
 		synctest.Wait()
-		wantWords(t, p.Check(t.Context()), "disk: full")
+		wantMessage(t, p.Check(t.Context()), "disk: full")
 		if got := stuck.calls.Load(); got != 2 {
 			t.Errorf("asked %d times in all, want once more after it returned", got)
 		}
@@ -107,7 +107,7 @@ func TestAllSharedByTwoCallersIsNoFailure(t *testing.T) {
 		first, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
-		wg.Go(func() { wantWords(t, p.Check(first), "slow: no answer within 100ms") })
+		wg.Go(func() { wantMessage(t, p.Check(first), "slow: no answer within 100ms") })
 		synctest.Wait()
 		for range 3 {
 			wg.Go(func() {
@@ -130,7 +130,7 @@ func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := p.Check(ctx)
-		wantWords(t, err, "no answer within 1s")
+		wantMessage(t, err, "no answer within 1s")
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("not a deadline error")
 		}
@@ -140,7 +140,7 @@ func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
 		before := runtime.NumGoroutine()
 		time.Sleep(2 * time.Second)
 		for range 100 {
-			wantWords(t, p.Check(t.Context()), "no answer for 3s", "the call from 00:00:00Z still hangs")
+			wantMessage(t, p.Check(t.Context()), "no answer for 3s", "the call from 00:00:00Z still hangs")
 		}
 		if got := runtime.NumGoroutine(); got > before {
 			t.Errorf("%d goroutines, before %d", got, before)
@@ -156,11 +156,11 @@ func TestFromCheckHangsWithOneGoroutine(t *testing.T) {
 	})
 }
 
-func TestFromCheckWords(t *testing.T) {
-	wantWords(t, FromCheck(func() error { return errors.New("disk full") }).Check(t.Context()), "disk full")
-	wantWords(t, FromCheck(func() error { panic(42) }).Check(t.Context()), "panic: 42")
-	wantWords(t, FromCheck(func() error { runtime.Goexit(); return nil }).Check(t.Context()), "Goexit")
-	wantWords(t, FromCheck(nil).Check(t.Context()), "nil")
+func TestFromCheckMessages(t *testing.T) {
+	wantMessage(t, FromCheck(func() error { return errors.New("disk full") }).Check(t.Context()), "disk full")
+	wantMessage(t, FromCheck(func() error { panic(42) }).Check(t.Context()), "panic: 42")
+	wantMessage(t, FromCheck(func() error { runtime.Goexit(); return nil }).Check(t.Context()), "Goexit")
+	wantMessage(t, FromCheck(nil).Check(t.Context()), "nil")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := FromCheck(func() error { return nil }).Check(ctx); !errors.Is(err, context.Canceled) {
@@ -196,10 +196,10 @@ func TestHeartbeatStallsAtItsBound(t *testing.T) {
 			t.Errorf("just before the bound: %v", err)
 		}
 		time.Sleep(1 * time.Nanosecond)
-		wantWords(t, h.Check(t.Context()), "no progress for 2s (bound 2s)")
+		wantMessage(t, h.Check(t.Context()), "no progress for 2s (bound 2s)")
 		time.Sleep(1200 * time.Millisecond)
 		err := h.Check(t.Context())
-		wantWords(t, err, "no progress for 3.2s (bound 2s)")
+		wantMessage(t, err, "no progress for 3.2s (bound 2s)")
 		if !isDefinite(err) {
 			t.Error("a stall is definite")
 		}
@@ -210,22 +210,22 @@ func TestHeartbeatStallsAtItsBound(t *testing.T) {
 	})
 }
 
-func TestHeartbeatUnarmedSaysWhereItBelongs(t *testing.T) {
+func TestHeartbeatUnarmedNamesWhereItBelongs(t *testing.T) {
 	h := NewHeartbeat(time.Second)
 	h.Beat() // a beat doesn't arm
-	wantWords(t, h.Check(t.Context()), "work probe", "elector.Config.WorkProbe")
+	wantMessage(t, h.Check(t.Context()), "work probe", "elector.Config.WorkProbe")
 	h.Arm()
 	if err := h.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	h.Disarm()
-	wantWords(t, h.Check(t.Context()), "not armed")
+	wantMessage(t, h.Check(t.Context()), "not armed")
 }
 
 func TestHeartbeatWithoutABoundNeverPasses(t *testing.T) {
 	for _, h := range []*Heartbeat{NewHeartbeat(0), NewHeartbeat(-time.Second), {}} {
 		h.Arm()
-		wantWords(t, h.Check(t.Context()), "bound above zero")
+		wantMessage(t, h.Check(t.Context()), "bound above zero")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestArmPassesThroughNamedAndAll(t *testing.T) {
 		t.Error(err)
 	}
 	disarm(p)
-	wantWords(t, h.Check(t.Context()), "not armed")
+	wantMessage(t, h.Check(t.Context()), "not armed")
 	disarm(Named("plain", Func(pass))) // has nothing to disarm
 }
 

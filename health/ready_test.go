@@ -55,7 +55,7 @@ func TestHTTPProbe(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if want != "" {
-			wantWords(t, err, want)
+			wantMessage(t, err, want)
 			if strings.ContainsAny(fmt.Sprint(err), "\x1b\n") || strings.Contains(fmt.Sprint(err), "key=s") {
 				t.Errorf("words: %q", err)
 			}
@@ -63,13 +63,13 @@ func TestHTTPProbe(t *testing.T) {
 	}
 }
 
-func TestHTTPProbeOfNobody(t *testing.T) {
+func TestHTTPProbeOfAClosedPort(t *testing.T) {
 	p, err := HTTP("http://user:secret@" + freePort(t) + "/x?token=secret")
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = p.Check(t.Context())
-	wantWords(t, err, "refused")
+	wantMessage(t, err, "refused")
 	if strings.Contains(fmt.Sprint(err), "secret") {
 		t.Errorf("the secret is in the words: %v", err)
 	}
@@ -128,7 +128,7 @@ func TestTCPProbe(t *testing.T) {
 		t.Error(err)
 	}
 	l.Close()
-	wantWords(t, p.Check(t.Context()), "refused")
+	wantMessage(t, p.Check(t.Context()), "refused")
 }
 
 type ping struct{ err error }
@@ -184,8 +184,8 @@ func TestFileAge(t *testing.T) {
 			t.Errorf("age %s: %v", c.age, err)
 		}
 		if c.want != "" {
-			wantWords(t, err, c.want)
+			wantMessage(t, err, c.want)
 		}
 	}
-	wantWords(t, FileAge(path, 0).Check(t.Context()), "above zero")
+	wantMessage(t, FileAge(path, 0).Check(t.Context()), "above zero")
 }

@@ -150,8 +150,8 @@ func TestRunnerIsSingleFlightAndStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Func(pass), Settings{})
 		stop := start(t, r, r.Run)
-		wantWords(t, r.Run(t.Context()), "running already")
-		wantWords(t, r.RunArmed(t.Context()), "running already")
+		wantMessage(t, r.Run(t.Context()), "running already")
+		wantMessage(t, r.RunArmed(t.Context()), "running already")
 		wantHealthy(t, r, "the refused calls change nothing")
 		change := r.Changed()
 		if err := stop(); err != nil {

@@ -59,7 +59,7 @@ func (s Settings) WithDefaults() Settings {
 		s.Successes = 1
 	}
 	if s.MaxAge == 0 {
-		s.MaxAge = s.leastMaxAge() + s.Interval
+		s.MaxAge = s.minMaxAge() + s.Interval
 	}
 	return s
 }
@@ -96,7 +96,7 @@ func (s Settings) Validate() error {
 	if min(d.Interval, d.Timeout, s.MaxAge, time.Duration(d.Failures)) < 0 || max(d.Interval, d.Timeout, s.MaxAge) > MaxTime || d.Failures > MaxCount {
 		return errors.Join(problems...) // the product below would mean nothing
 	}
-	switch least := d.leastMaxAge(); {
+	switch least := d.minMaxAge(); {
 	case least > MaxTime:
 		add("Failures x (Interval + Timeout) = %d x (%s + %s) = %s, above %s: lower one of them", d.Failures, d.Interval, d.Timeout, least, MaxTime)
 	case d.MaxAge < least:
@@ -106,7 +106,7 @@ func (s Settings) Validate() error {
 	return errors.Join(problems...)
 }
 
-// leastMaxAge is Failures x (Interval + Timeout).
-func (s Settings) leastMaxAge() time.Duration {
+// minMaxAge is Failures x (Interval + Timeout).
+func (s Settings) minMaxAge() time.Duration {
 	return time.Duration(s.Failures) * (s.Interval + s.Timeout)
 }

@@ -28,7 +28,7 @@ func TestProbeHangsForEverCountsAndLeavesOneGoroutine(t *testing.T) {
 		}
 		from := time.Now()
 		time.AfterFunc(1, func() { wantUnhealthy(t, r, "stopped") }) // while the probe is waited for
-		wantWords(t, stop(), "ignored the end of its context")
+		wantMessage(t, stop(), "ignored the end of its context")
 		if got := time.Since(from); got > 1100*time.Millisecond {
 			t.Errorf("it took %s to give up on the probe", got)
 		}
@@ -95,7 +95,7 @@ func TestFreshnessTripsEvenWhenTheLoopIsStuck(t *testing.T) {
 }
 
 // Words that are out of date send the person on call to the wrong place.
-func TestAfterAFallByAgeTheNewestWordsCount(t *testing.T) {
+func TestAfterAFallByAgeTheNewestMessageCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Func(pass), Settings{Failures: 2, Successes: 2, MaxAge: 4 * time.Second})
 		grewOld := func() {
@@ -173,7 +173,7 @@ func TestStalledHeartbeatTripsAtItsBoundNotAtTheInterval(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Error(err)
 				}
-				wantWords(t, h.Check(t.Context()), "not armed")
+				wantMessage(t, h.Check(t.Context()), "not armed")
 
 				stop = start(t, r, r.RunArmed) // the next term is armed anew
 				wantHealthy(t, r, "in the next term")
@@ -184,7 +184,7 @@ func TestStalledHeartbeatTripsAtItsBoundNotAtTheInterval(t *testing.T) {
 	}
 }
 
-func TestHeartbeatBetweenIntervalsAsksNoOtherProbe(t *testing.T) {
+func TestHeartbeatBetweenIntervalsChecksNoOtherProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := new(switchable)
 		other.set(errors.New("down"))

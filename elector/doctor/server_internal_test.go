@@ -59,7 +59,7 @@ func TestServerIsNamedTruly(t *testing.T) {
 }
 
 // Dragonfly calls its role "replica", and its policy "eviction" when it is a cache.
-func TestOtherServersWords(t *testing.T) {
+func TestTermsOfOtherServers(t *testing.T) {
 	f := goodFacts("a")
 	f.Info["role"], f.Info["maxmemory"], f.Info["maxmemory_policy"] = "replica", "2000000", "eviction"
 	findings := judge(f)

@@ -28,14 +28,14 @@ func TestLeaderNamesANewAddress(t *testing.T) {
 		until(t, "b names the new address", lease/4+time.Second, func() bool { return address(hb) == "http://a:8080" })
 
 		events, _ := listen(t, hb, "")
-		if said := next(t, events, elector.EventElected, "a"); said.event.Advertise != "http://a:8080" {
-			t.Errorf("a new client of /events learns %+v", said.event)
+		if got := next(t, events, elector.EventElected, "a"); got.event.Advertise != "http://a:8080" {
+			t.Errorf("a new client of /events learns %+v", got.event)
 		}
 		if err := a.SetAdvertise("http://a:9090"); err != nil {
 			t.Fatal(err)
 		}
-		if said := next(t, events, elector.EventAddress, "a"); said.event.Advertise != "http://a:9090" {
-			t.Errorf("a client of /events learns %+v", said.event)
+		if got := next(t, events, elector.EventAddress, "a"); got.event.Advertise != "http://a:9090" {
+			t.Errorf("a client of /events learns %+v", got.event)
 		}
 	})
 }

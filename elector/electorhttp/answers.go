@@ -33,7 +33,7 @@ func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
 		l := h.leadership(term)
 		valid, ok := h.promise(term, worker, most)
 		l.ValidFor = valid.Milliseconds()
-		// The last question before the answer goes out.
+		// The last check before the answer goes out.
 		if now := h.elector.Term(); ok && now != nil && now.Token() == l.Token {
 			answerLeader(w, http.StatusOK, l)
 			return

@@ -126,7 +126,7 @@ func TestLeaderIsForgottenWithItsLease(t *testing.T) {
 	})
 }
 
-func TestQuestions(t *testing.T) {
+func TestQueries(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })})
 		until(t, "a leads", 2*lease, e.IsLeader)

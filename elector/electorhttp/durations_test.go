@@ -18,22 +18,22 @@ import (
 
 // Every duration that docs/http.md, the helps and doc.go promise, and its test:
 //
-//	valid_for_ms holds, and is at most Promise (--grace)     TestNobodyLeadsBeforeThePromiseHasLapsed, TestAskedPromise
-//	the lock is released within Promise of the end           TestNobodyLeadsBeforeThePromiseHasLapsed
+//	valid_for_ms holds, and is at most Promise (--grace)     TestNoLeaderBeforeThePromiseHasLapsed, TestRequestedPromise
+//	the lock is released within Promise of the end           TestNoLeaderBeforeThePromiseHasLapsed
 //	--grace is waited for, unless a worker reports           TestPromiseAndLapse
 //	200 until the deadline at most                           TestLeaderNeverBeyondTheDeadline
-//	from the deadline to the next leader                     TestNobodyLeadsSoonAfterTheDeadline; --grace and L/10: TestStopTimes in cmd/mandate
+//	from the deadline to the next leader                     TestNoLeaderSoonAfterTheDeadline; --grace and L/10: TestStopTimes in cmd/mandate
 //	a follower's name is at most a lease and 1.5 s old       TestLeaderIsForgottenWithItsLease
 //	a comment every quarter of the lease, at least every 10 s TestHeartbeat
 //	10 s to send a request, 9 s for an answer, 5 s a piece   TestDocumentedBounds
 //	2 s for what is under way when Serve ends                TestServerBounds, TestDocumentedBounds
 //	2 leases and 5 s for a step-down or a transfer            TestStepDownIsAnsweredInTime
-//	8 questions to Redis at a time, 4 s for each            TestQuestionsToRedisAreBounded
+//	8 questions to Redis at a time, 4 s for each            TestQueriesToRedisAreBounded
 //	one wrong token every 2 s, after 30                      webguard's TestGuessersAreSlowedDown
 
 // A leader that is cut off answers 503 from its deadline on; then it is StopMargin,
 // and the allowance for clocks that differ, until anybody else can lead.
-func TestNobodyLeadsSoonAfterTheDeadline(t *testing.T) {
+func TestNoLeaderSoonAfterTheDeadline(t *testing.T) {
 	for _, margin := range []time.Duration{lease / 4, lease/5 + lease/10} { // the library's, and mandate serve's
 		for phase := time.Duration(0); phase < lease/4; phase += lease / 40 {
 			bubble(t, func(t *testing.T, s *stage) {
@@ -226,11 +226,11 @@ func TestStepDownIsAnsweredInTime(t *testing.T) {
 
 // However many ask what only Redis knows, it is asked 8 times at a time: the others
 // wait, at most 4 s, and /leader does not wait for them.
-func TestQuestionsToRedisAreBounded(t *testing.T) {
+func TestQueriesToRedisAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{})
 		until(t, "a leads", 2*lease, e.IsLeader)
-		heal := s.redis.CutOff("a") // so that each question takes as long as it may
+		heal := s.redis.CutOff("a") // so that each query takes as long as it may
 		took := make(chan time.Duration, 100)
 		began := time.Now()
 		for range cap(took) {
@@ -260,7 +260,7 @@ func TestQuestionsToRedisAreBounded(t *testing.T) {
 		}
 		for d, n := range rounds {
 			if d < 0 && n > 8 {
-				t.Errorf("%d questions were asked at the same time: %v", n, rounds)
+				t.Errorf("%d queries ran at the same time: %v", n, rounds)
 			}
 		}
 

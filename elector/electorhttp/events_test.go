@@ -17,13 +17,13 @@ import (
 )
 
 // said is one event of a stream, or a comment.
-type said struct {
+type received struct {
 	id, name, comment string
 	event             elector.Event
 }
 
 // listen reads a stream through a pipe, without a network: in virtual time.
-func listen(t *testing.T, h http.Handler, lastID string) (<-chan said, context.CancelFunc) {
+func listen(t *testing.T, h http.Handler, lastID string) (<-chan received, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
@@ -34,7 +34,7 @@ func listen(t *testing.T, h http.Handler, lastID string) (<-chan said, context.C
 	if lastID != "" {
 		req.Header.Set("Last-Event-ID", lastID)
 	}
-	all := make(chan said, 1000)
+	all := make(chan received, 1000)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		h.ServeHTTP(pipeWriter{w, http.Header{}}, req)
@@ -45,8 +45,8 @@ func listen(t *testing.T, h http.Handler, lastID string) (<-chan said, context.C
 	return all, cancel
 }
 
-func parse(r io.Reader, all chan<- said) {
-	var s said
+func parse(r io.Reader, all chan<- received) {
+	var s received
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		switch {
@@ -60,9 +60,9 @@ func parse(r io.Reader, all chan<- said) {
 			}
 		case name == "" && value != "":
 			s.comment = value
-		case lines.Text() == "" && s != (said{}):
+		case lines.Text() == "" && s != (received{}):
 			all <- s
-			s = said{}
+			s = received{}
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (w pipeWriter) WriteHeader(int)     {}
 func (w pipeWriter) Flush()              {}
 
 // next is the next event that is no comment.
-func next(t *testing.T, all <-chan said, want elector.EventKind, who string) said {
+func next(t *testing.T, all <-chan received, want elector.EventKind, who string) received {
 	t.Helper()
 	for limit := time.After(3 * lease); ; {
 		select {
@@ -137,7 +137,7 @@ func TestEvents(t *testing.T) {
 
 // A leader whose Redis hangs is told at once that it must stop, also while the
 // observer waits for that Redis.
-func TestStoppingIsToldAtOnce(t *testing.T) {
+func TestStoppingIsReportedAtOnce(t *testing.T) {
 	for phase := time.Duration(0); phase < lease; phase += lease / 20 {
 		bubble(t, func(t *testing.T, s *stage) {
 			a, h := s.start("a", electorhttp.Config{})

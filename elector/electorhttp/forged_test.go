@@ -48,7 +48,7 @@ func TestLeaderNamesAnEarlierLifeOfTheSameID(t *testing.T) {
 
 // A leader that stops holds its lock until its work has ended, and names nobody meanwhile,
 // itself least of all: a router would send it requests that it no longer works on.
-func TestLeaderThatStopsNamesNobody(t *testing.T) {
+func TestLeaderThatStopsNamesNoLeader(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		e, h := s.start("a", electorhttp.Config{})
 		until(t, "a leads", 2*lease, e.IsLeader)
@@ -76,7 +76,7 @@ func TestLeaderThatStopsNamesNobody(t *testing.T) {
 
 // What is published names nobody: a program that routes by Mandate-Address would
 // send its traffic there.
-func TestLeaderNamesNobodyThatAMessageNames(t *testing.T) {
+func TestLeaderIsNotTakenFromAMessage(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		a, _ := s.start("a", electorhttp.Config{})
 		until(t, "a leads", 2*lease, a.IsLeader)

@@ -44,8 +44,8 @@ type Config struct {
 	MaxStreams int
 }
 
-// leastToken keeps tokens from being guessed.
-const leastToken = 16
+// minToken keeps tokens from being guessed.
+const minToken = 16
 
 // Bounds of what a client may cost.
 const (

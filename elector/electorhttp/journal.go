@@ -14,7 +14,7 @@ import (
 const kept = 256
 
 // journal numbers the events and keeps the last ones, for any number of readers
-// at their own pace. Nobody who writes to it ever waits for one who reads.
+// at their own pace. No writer ever waits for a reader.
 type journal struct {
 	session string // distinguishes the numbers of this process from those of another one
 

@@ -44,7 +44,7 @@ func TestJournalIsBounded(t *testing.T) {
 
 // When the observing has ended nobody tells of a change any more: the leader that was
 // reported last must not be named for ever.
-func TestClosedJournalNamesNobody(t *testing.T) {
+func TestClosedJournalNamesNoLeader(t *testing.T) {
 	j := newJournal()
 	j.open()
 	j.add(elector.Event{Kind: elector.EventElected, Token: 7, Candidate: "a"})

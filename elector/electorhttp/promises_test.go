@@ -19,13 +19,13 @@ import (
 // pair is a leader whose answers a worker relies on, and the candidate that leads
 // after it.
 type pair struct {
-	t      *testing.T
-	a, b   *elector.Elector
-	ha     *electorhttp.Handler
-	stop   context.CancelFunc // shuts a down
-	finish chan error         // ends a's work
-	mu     sync.Mutex
-	sick   error
+	t         *testing.T
+	a, b      *elector.Elector
+	ha        *electorhttp.Handler
+	stop      context.CancelFunc // shuts a down
+	finish    chan error         // ends a's work
+	mu        sync.Mutex
+	unhealthy error
 }
 
 func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
@@ -38,7 +38,7 @@ func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
 		Probe: health.Func(func(context.Context) error {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.sick
+			return p.unhealthy
 		}),
 	})
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *pair) next() time.Time {
 var plannedEnds = map[string]func(*pair){
 	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
 	"shut down": func(p *pair) { p.stop() },
-	"unhealthy": func(p *pair) { p.mu.Lock(); p.sick = errors.New("sick"); p.mu.Unlock() },
+	"unhealthy": func(p *pair) { p.mu.Lock(); p.unhealthy = errors.New("disk full"); p.mu.Unlock() },
 	"finished":  func(p *pair) { p.finish <- nil },
 	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
 	"transfer":  func(p *pair) { go func() { _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
@@ -100,7 +100,7 @@ var plannedEnds = map[string]func(*pair){
 
 // Whoever was told 200 may work for valid_for_ms, also when the term ends in
 // between; the next leader starts after that, and soon.
-func TestNobodyLeadsBeforeThePromiseHasLapsed(t *testing.T) {
+func TestNoLeaderBeforeThePromiseHasLapsed(t *testing.T) {
 	for name, end := range plannedEnds {
 		t.Run(name, func(t *testing.T) {
 			for _, query := range []string{"", "?worker=worker-1234"} {
@@ -241,7 +241,7 @@ func TestStoppedIsRefused(t *testing.T) {
 }
 
 // What a request may ask for, and what it gets.
-func TestAskedPromise(t *testing.T) {
+func TestRequestedPromise(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		p := startPair(t, s, electorhttp.Config{Promise: time.Second})
 		for query, want := range map[string]int64{

@@ -18,8 +18,8 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	if e == nil {
 		return nil, errors.New("electorhttp: the elector is nil")
 	}
-	if cfg.Token != "" && len(cfg.Token) < leastToken {
-		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), leastToken))
+	if cfg.Token != "" && len(cfg.Token) < minToken {
+		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken))
 	}
 	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
 		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))

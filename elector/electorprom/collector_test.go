@@ -115,11 +115,11 @@ func TestCollector(t *testing.T) {
 			return simtest.Buffered(far), nil
 		}
 		var mu sync.Mutex
-		var sick error
+		var unhealthy error
 		e := candidate(t, "a", dial, health.Func(func(context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
-			return sick
+			return unhealthy
 		}))
 		c := electorprom.New(e)
 		want := func(when string, values map[string]float64) {
@@ -187,7 +187,7 @@ func TestCollector(t *testing.T) {
 		want("resumed", map[string]float64{"mandate_paused": 0})
 
 		mu.Lock()
-		sick = errors.New("not well")
+		unhealthy = errors.New("no disk")
 		mu.Unlock()
 		until(t, "it has stepped down", func() bool { return !e.IsLeader() })
 		time.Sleep(5 * time.Second)

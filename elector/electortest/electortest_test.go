@@ -194,26 +194,26 @@ func TestStartOnTheRealClock(t *testing.T) {
 // misused is a test that notes how it failed.
 type misused struct {
 	testing.TB
-	said string
+	message string
 }
 
 func (m *misused) Fatalf(format string, args ...any) {
-	m.said = fmt.Sprintf(format, args...)
+	m.message = fmt.Sprintf(format, args...)
 	panic(m) // as runtime.Goexit, but the test goes on
 }
 
-func (m *misused) fails(f func()) (said string) {
+func (m *misused) fails(f func()) (message string) {
 	defer func() {
 		if p := recover(); p != nil && p != any(m) {
 			panic(p)
 		}
-		said = m.said
+		message = m.message
 	}()
 	f()
 	return ""
 }
 
-func TestMisuseIsSaid(t *testing.T) {
+func TestMisuseIsReported(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, _ *electortest.Redis) {
 		m := &misused{TB: t}
 		r := electortest.Start(m)
@@ -221,11 +221,11 @@ func TestMisuseIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := m.fails(func() { r.TakeLease(e) }); !strings.Contains(said, "does not lead orders") {
-			t.Errorf("TakeLease said %q", said)
+		if message := m.fails(func() { r.TakeLease(e) }); !strings.Contains(message, "does not lead orders") {
+			t.Errorf("TakeLease reported %q", message)
 		}
-		if said := m.fails(func() { r.Lead(e) }); !strings.Contains(said, "is its Run or Campaign under way?") {
-			t.Errorf("Lead said %q", said)
+		if message := m.fails(func() { r.Lead(e) }); !strings.Contains(message, "is its Run or Campaign under way?") {
+			t.Errorf("Lead reported %q", message)
 		}
 	})
 }

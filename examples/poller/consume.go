@@ -37,7 +37,7 @@ func (c *consumer) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("consuming failed", "error", err)
 			if redis.HasErrorPrefix(err, "NOGROUP") {
-				_ = c.queue.createGroup(ctx) // the next round tells
+				_ = c.queue.createGroup(ctx) // the next round shows it
 			}
 			pause(ctx, 200*time.Millisecond)
 		}

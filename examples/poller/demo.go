@@ -146,7 +146,7 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// end asks, and insists after a while.
+// end closes the pipe that keeps the child alive, and kills it after a while.
 func (c *child) end() {
 	_ = c.alive.Close()
 	select {

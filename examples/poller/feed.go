@@ -73,7 +73,7 @@ func (f *feeder) lead(ctx context.Context, term *elector.Term) error {
 }
 
 // step is one poll: read the table, feed what it brought. An empty batch is sent
-// too: it tells a stale leader, and leaves the time of the last poll for verify.
+// too: it shows a stale leader, and leaves the time of the last poll for verify.
 func (f *feeder) step(ctx context.Context, token uint64, n int, p **position) (more bool, err error) {
 	if *p == nil {
 		loaded, err := f.queue.load(ctx, token)

@@ -13,7 +13,7 @@ if got[1] == ARGV[1] then return {'fed', now} end
 -- batch that follows what is here may be fed.
 if (got[1] or '') ~= ARGV[2] then return {'moved', now} end
 if got[2] ~= ARGV[3] then
-  -- The first batch of a term: note the hand-over, and how long nobody fed.
+  -- The first batch of a term: note the handover, and how long no worker fed.
   redis.call('XADD', KEYS[3], 'MAXLEN', '~', '1000', '*', 'token', ARGV[3], 'worker', ARGV[4],
     'gap_ms', got[3] and string.format('%.0f', now - got[3]) or '0')
 end

@@ -84,7 +84,7 @@ func (p *producer) run(ctx context.Context) int64 {
 			defer func() { <-slots }()
 			ok, err := p.write(context.WithoutCancel(ctx))
 			if err != nil {
-				p.log.Warn("an event was not written", "error", err) // nobody counts on it
+				p.log.Warn("an event was not written", "error", err) // nothing counts on it
 			} else if ok {
 				done.Add(1)
 			}

@@ -19,7 +19,7 @@ import (
 const (
 	queueKey      = "{poller}:queue"
 	checkpointKey = "{poller}:checkpoint"
-	termsKey      = "{poller}:terms" // the hand-overs seen
+	termsKey      = "{poller}:terms" // the handovers seen
 	markKey       = "{poller}:mark"  // the newest token that has fed
 	group         = "workers"
 )
@@ -51,7 +51,7 @@ var (
 	feedScript = fence.NewScript(feedLua)
 	feedKeys   = []string{queueKey, checkpointKey, termsKey}
 	// Under the guard too: when it has answered, no older leader can move the
-	// checkpoint any more, so what it read is the truth.
+	// checkpoint any more, so what it read is current.
 	loadScript = fence.NewScript(`
 		local t = redis.call('TIME')
 		local got = redis.call('HMGET', KEYS[1], 'batch', 'state')
@@ -65,7 +65,7 @@ type position struct {
 	clock      clock
 }
 
-// clock tells the queue's time between two answers of it. Leaders on several
+// clock is the queue's time between two answers of it. Leaders on several
 // machines take turns, and ages of gaps are compared by one clock only.
 type clock struct{ theirs, ours time.Time }
 

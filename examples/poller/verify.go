@@ -40,7 +40,7 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Check that every event was handled exactly once",
 		Long: `Compare the table of events with the record of what was handled, and print the
-hand-overs seen. Exits with 1 on any loss or double, and when there was nothing to check.`,
+handovers seen. Exits with 1 on any loss or double, and when there was nothing to check.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withDatabase(cmd, func(ctx context.Context, db *database) error {
@@ -59,7 +59,7 @@ hand-overs seen. Exits with 1 on any loss or double, and when there was nothing 
 		},
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 10*time.Second, "how long to wait for events that are on their way")
-	cmd.Flags().DurationVar(&longest, "longest", 0, "fail when nobody fed for longer at a hand-over (0: don't)")
+	cmd.Flags().DurationVar(&longest, "longest", 0, "fail when no worker fed for longer at a handover (0: don't)")
 	return cmd
 }
 
@@ -180,12 +180,12 @@ func (r *report) readShares(ctx context.Context, db *database) error {
 func (r *report) readTerms(ctx context.Context, q *queue) error {
 	entries, err := q.client.XRange(ctx, termsKey, "-", "+").Result()
 	if err != nil {
-		return fmt.Errorf("the hand-overs: %w", err)
+		return fmt.Errorf("the handovers: %w", err)
 	}
 	for _, e := range entries {
 		var ms int64
 		if _, err := fmt.Sscan(fmt.Sprint(e.Values["gap_ms"]), &ms); err != nil {
-			return fmt.Errorf("the hand-over %s: %w", e.ID, err)
+			return fmt.Errorf("the handover %s: %w", e.ID, err)
 		}
 		t := turn{fmt.Sprint(e.Values["token"]), fmt.Sprint(e.Values["worker"]), time.Duration(ms) * time.Millisecond}
 		r.terms = append(r.terms, t)
@@ -204,7 +204,7 @@ func (r *report) print(w io.Writer) {
 	}
 	fmt.Fprintf(t, "lost\t%s\n", some(r.lost))
 	fmt.Fprintf(t, "queued twice\t%s\n", some(r.doubled))
-	fmt.Fprintf(t, "hand-overs\t%d, nobody fed for at most %v\n", max(0, len(r.terms)-1), r.longest)
+	fmt.Fprintf(t, "handovers\t%d, no worker fed for at most %v\n", max(0, len(r.terms)-1), r.longest)
 	for i, turn := range r.terms {
 		after := "the first"
 		if i > 0 {
@@ -237,7 +237,7 @@ func (r *report) verdict(longest time.Duration) error {
 		problems = append(problems, fmt.Errorf("%d events were handled that are not in the table", r.unknown))
 	}
 	if longest > 0 && r.longest > longest {
-		problems = append(problems, fmt.Errorf("nobody fed for %v, more than %v", r.longest, longest))
+		problems = append(problems, fmt.Errorf("no worker fed for %v, more than %v", r.longest, longest))
 	}
 	return errors.Join(problems...)
 }

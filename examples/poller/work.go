@@ -176,7 +176,7 @@ func serve(ctx context.Context, l net.Listener, checks *healthhttp.Handler, cand
 	return g.Wait()
 }
 
-// leader answers who leads: 200, or 503 when nobody does or nobody knows.
+// leader answers who leads: 200, or 503 when none does or it is not known.
 func leader(w http.ResponseWriter, r *http.Request, candidate *elector.Elector) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Type", "application/json")

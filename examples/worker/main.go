@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// run takes part until ctx ends: then the job has stopped, and the next replica
+// run campaigns until ctx ends: then the job has stopped, and the next replica
 // leads already.
 func run(ctx context.Context, log *slog.Logger, urls ...string) error {
 	if len(urls) == 0 {

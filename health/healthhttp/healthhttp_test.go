@@ -124,7 +124,7 @@ func TestHungCheckDoesNotReportItsLastOK(t *testing.T) {
 	})
 }
 
-func TestChecksAskedDirectly(t *testing.T) {
+func TestChecksRequestedDirectly(t *testing.T) {
 	h := New()
 	var bad error
 	must(t, h.AddReadyCheck("election", func() error { return bad }))

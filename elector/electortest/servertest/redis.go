@@ -43,7 +43,7 @@ const serverVariable = "MANDATE_TEST_REDIS_SERVER"
 
 // redisServer is the program that every test of this module runs as its Redis.
 // A named one that is missing is an error: the test would run on another server
-// than the one that was asked for.
+// than the one that was requested.
 func redisServer(t testing.TB) string {
 	t.Helper()
 	if named := os.Getenv(serverVariable); named != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
-func TestSQLSaysWhatFailed(t *testing.T) {
+func TestSQLErrorNamesWhatFailed(t *testing.T) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func (d *director) between(least, most time.Duration) time.Duration {
 func (d *director) play(lasts time.Duration) {
 	end := time.Now().Add(lasts)
 	few := func() bool {
-		return lasts >= worthTerms && time.Now().Before(end.Add(patience)) && d.begun() < minTerms
+		return lasts >= worthTerms && time.Now().Before(end.Add(maxWait)) && d.begun() < minTerms
 	}
 	for act := 1; time.Now().Before(end) || few(); act++ {
 		d.act()
@@ -103,8 +103,8 @@ func (d *director) play(lasts time.Duration) {
 
 // finale wants a leader when all is mended, and ends all candidates well.
 func (d *director) finale() {
-	limit := time.Now().Add(patience)
-	for d.leader(patience) == nil {
+	limit := time.Now().Add(maxWait)
+	for d.leader(maxWait) == nil {
 		if time.Now().After(limit) {
 			d.t.Error("nobody leads after all was mended")
 			break
@@ -114,7 +114,7 @@ func (d *director) finale() {
 	for _, c := range d.cands {
 		d.journal.Write(Record{Kind: Fault, Target: "cand:" + c.id})
 		c.signal(syscall.SIGTERM)
-		if !c.awaitEnd(patience) {
+		if !c.awaitEnd(maxWait) {
 			d.t.Errorf("%s did not end by SIGTERM", c.id)
 		}
 	}
@@ -174,7 +174,7 @@ func (d *director) begun() int {
 func node(n int) string { return "node:" + strconv.Itoa(n) }
 
 // on breaks targets now and mends them later, unless one of them is broken.
-func (d *director) on(what string, lasts time.Duration, spoil, mend func(), targets ...string) {
+func (d *director) on(what string, lasts time.Duration, spoil, repair func(), targets ...string) {
 	if !d.take(targets) {
 		return
 	}
@@ -185,7 +185,7 @@ func (d *director) on(what string, lasts time.Duration, spoil, mend func(), targ
 	d.wg.Go(func() {
 		spoil()
 		time.Sleep(lasts)
-		mend()
+		repair()
 		for _, target := range targets {
 			d.journal.Write(Record{Kind: Heal, Target: target})
 		}

@@ -22,11 +22,11 @@ type Promise struct {
 // Report is what a run was like, and what was wrong.
 type Report struct {
 	Lasted     time.Duration
-	Terms      int // hand-overs, and one
+	Terms      int // handovers, and one
 	Samples    int // of valid terms
 	Applied    int
 	Refused    int // writes with an old token
-	Lost       int // writes whose outcome nobody knows
+	Lost       int // writes whose outcome is not known
 	Reads      int
 	Acts       map[string]int // what was done how often
 	Vacancy    time.Duration  // the longest that Promise.Vacancy is about
@@ -104,12 +104,12 @@ func (s span) length() time.Duration { return max(0, s.to-s.from) }
 
 func (s span) and(o span) span { return span{max(s.from, o.from), min(s.to, o.to)} }
 
-// term is one leadership, as its journal tells.
+// term is one leadership, as its journal has it.
 type term struct {
 	who     string
 	token   uint64
 	command bool
-	// proved is when it was valid beyond doubt: validity never comes back, so it
+	// proved is when it was certainly valid: validity never comes back, so it
 	// held from the end of its first good answer to the start of its last one.
 	// Nothing is proved by the record of the begin: a process can be stopped
 	// between winning and writing it.

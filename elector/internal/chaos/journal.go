@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is what a Record tells.
+// Kind is what a Record reports.
 type Kind string
 
 // The kinds of records.
 const (
 	Begin Kind = "begin" // a term began
-	Valid Kind = "valid" // a term was asked between At and Until, and said that it holds
-	End   Kind = "end"   // a term was told to end
+	Valid Kind = "valid" // a term was checked between At and Until, and held
+	End   Kind = "end"   // a term ended
 	Start Kind = "start" // a process of a candidate began
 	Call  Kind = "call"  // a write to the register is about to be sent
 	Reply Kind = "reply" // its outcome: Result
@@ -37,7 +37,7 @@ const (
 const (
 	Applied = "applied"
 	Refused = "refused"
-	Lost    = "lost" // nobody knows
+	Lost    = "lost" // not known
 )
 
 // Record is one line of the journal. All times are of one clock, that of the

@@ -12,7 +12,7 @@ import (
 type Weather struct {
 	Cut      bool          // connections are closed, and new ones refused
 	HoleUp   bool          // what the candidate sends disappears
-	HoleDown bool          // what the server sends disappears: done, and not heard of
+	HoleDown bool          // what the server sends disappears: done, and not confirmed
 	Delay    time.Duration // each way
 }
 

@@ -86,7 +86,7 @@ func TestChaosProxy(t *testing.T) {
 		{"requests vanish", Weather{HoleUp: true}, false, false, 500 * time.Millisecond},
 		{"answers vanish", Weather{HoleDown: true}, false, true, 500 * time.Millisecond},
 	} {
-		within := map[bool]time.Duration{true: patience, false: nothing}
+		within := map[bool]time.Duration{true: maxWait, false: nothing}
 		answered, arrived, took := ask(tc.w, within[tc.answered], within[tc.arrived])
 		if answered != tc.answered || arrived != tc.arrived || took < tc.least {
 			t.Errorf("%s: answered %v, arrived %v, after %v", tc.name, answered, arrived, took)

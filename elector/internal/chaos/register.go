@@ -99,7 +99,7 @@ func checkRegister(journal []Record, r *Report) {
 	}
 }
 
-// tokenIn reads the token of whoever wrote a value: TOKEN/PID/OP.
+// tokenIn reads the token of the writer of a value: TOKEN/PID/OP.
 func tokenIn(value string) (uint64, error) {
 	token, _, _ := strings.Cut(value, "/")
 	return strconv.ParseUint(token, 10, 64)

@@ -34,7 +34,7 @@ func TestChaosSeesSabotage(t *testing.T) {
 	old.signal(syscall.SIGCONT)
 	wants := []string{"were both valid", "refuses old tokens"}
 	var r Report
-	for limit := time.Now().Add(patience); ; {
+	for limit := time.Now().Add(maxWait); ; {
 		time.Sleep(2 * lease) // it writes, and is read
 		r = s.check()
 		missing := slices.DeleteFunc(slices.Clone(wants), func(want string) bool {
@@ -58,8 +58,8 @@ func TestChaosSeesSabotage(t *testing.T) {
 // stopped then has nothing to write in an ended term.
 func (s *stage) nextLeader(old *candidate) *candidate {
 	s.t.Helper()
-	for limit := time.Now().Add(patience); ; time.Sleep(lease / 50) {
-		if c := s.leader(patience); c != nil && c != old && s.works(c) {
+	for limit := time.Now().Add(maxWait); ; time.Sleep(lease / 50) {
+		if c := s.leader(maxWait); c != nil && c != old && s.works(c) {
 			return c
 		}
 		if time.Now().After(limit) {

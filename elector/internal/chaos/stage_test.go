@@ -207,8 +207,8 @@ func (s *stage) watch(ctx context.Context) {
 	}
 }
 
-// patience is how long the tests wait for what should happen: far more than it takes.
-const patience = time.Minute
+// maxWait is how long the tests wait for what should happen: far more than it takes.
+const maxWait = time.Minute
 
 // leader is the candidate that leads as the servers see it, nil when nobody does, or they
 // don't answer soon.

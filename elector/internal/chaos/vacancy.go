@@ -32,7 +32,7 @@ func checkVacancies(journal []Record, terms []*term, late []span, p Promise, r *
 	}
 }
 
-// vacancies is when nobody was seen to lead.
+// vacancies is when no candidate was seen to lead.
 func vacancies(journal []Record, terms []*term) []span {
 	seen := make([]span, 0, len(terms))
 	for _, t := range terms {

@@ -94,7 +94,7 @@ func (p *Pool) first(c *conn, cn *redis.Conn) error {
 	return <-ended
 }
 
-// failed is the end of a connection that can't be used. Those who wait are told why there
+// failed is the end of a connection that can't be used. Those who wait get the reason why there
 // is none for them, unless another one may be.
 func (p *Pool) failed(c *conn, err error) {
 	p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *Pool) replace(c *conn, err error) {
 	}
 }
 
-// giveUp ends a connection that nobody uses, and no other for it. It is called with mu
+// giveUp ends a connection that is not used, and no other for it. It is called with mu
 // held, and releases it.
 func (p *Pool) giveUp(c *conn) {
 	delete(p.all, c)

@@ -7,7 +7,7 @@
 // in the background, at its own pace; the one that can't wait any longer leaves, and the
 // next one finds the connection ready.
 //
-// Each connection is a client of go-redis that may dial once. So go-redis goes on
+// Each connection is a client of go-redis that may dial once. So go-redis continues
 // judging whether a connection is still good, at every use; where it would dial again
 // the request is known not to have been sent, and takes another connection.
 package conns
@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// New prepares connections with the options of a client. moves says that its dialer asks
+// New prepares connections with the options of a client. moves says that its dialer queries
 // each time where the server is, as Sentinel's does. It does no I/O.
 func New(o *redis.Options, moves bool) *Pool {
 	p := &Pool{opt: *o, moves: moves, most: max(o.PoolSize, 1+spare), all: map[*conn]bool{}}
@@ -28,7 +28,7 @@ func New(o *redis.Options, moves bool) *Pool {
 	p.opt.MinIdleConns = 0
 	p.opt.PoolSize, p.opt.MaxActiveConns = poolSize, 0
 	// The options of a client say 0 for "none", which is the default of 3 to the next one. A
-	// request that is sent twice finds its own effect; and errMade would not tell that it was sent.
+	// request that is sent twice finds its own effect; and errMade would hide that it was sent.
 	p.opt.MaxRetries, p.opt.DialerRetries = -1, 1
 	p.opt.PipelinePoolSize = -1 // pipelines take the one connection too
 	return p
@@ -53,7 +53,7 @@ func (p *Pool) Close() {
 	}
 	done := make(chan struct{})
 	go func() { p.work.Wait(); close(done) }()
-	timer := time.NewTimer(closePatience) // a dialer may not obey
+	timer := time.NewTimer(closeWithin) // a dialer may not obey
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -83,7 +83,7 @@ func (p *Pool) take(ctx context.Context) (c *conn, waited bool, err error) {
 	}
 	w := make(chan result, 1)
 	p.waiting = append(p.waiting, w)
-	if p.pending < len(p.waiting) || p.pending < pendingMost && time.Since(p.began) >= again {
+	if p.pending < len(p.waiting) || p.pending < maxPending && time.Since(p.began) >= again {
 		p.connect()
 	}
 	p.mu.Unlock()

@@ -213,7 +213,7 @@ func listening(t *testing.T) (*miniredis.Miniredis, *Pool, *redis.Client) {
 
 // Every command of a pipeline says why there was no connection for it, also when one was
 // found lost first.
-func TestPipelineSaysWhyItWasNotSent(t *testing.T) {
+func TestPipelineReportsWhyItWasNotSent(t *testing.T) {
 	m, p, c := listening(t)
 	for _, lost := range []bool{false, true} {
 		if lost {

@@ -14,7 +14,7 @@ func broken(err error) bool {
 	return err != nil && (!errors.As(err, &answer) || redis.IsReadOnlyError(err))
 }
 
-// late tells that an answer did not come in time: the connection may be well.
+// late reports that an answer did not come in time: the connection may be healthy.
 func late(err error) bool {
 	var slow net.Error
 	return errors.As(err, &slow) && slow.Timeout()

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrUnwanted is the error of a request that was not sent: when there was a connection
-// for it, nobody wanted it any more.
+// for it, it was no longer wanted.
 var ErrUnwanted = errors.New("conns: not sent: the request was not wanted any more")
 
 type boundKey struct{}
@@ -104,7 +104,7 @@ func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 			sent = !errors.Is(err, errMade)
 			return err
 		})
-		if !sent { // nobody else says so; and an earlier try may have left its error
+		if !sent { // nothing else shows it; and an earlier try may have left its error
 			for _, cmd := range cmds {
 				cmd.SetErr(err)
 			}

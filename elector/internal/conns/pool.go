@@ -19,20 +19,20 @@ const (
 	// again is after what time a request that waits has one more connection made, beside
 	// the one that is being made: a lost packet costs TCP a second.
 	again = 250 * time.Millisecond
-	// pendingMost bounds the connections that are being made without a request for each.
-	pendingMost = 4
+	// maxPending bounds the connections that are being made without a request for each.
+	maxPending = 4
 	// poolSize is that of each connection's own client: more than it ever dials. go-redis
 	// probes a server in the background when so many dials have failed.
 	poolSize = 4
-	// closePatience is how long Close waits for connections that are being made.
-	closePatience = 100 * time.Millisecond
+	// closeWithin is how long Close waits for connections that are being made.
+	closeWithin = 100 * time.Millisecond
 )
 
 // Pool is the connections to one server. Its goroutines make one connection each; Close
 // ends them. Safe for concurrent use.
 type Pool struct {
 	opt   redis.Options
-	moves bool            // the dialer asks where the server is (Sentinel)
+	moves bool            // the dialer looks up where the server is (Sentinel)
 	most  int             // connections at a time
 	ctx   context.Context //nolint:containedctx // the pool's life: connections are made in it, not in that of a request
 	end   context.CancelFunc

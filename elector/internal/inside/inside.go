@@ -1,5 +1,5 @@
 // Package inside hands to other packages of the library what a Quorum and a Term keep from
-// their users. Whoever has the nodes can write to a lock, so there is no method for it, and
+// their users. Anyone who has the nodes can write to a lock, so there is no method for it, and
 // this package can be imported below elector/ only (of those, by elector, doctor and shard
 // alone: .golangci.yml).
 package inside

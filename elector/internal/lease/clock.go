@@ -6,11 +6,11 @@ import (
 )
 
 // agreement is how far the monotonic and the wall clock may differ over one
-// lease and still be believed without asking a third clock. It is part of the
+// lease and still be believed without reading a third clock. It is part of the
 // drift allowance.
 const agreement = time.Millisecond
 
-// Clock tells how much time has passed, across suspends and clock steps. The
+// Clock measures how much time has passed, across suspends and clock steps. The
 // zero value is the machine's clock; a Warp makes it lie, for tests.
 type Clock struct{ warp *Warp }
 
@@ -63,8 +63,8 @@ func (c *Clock) Peek() Stamp {
 	return s
 }
 
-// Since tells how long ago s was read, counting suspends. ok is false when the
-// clocks contradict each other and none can be trusted: the lease then counts
+// Since is how long ago s was read, counting suspends. ok is false when the
+// clocks contradict each other and none can be relied on: the lease then counts
 // as lost. While the wall and the monotonic clock agree it costs one time.Now
 // and allocates nothing.
 func (c *Clock) Since(s Stamp) (elapsed time.Duration, ok bool) {
@@ -89,7 +89,7 @@ func (c *Clock) PeekSince(s Stamp) (elapsed time.Duration, ok bool) {
 	return c.decide(s, mono)
 }
 
-// decide asks CLOCK_BOOTTIME, which neither stands still in a suspend (as the
+// decide reads CLOCK_BOOTTIME, which neither stands still in a suspend (as the
 // monotonic clock does) nor follows a step of the wall clock.
 func (c *Clock) decide(s Stamp, mono time.Duration) (time.Duration, bool) {
 	now := c.bootAt()

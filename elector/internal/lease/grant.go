@@ -6,7 +6,7 @@ import (
 )
 
 // Grant is a lease that is held: it counts from the newest anchor. Holding,
-// renewing and asking are safe from any goroutine; asking is wait-free.
+// renewing and reading are safe from any goroutine; reading is wait-free.
 type Grant struct {
 	clock  *Clock
 	timing Timing
@@ -24,7 +24,7 @@ func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 }
 
 // Renew moves the anchor to the moment before the renewal was sent. An answer
-// that arrives after the deadline does not count: the work was told to stop
+// that arrives after the deadline does not count: the work's context was cancelled
 // by then, and an ended lease never revives.
 func (g *Grant) Renew(sent Stamp) bool {
 	if !g.Valid() {
@@ -43,7 +43,7 @@ func (g *Grant) Valid() bool {
 }
 
 // Left is how much of the lease is left until the deadline for the work and
-// until its end; zero when it has passed, or when the clocks can't tell.
+// until its end; zero when it has passed, or when the clocks don't show it.
 func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	elapsed, ok := g.clock.Since(*g.anchor.Load())
 	if !ok {
@@ -52,11 +52,11 @@ func (g *Grant) Left() (toDeadline, toEnd time.Duration) {
 	return max(0, g.timing.Deadline()-elapsed), max(0, g.timing.End()-elapsed)
 }
 
-// Age is the time since the newest anchor. ok is false when the clocks can't tell.
+// Age is the time since the newest anchor. ok is false when the clocks don't show it.
 func (g *Grant) Age() (age time.Duration, ok bool) { return g.clock.Since(*g.anchor.Load()) }
 
 // Past is for how long the deadline for the work has passed; zero while it is ahead.
-// ok is false when the clocks can't tell.
+// ok is false when the clocks don't show it.
 func (g *Grant) Past() (past time.Duration, ok bool) {
 	elapsed, ok := g.clock.Since(*g.anchor.Load())
 	return max(0, elapsed-g.timing.Deadline()), ok
@@ -65,7 +65,7 @@ func (g *Grant) Past() (past time.Duration, ok bool) {
 // Deadline is the time of the deadline for the work by the clock that Valid
 // reads: a step of the wall clock moves it along, and does not shorten or extend
 // what is left. Between two renewals it is one and the same time unless a clock
-// stepped. When the clocks can't tell, the lease counts as lost: it is now then.
+// stepped. When the clocks don't show it, the lease counts as lost: it is now then.
 func (g *Grant) Deadline() time.Time {
 	sent := *g.anchor.Load()
 	elapsed, ok := g.clock.Since(sent)

@@ -1,7 +1,7 @@
 // Package lease is the arithmetic of a lease and the clock it is measured
 // with. It imports the standard library and package setting only, and is the only code of the
-// project that adds durations to the time of a grant: whoever wants to know how
-// long a lease still holds asks here.
+// project that adds durations to the time of a grant: anything that needs to know how
+// long a lease still holds gets it here.
 package lease
 
 import (
@@ -29,7 +29,7 @@ const MinRenewEvery = 10 * time.Millisecond
 // the request that obtained or renewed the lease was sent (never from its
 // answer, which may have been under way for long).
 type Timing struct {
-	Lease      time.Duration // what Redis is asked for (PX)
+	Lease      time.Duration // as requested from Redis (PX)
 	RenewEvery time.Duration // from one renewal to the next
 	StopMargin time.Duration // what the work gets to stop before the lease ends
 }
@@ -49,10 +49,10 @@ func (t Timing) WithDefaults() Timing {
 // for their granularity (the allowance of the Redlock description).
 func (t Timing) Drift() time.Duration { return t.Lease/100 + 2*time.Millisecond }
 
-// End is when the lease ends, counted from the moment before it was asked for.
+// End is when the lease ends, counted from the moment before it was requested.
 func (t Timing) End() time.Duration { return t.Lease - t.Drift() }
 
-// Deadline is when the work must be told to stop, counted as End is.
+// Deadline is when the work's context is cancelled, counted as End is.
 func (t Timing) Deadline() time.Duration { return t.End() - t.StopMargin }
 
 // MaxStopMargin is the longest margin that leaves room for two renewals; zero for a lease

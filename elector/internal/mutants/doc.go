@@ -22,5 +22,5 @@
 //	git diff -U1 -- elector health cmd
 //
 // under the patch's header. When the mistake has become impossible, delete the
-// patch; when a mistake is made by somebody in earnest, add one.
+// patch; when a mistake is made in earnest, add one.
 package mutants

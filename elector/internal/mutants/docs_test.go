@@ -76,7 +76,7 @@ func TestSafetyNamesRealTests(t *testing.T) {
 // Each row of the table of servers has one of three words for how it is known;
 // "tested" is followed by the tests, which the test above looks up, and "by
 // reading" by what was read.
-func TestServersAreTestedOrSaidNotToBe(t *testing.T) {
+func TestServersAreTestedOrListedAsUntested(t *testing.T) {
 	doc, err := os.ReadFile(servers)
 	if err != nil {
 		t.Fatal(err)

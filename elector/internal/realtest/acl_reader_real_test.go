@@ -65,7 +65,7 @@ func sight(t *testing.T, s *servertest.Server, user string) (complaints []string
 	// be taken for news.
 	time.Sleep(el.lease / 4) // it has subscribed, if it may
 	a.shutdown()
-	if !hears(seen, el.lease*3/8, func(ev elector.Event) bool { return ev.Kind == elector.EventReleased }) {
+	if !receives(seen, el.lease*3/8, func(ev elector.Event) bool { return ev.Kind == elector.EventReleased }) {
 		complain("no news")
 	}
 	return complaints

@@ -81,7 +81,7 @@ func as(t *testing.T, user string, s *servertest.Server) *elector.Quorum {
 }
 
 // season is all that an election does with Redis: a first election, a follower,
-// an observer, a hand-over, a look at the status, the end. It returns what did
+// an observer, a handover, a look at the status, the end. It returns what did
 // not work, in words.
 func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	t.Helper()
@@ -117,9 +117,9 @@ func season(t *testing.T, s *servertest.Server) (complaints []string) {
 	// three quarters of one from here, less what the lines above took. One that is noticed
 	// takes milliseconds. A busy machine may be as late in either.
 	if d := time.Since(began); d > el.lease*3/8 {
-		complain("slow hand-over")
+		complain("slow handover")
 	}
-	if !hears(seen, el.lease, func(ev elector.Event) bool {
+	if !receives(seen, el.lease, func(ev elector.Event) bool {
 		return ev.Kind == elector.EventReleased && ev.Reason == elector.ReasonShutdown
 	}) {
 		complain("no word of the end")
@@ -146,7 +146,7 @@ func (c *candidate) leadsOrEnds(within time.Duration) error {
 }
 
 // hears waits for an event.
-func hears(ch <-chan elector.Event, within time.Duration, is func(elector.Event) bool) bool {
+func receives(ch <-chan elector.Event, within time.Duration, is func(elector.Event) bool) bool {
 	late := time.After(within)
 	for {
 		select {
@@ -212,9 +212,9 @@ func TestRealACLLessIsNotEnough(t *testing.T) {
 	// Without these the election works on, and misses something.
 	worse := map[string][]string{
 		// The word of the end comes from the history, with the messages or without.
-		"&mandate:*":     {"slow hand-over", "warned"},
-		"+subscribe":     {"slow hand-over", "warned"},
-		"+publish":       {"slow hand-over"},
+		"&mandate:*":     {"slow handover", "warned"},
+		"+subscribe":     {"slow handover", "warned"},
+		"+publish":       {"slow handover"},
 		"+xadd":          {"no history", "warned"},
 		"+xrevrange":     {"no history"},
 		"+pexpire":       {"warned"},

@@ -94,7 +94,7 @@ func newElectorate(t testing.TB) *electorate {
 }
 
 // look counts pairs of valid terms. The first is asked again after the second,
-// so that a hand-over in between is not taken for an overlap.
+// so that a handover in between is not taken for an overlap.
 func (el *electorate) look() {
 	el.mu.Lock()
 	defer el.mu.Unlock()

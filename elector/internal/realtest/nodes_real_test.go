@@ -20,7 +20,7 @@ func eachSize(t *testing.T, test func(t *testing.T, n int)) {
 	}
 }
 
-// A minority that hangs costs nothing: not the term, and not the hand-over.
+// A minority that hangs costs nothing: not the term, and not the handover.
 func TestRealHungMinority(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 5} {

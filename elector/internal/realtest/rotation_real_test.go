@@ -104,8 +104,8 @@ func rotatePasswords(t *testing.T, content func(servers []*servertest.Server, pa
 		t.Errorf("the follower ended: %v", err)
 	}
 	for _, c := range []*candidate{a, b} {
-		if said := c.Log.Lines("secret-"); len(said) > 0 {
-			t.Errorf("a password was logged: %q", said)
+		if logged := c.Log.Lines("secret-"); len(logged) > 0 {
+			t.Errorf("a password was logged: %q", logged)
 		}
 	}
 }

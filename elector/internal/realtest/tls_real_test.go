@@ -33,7 +33,7 @@ func TestRealTLSClientCertificates(t *testing.T) {
 	a.shutdown()
 	_, two := el.next(term.Token(), lease+slack)
 	if d := time.Since(began); d > lease/2 {
-		t.Errorf("hand-over took %v: the release was not heard", d)
+		t.Errorf("handover took %v: the release was not heard", d)
 	}
 	el.survives(two, lease)
 }
@@ -84,8 +84,8 @@ func TestRealTLSRefused(t *testing.T) {
 				err := a.Check()
 				return err != nil && strings.Contains(err.Error(), tc.says)
 			})
-			if said := a.Log.Lines("cannot campaign"); len(said) != 1 || !a.Running() {
-				t.Errorf("running: %v; said %d times: %q", a.Running(), len(said), said)
+			if logged := a.Log.Lines("cannot campaign"); len(logged) != 1 || !a.Running() {
+				t.Errorf("running: %v; logged %d times: %q", a.Running(), len(logged), logged)
 			}
 		})
 	}

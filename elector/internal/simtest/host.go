@@ -47,7 +47,7 @@ type proc struct {
 	work    *probe // the work's
 	mode    atomic.Int32
 	stop    context.CancelFunc
-	done    chan struct{} // closed when Run has returned for good
+	done    chan struct{} // closed when Run has returned for the last time
 
 	born time.Time
 
@@ -56,7 +56,7 @@ type proc struct {
 	claimSent time.Time
 	claimSeq  uint64
 	resumed   time.Time
-	stopped   time.Time // when it was told to shut down
+	stopped   time.Time // when its shutdown began
 	running   *record
 
 	observer *observer
@@ -188,7 +188,7 @@ func (p *proc) resume(slept time.Duration) {
 		s.overlap("resume of " + p.name)
 	}
 	s.mu.Unlock()
-	s.net.change(func() {}) // what waited in its sockets goes on
+	s.net.change(func() {}) // what waited in its sockets continues
 }
 
 // shutdown ends the life; another one begins after a while.
@@ -204,7 +204,7 @@ func (p *proc) shutdown(after time.Duration, name string) {
 	})
 }
 
-// halt tells a process to end, once.
+// halt ends a process, once.
 func (s *Sim) halt(p *proc) bool {
 	s.mu.Lock()
 	first := p.stopped.IsZero()

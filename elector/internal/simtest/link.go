@@ -20,17 +20,17 @@ type network struct {
 // link is the way between one host and one node, with its faults. Connections
 // come and go; the faults stay until they are healed.
 type link struct {
-	refuse    bool          // dialling fails at once
-	holdReq   bool          // requests don't arrive; they do, late, when it heals
-	holdRep   bool          // answers don't arrive: executed, but nobody knows
-	loseRep   bool          // answers are lost for good
-	deaf      bool          // messages to subscribers are lost
-	delayReq  time.Duration // at most, beside the usual
-	delayRep  time.Duration
-	host      *host
-	node      *node
-	onCommand func(*proc, command)
-	onSend    func(*node) // before a request reaches the node
+	refuse     bool          // dialling fails at once
+	holdReq    bool          // requests don't arrive; they do, late, when it heals
+	holdRep    bool          // answers don't arrive: executed, but unconfirmed
+	loseRep    bool          // answers are lost
+	noMessages bool          // messages to subscribers are lost
+	delayReq   time.Duration // at most, beside the usual
+	delayRep   time.Duration
+	host       *host
+	node       *node
+	onCommand  func(*proc, command)
+	onSend     func(*node) // before a request reaches the node
 }
 
 // conn is one connection from a process to a node. Writing never blocks, as
@@ -86,8 +86,8 @@ func (n *network) dial(p *proc, l *link) (net.Conn, error) {
 	return c, nil
 }
 
-// touch wakes everybody who waits for a change of c. n.mu is held.
-func (c *conn) touch() {
+// wake wakes everybody who waits for a change of c. n.mu is held.
+func (c *conn) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -98,7 +98,7 @@ func (n *network) change(f func()) {
 	defer n.mu.Unlock()
 	f()
 	for c := range n.conns {
-		c.touch()
+		c.wake()
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *conn) receive() {
 		c.net.mu.Lock()
 		if err != nil {
 			c.eof = true
-			c.touch()
+			c.wake()
 			if c.closed || c.cut {
 				delete(c.net.conns, c)
 			}
@@ -191,13 +191,13 @@ func (c *conn) receive() {
 		}
 		first := c.answered == 0
 		c.answered++
-		if first || !c.link.loseRep && !(c.subscriber && c.link.deaf) {
+		if first || !c.link.loseRep && !(c.subscriber && c.link.noMessages) {
 			p := packet{data: append([]byte(nil), buf[:n]...), at: time.Now().Add(c.net.usual(c.link.delayRep)), first: first}
 			if k := len(c.replies); k > 0 && p.at.Before(c.replies[k-1].at) {
 				p.at = c.replies[k-1].at
 			}
 			c.replies = append(c.replies, p)
-			c.touch()
+			c.wake()
 		}
 		c.net.mu.Unlock()
 	}
@@ -243,7 +243,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// Write takes whole commands, and tells the checker.
+// Write takes whole commands, and notifies the checker.
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -272,7 +272,7 @@ func (c *conn) Write(b []byte) (int, error) {
 			p.at = c.requests[k-1].at
 		}
 		c.requests = append(c.requests, p)
-		c.touch()
+		c.wake()
 	}
 }
 
@@ -284,6 +284,6 @@ func (c *conn) Close() error {
 	if c.eof {
 		delete(c.net.conns, c)
 	}
-	c.touch()
+	c.wake()
 	return nil
 }

@@ -13,7 +13,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.deadline = t
-	c.touch()
+	c.wake()
 	return nil
 }
 

@@ -33,7 +33,7 @@ func (p *planner) lose() {
 
 // mayOverlap reports whether two valid terms are within the documented exception: all
 // nodes have forgotten within a lease (a leader that reached one of them since has its
-// lock there), and one of the two began to take part less than a lease before it
+// lock there), and one of the two began to campaign less than a lease before it
 // claimed. s.mu is held.
 func (s *Sim) mayOverlap(ps ...*proc) bool {
 	for _, n := range s.nodes {

@@ -72,7 +72,7 @@ func (n *node) holds(keys quorum.Keys, prefix string) bool {
 	return err == nil && prefix != "" && strings.HasPrefix(v, prefix)
 }
 
-// garbage is published by somebody who has no business there.
+// garbage is published by a program that has no business there.
 func garbage(keys quorum.Keys, pick int, replay []string) (channel, message string) {
 	channel = []string{keys.Events, keys.Wake}[pick%2]
 	all := slices.Concat([]string{

@@ -30,7 +30,7 @@ type observer struct {
 	done sync.WaitGroup
 
 	// under Sim.mu
-	leader *elector.Event  // nil: nobody, as last reported
+	leader *elector.Event  // nil: none, as last reported
 	ended  map[uint64]bool // terms whose end was reported
 }
 
@@ -68,7 +68,7 @@ func (s *Sim) observed(p *proc, ev elector.Event) {
 	case elector.EventReleased, elector.EventVacant:
 		p.observer.leader = nil
 		p.observer.ended[ev.Token] = true
-	default: // changes nobody's leadership
+	default: // changes no leadership
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *Sim) granted() {
 	}
 }
 
-// confirmed checks that whoever is named as leader is one that a majority of the nodes
+// confirmed checks that the candidate that is named as leader is one that a majority of the nodes
 // had, with that token and that address. s.mu is held.
 func (s *Sim) confirmed(p *proc, by, candidate, address string, token uint64) {
 	s.granted()
@@ -129,8 +129,8 @@ func (s *Sim) confirmed(p *proc, by, candidate, address string, token uint64) {
 	s.violate("%s: %s names %s at %q with token %d, whom Redis did not confirm", p.name, by, candidate, address, token)
 }
 
-// asked is GET /leader of a process.
-func (p *proc) asked() (l electorhttp.Leadership) {
+// served is GET /leader of a process.
+func (p *proc) served() (l electorhttp.Leadership) {
 	w := httptest.NewRecorder()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "/leader", http.NoBody)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Sim) answers() {
 		if !p.counts() {
 			continue
 		}
-		if l := p.asked(); l.Leader != "" && !l.Leading {
+		if l := p.served(); l.Leader != "" && !l.Leading {
 			s.confirmed(p, "/leader", l.Leader, l.Address, l.Token)
 		}
 	}
@@ -167,7 +167,7 @@ func (s *Sim) aware(leader *proc) {
 		if ev := p.observer.leader; ev == nil || ev.Candidate != leader.name || ev.Token != token {
 			s.violate("%s: Observe has %+v as leader, it is %s with token %d", p.name, ev, leader.name, token)
 		}
-		if l := p.asked(); l.Leader != leader.name || l.Token != token || l.Address != advertised(leader.name) {
+		if l := p.served(); l.Leader != leader.name || l.Token != token || l.Address != advertised(leader.name) {
 			s.violate("%s: /leader names %+v, it is %s with token %d", p.name, l, leader.name, token)
 		}
 	}

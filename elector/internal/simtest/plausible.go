@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// plausible draws a forged message that could be true, by somebody who may publish and
+// plausible draws a forged message that could be true, by a client that may publish and
 // has listened: right names, tokens that are next, a wrong address.
 func (s *Sim) plausible(rng *rand.Rand) (channel, message string) {
 	s.mu.Lock()

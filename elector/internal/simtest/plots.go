@@ -9,10 +9,10 @@ import (
 // The plots are faults that only bite together: single random ones would meet
 // in the right order once in days.
 
-// squeeze makes all answers to the leader slow, so that what counts from the
+// slowThenCut makes all answers to the leader slow, so that what counts from the
 // answer instead of from the request is wrong by much; then nothing gets through
-// at all, and the others are told that the lock is free.
-func (p *planner) squeeze() {
+// at all, and the others are notified that the lock is free.
+func (p *planner) slowThenCut() {
 	l := p.sim.t.lease
 	slow, first, second := p.sim.t.callTimeout/2+p.upTo(p.sim.t.callTimeout/2), p.upTo(2*l), l/2+p.upTo(2*l)
 	way, all, late := p.rng.IntN(3), p.rng.IntN(2) == 0, p.rng.IntN(2) == 0
@@ -36,7 +36,7 @@ func (p *planner) squeeze() {
 				k.delayRep = slow
 			}
 		})
-	}, "squeeze: answers to the leader are slow (%v, and its successor's %v)", slow, elect)
+	}, "slow, then cut off: answers to the leader are slow (%v, and its successor's %v)", slow, elect)
 	p.later(first, func(s *Sim) {
 		cut := s.find(-1).links
 		hit = append(hit[:len(hit):len(hit)], cut...)
@@ -47,14 +47,14 @@ func (p *planner) squeeze() {
 				}
 			}
 		})
-	}, "squeeze: and cut off (way %d, all %v)", way, all)
+	}, "slow, then cut off: and cut off (way %d, all %v)", way, all)
 	for at := first; at < first+second; at += l / 5 {
-		p.later(at, alarm, "squeeze: false alarm")
+		p.later(at, alarm, "slow, then cut off: false alarm")
 	}
-	p.later(first+second, func(s *Sim) { s.heal(hit, late) }, "squeeze: healed (reset %v)", late)
+	p.later(first+second, func(s *Sim) { s.heal(hit, late) }, "slow, then cut off: healed (reset %v)", late)
 }
 
-// alarm tells the candidates that the newest leader has released the lock: a forged
+// alarm notifies the candidates that the newest leader has released the lock: a forged
 // message that is plausible, so that they claim.
 func alarm(s *Sim) {
 	s.mu.Lock()

@@ -81,7 +81,7 @@ func (s *Sim) healAll() {
 	s.look()
 }
 
-// leader is who leads right now, nil when nobody does.
+// leader is who leads right now, nil when none does.
 func (s *Sim) leader() *proc {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Sim) awaitLeader(within time.Duration) bool {
 	return s.leader() != nil
 }
 
-// awaitDrained waits for work that goes on although it was told to stop: its
+// awaitDrained waits for work that continues although its context has ended: its
 // lease is kept meanwhile, or lapses.
 func (s *Sim) awaitDrained() {
 	for end := time.Now().Add(4 * s.t.lease); time.Now().Before(end); {
@@ -132,10 +132,10 @@ func (s *Sim) fault(format string, args ...any) {
 	s.violate(format, args...)
 }
 
-// idleMost is more connections than a candidate leaves idle to one node.
-const idleMost = 4
+// maxIdle is more connections than a candidate leaves idle to one node.
+const maxIdle = 4
 
-// agree asks every candidate who leads, and whether it is able to take part.
+// agree checks with every candidate who leads, and whether it can campaign.
 func (s *Sim) agree() {
 	leader := s.leader()
 	if leader == nil {
@@ -148,7 +148,7 @@ func (s *Sim) agree() {
 		got, err := p.e.Election().Leader(context.Background())
 		// go-redis looks at a socket before it uses it, and can't look at these connections:
 		// one that was reset while it was idle, below others in the pool, fails here.
-		for range idleMost {
+		for range maxIdle {
 			if err == nil {
 				break
 			}
@@ -207,7 +207,7 @@ func (s *Sim) retire() {
 	s.halted()
 }
 
-// handoverLimit is how long after a release nobody may lead, whatever messages are
+// handoverLimit is how long after a release no candidate may lead, whatever messages are
 // forged: a claim that one of them caused in vain is not repeated for a sixteenth of a
 // lease. A favourite is waited for a quarter.
 func (s *Sim) handoverLimit() time.Duration {

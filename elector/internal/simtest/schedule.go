@@ -39,7 +39,7 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
 		{6, "resignation", p.resign}, {6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash},
 		{8, "probe", p.probe}, {8, "work", p.work}, {5, "forged messages", p.forge},
-		{8, "squeeze: slow, then cut off", p.squeeze}, {8, "amnesia: one of a bare majority forgets", p.amnesia},
+		{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, {8, "amnesia: one of a bare majority forgets", p.amnesia},
 	}
 	total := 0
 	for _, f := range faults {
@@ -56,7 +56,7 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 		}
 	}
 	// What came later has dice of its own: the faults of a seed stay what they were.
-	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "question to all"}
+	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "request to all"}
 	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
 		q.ask()
 	}
@@ -65,7 +65,7 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 		c.stepClock(end)
 	}
 	l := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 8))}
-	// Not near the end: whoever waits for abstaining nodes waits for two leases at most.
+	// Not near the end: a candidate that waits for abstaining nodes waits for two leases at most.
 	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(24 * s.t.lease) {
 		l.lose()
 	}
@@ -99,7 +99,7 @@ func (p *planner) later(after time.Duration, do func(*Sim), format string, args 
 	p.steps = append(p.steps, step{at: p.at + after, name: fmt.Sprintf(format, args...), do: do})
 }
 
-// whom draws a host: often whoever leads at that moment (-1).
+// whom draws a host: often the one that leads at that moment (-1).
 func (p *planner) whom() int {
 	if p.rng.IntN(2) == 0 {
 		return -1
@@ -149,7 +149,7 @@ func (p *planner) linkFault() {
 		{"refuses", func(l *link) { l.refuse = true }},
 		{"requests are slow", func(l *link) { l.delayReq = slow }},
 		{"answers are slow", func(l *link) { l.delayRep = slow }},
-		{"messages are lost", func(l *link) { l.deaf = true }},
+		{"messages are lost", func(l *link) { l.noMessages = true }},
 		{"is reset", func(*link) {}},
 	}
 	k := kinds[p.rng.IntN(len(kinds))]
@@ -180,7 +180,7 @@ func (s *Sim) heal(links []*link, cut bool) {
 	}
 	s.net.change(func() {
 		for _, l := range links {
-			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.deaf, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
+			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.noMessages, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (p *planner) pause() {
 	}
 	var hit *proc
 	p.add(func(s *Sim) { hit = s.find(who).proc.Load(); hit.pause() }, "%s is paused for %v (suspend %v)", name(who), d, suspend)
-	p.later(d, func(*Sim) { hit.resume(slept) }, "%s goes on", name(who))
+	p.later(d, func(*Sim) { hit.resume(slept) }, "%s continues", name(who))
 }
 
 func (p *planner) wallStep() {
@@ -102,7 +102,7 @@ func (p *planner) forge() {
 	}, "forged messages (%d, %d)", pick, times)
 }
 
-// ask puts a question to all candidates: a hand-over to another one, or to a
+// ask puts a request to all candidates: a handover to another one, or to a
 // ghost, or a forged card.
 func (p *planner) ask() {
 	to, kind := p.rng.IntN(len(p.sim.hosts)), p.rng.IntN(5)
@@ -114,28 +114,28 @@ func (p *planner) ask() {
 		}
 		heir := s.hosts[to].proc.Load().prefix // <candidate>/<incarnation>/
 		s.mu.Unlock()
-		question := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
+		request := map[string]any{"v": 1, "kind": "hand-over", "election": election, "nonce": fmt.Sprint("n", token), "token": token}
 		switch kind {
 		case 0: // to anybody
 		case 1:
-			question["to"] = "ghost"
+			request["to"] = "ghost"
 		case 2:
-			question["kind"] = "card"
-			question["card"] = map[string]any{
+			request["kind"] = "card"
+			request["card"] = map[string]any{
 				"id": "ghost", "incarnation": "ghost", "role": "following", "healthy": true,
 				"priority": 99, "running_ns": time.Hour, "healthy_for_ns": time.Hour,
 			}
 		default:
 			if parts := strings.Split(heir, "/"); len(parts) > 2 {
-				question["to"] = parts[1]
+				request["to"] = parts[1]
 			}
 		}
-		message, err := json.Marshal(question)
+		message, err := json.Marshal(request)
 		if err != nil {
 			panic(err)
 		}
 		for _, n := range s.nodes {
 			n.redis.Publish(s.keys.Ask, string(message))
 		}
-	}, "a question to all (%d, host %d)", kind, to)
+	}, "a request to all (%d, host %d)", kind, to)
 }

@@ -39,9 +39,9 @@ type Options struct {
 	Mode   Mode
 	Nodes  int           // 0: by the seed
 	Lease  time.Duration // 0: by the seed
-	// Strict also asks for what the code does not promise (yet): that no pause
+	// Strict also demands what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
-	// Election.Leader tells the exact token.
+	// Election.Leader knows the exact token.
 	Strict bool
 
 	// NodeRate, when not 0, is how much faster all nodes' clocks run: beyond
@@ -96,7 +96,7 @@ type Sim struct {
 	rngMu sync.Mutex
 	rng   *rand.Rand // for what is decided while it runs
 
-	mu        sync.Mutex // of the truth: terms, pauses, the register
+	mu        sync.Mutex // of the actual state: terms, pauses, the register
 	procs     []*proc
 	born      []*proc // all that ever were
 	terms     []*record

@@ -14,7 +14,7 @@ import (
 // totals add up what simulations did.
 type totals struct {
 	mu                                      sync.Mutex
-	began, said                             time.Time
+	began, printed                          time.Time
 	seeds, terms, renewals, refused, broken int
 	virtual, worst                          time.Duration // worst: the longest recovery, for a lease of one second
 	lasted                                  float64       // all of it, in leases
@@ -24,7 +24,7 @@ type totals struct {
 
 func newTotals() *totals {
 	return &totals{
-		began: time.Now(), said: time.Now(),
+		began: time.Now(), printed: time.Now(),
 		modes: map[string]int{}, sizes: map[string]int{}, leases: map[string]int{}, ends: map[string]int{}, faults: map[string]int{},
 	}
 }
@@ -57,8 +57,8 @@ func (s *totals) add(t *testing.T, r Report) {
 	for k, n := range r.Faults {
 		s.faults[k] += n
 	}
-	if time.Since(s.said) > time.Minute {
-		s.said = time.Now()
+	if time.Since(s.printed) > time.Minute {
+		s.printed = time.Now()
 		t.Logf("so far: %s", s)
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	passing int32 = iota
 	failing
-	hanging  // until it is told otherwise, whatever the context
+	hanging  // until its mode changes, whatever the context
 	flapping // two of three pass
 	slow     // passes, after most of its time-out
 	panicking
@@ -89,8 +89,8 @@ const (
 	prompt   int32 = iota // returns at once
 	lazy                  // takes most of the stop margin
 	stubborn              // ignores its context for up to three leases
-	early                 // returns nil by itself
-	broken                // returns an error by itself
+	early                 // returns nil unasked
+	broken                // returns an error unasked
 	resigner              // resigns from inside
 	workModes
 	draining // takes most of the drain time-out; in the quiet end only
@@ -105,7 +105,7 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 	s := p.sim
 	r := s.begin(p, term)
 	if r == nil {
-		<-ctx.Done() // a dead process: nobody sees it
+		<-ctx.Done() // a dead process: it is not observed
 		return nil
 	}
 	defer s.finish(r)
@@ -116,7 +116,7 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 		sleep(ctx, step)
 		p.gate()
 		if ctx.Err() != nil {
-			s.wind(r)
+			s.stop(r)
 			return ctx.Err()
 		}
 	}
@@ -131,8 +131,8 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 	return nil
 }
 
-// wind is how the work ends after it was told to.
-func (s *Sim) wind(r *record) {
+// stop is how the work ends after its context has ended.
+func (s *Sim) stop(r *record) {
 	var rest time.Duration
 	switch r.mode.Load() {
 	case lazy:

@@ -51,7 +51,7 @@ type decision struct {
 	woken       bool      // the next claim is made because of a message
 }
 
-// lost plans when to claim again from what the last claim told.
+// lost plans when to claim again from what the last claim has shown.
 func (d *decision) lost(t quorum.Tally, now time.Time) {
 	majority := d.majority()
 	d.rtt = t.RTT
@@ -60,7 +60,7 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 	holder := in.Attempt
 	d.first = t.Named() >= majority
 	if d.woken && holder != "" && holder == d.holder {
-		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: don't be driven by whoever sends them
+		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not drive this candidate
 	}
 	d.holder, d.token, d.woken = holder, in.Token, false
 
@@ -148,7 +148,7 @@ func (d *decision) refused(t quorum.Tally, now time.Time) {
 	}
 }
 
-// postpone lets a leader be that was announced: a crowd that waits for the end of the
+// postpone lets a leader be that was announced: all those that wait for the end of the
 // same lease must not come when the first of the front row has won. The front row asks
 // as planned, so an announcement that is forged delays no election; the others ask
 // once within the new lease.
@@ -266,8 +266,8 @@ func earlier(a, b time.Time) time.Time {
 const endless = 1000 * time.Hour
 
 // opensAt is how long after the tally a majority of nodes could grant a claim,
-// if nobody renews or releases: the quorum-th smallest of what is left. ok is
-// false when too few nodes answered to tell.
+// if it is neither renewed nor released: the quorum-th smallest of what is left. ok is
+// false when too few nodes answered.
 func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	var all []time.Duration
 	for _, a := range t.Answers {

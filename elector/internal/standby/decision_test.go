@@ -8,7 +8,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// When to claim after what was heard: earlier than planned for a release that a majority
+// When to claim after what was received: earlier than planned for a release that a majority
 // of the nodes reports, never because of fewer, and never before a false alarm is over.
 func TestWhenToClaimAfterAMessage(t *testing.T) {
 	const planned, rtt = 8 * time.Second, 3 * time.Millisecond
@@ -16,38 +16,38 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		return map[int]quorum.WakeMessage{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
 	}
 	for name, c := range map[string]struct {
-		heard       notices
+		received    notices
 		row         bool // in the front row
-		muted       time.Duration
+		ignored     time.Duration
 		nobody      bool          // the last claim saw no holder
 		least, most time.Duration // from now on
 	}{
-		"nothing":                       {least: planned, most: planned},
-		"one node's word":               {heard: notices{events: map[int]quorum.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
-		"a release":                     {heard: notices{events: ends("")}, least: frontRowAhead, most: frontRowAhead + 20*perFollower},
-		"a release after a false alarm": {heard: notices{events: ends("")}, muted: time.Second, least: time.Second, most: time.Second},
-		"muted for longer than planned": {heard: notices{events: ends("")}, muted: time.Hour, least: planned, most: planned},
-		"in the front row":              {heard: notices{wake: ends(""), events: ends("")}, row: true, least: 0, most: 3 * 2 * rtt},
-		"named to go first":             {heard: notices{wake: ends("me"), events: ends("me")}, row: true},
-		"another one is named":          {heard: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
-		"the seat is kept for us":       {heard: notices{events: ends(quorum.Reservation("me"))}},
-		"the seat is kept for another":  {heard: notices{wake: ends(quorum.Reservation("you")), events: ends(quorum.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
-		"kept for another, one node's":  {heard: notices{wake: map[int]quorum.WakeMessage{0: {Token: 7, First: quorum.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
-		"a new leader, in the row":      {heard: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
-		"a new leader, behind":          {heard: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
-		"a gap in what was heard":       {heard: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
-		"a gap, and nobody led":         {heard: notices{resubscribed: true}, nobody: true, least: planned, most: planned},
-		"the leader that we saw, again": {heard: notices{elected: 7}, least: planned, most: planned},
-		"a new leader, one node's word": {heard: notices{elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
-		"the same, in the row":          {heard: notices{elected: 8}, row: true, least: planned, most: planned},
+		"nothing":                         {least: planned, most: planned},
+		"one node's word":                 {received: notices{events: map[int]quorum.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
+		"a release":                       {received: notices{events: ends("")}, least: frontRowAhead, most: frontRowAhead + 20*perFollower},
+		"a release after a false alarm":   {received: notices{events: ends("")}, ignored: time.Second, least: time.Second, most: time.Second},
+		"ignored for longer than planned": {received: notices{events: ends("")}, ignored: time.Hour, least: planned, most: planned},
+		"in the front row":                {received: notices{wake: ends(""), events: ends("")}, row: true, least: 0, most: 3 * 2 * rtt},
+		"named to go first":               {received: notices{wake: ends("me"), events: ends("me")}, row: true},
+		"another one is named":            {received: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
+		"the seat is kept for us":         {received: notices{events: ends(quorum.Reservation("me"))}},
+		"the seat is kept for another":    {received: notices{wake: ends(quorum.Reservation("you")), events: ends(quorum.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
+		"kept for another, one node's":    {received: notices{wake: map[int]quorum.WakeMessage{0: {Token: 7, First: quorum.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
+		"a new leader, in the row":        {received: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
+		"a new leader, behind":            {received: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
+		"a gap in what was received":      {received: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
+		"a gap, and nobody led":           {received: notices{resubscribed: true}, nobody: true, least: planned, most: planned},
+		"the leader that we saw, again":   {received: notices{elected: 7}, least: planned, most: planned},
+		"a new leader, one node's word":   {received: notices{elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
+		"the same, in the row":            {received: notices{elected: 8}, row: true, least: planned, most: planned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for range 20 { // much of it is random
 					d := follower(3)
 					now := time.Now()
-					d.notices, d.holder, d.rtt, d.waiters, d.listening = c.heard, "a", rtt, 4, 20
-					d.at, d.ignoreUntil = now.Add(planned), now.Add(c.muted)
+					d.notices, d.holder, d.rtt, d.waiters, d.listening = c.received, "a", rtt, 4, 20
+					d.at, d.ignoreUntil = now.Add(planned), now.Add(c.ignored)
 					if c.nobody {
 						d.holder = ""
 					}
@@ -60,7 +60,7 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 					if again.After(got) { // whoever repeats messages puts nothing off
 						t.Fatalf("put off by %v", again.Sub(got))
 					}
-					if (c.heard.resubscribed || c.heard.events == nil) && !again.Equal(got) { // nor does it bring forward
+					if (c.received.resubscribed || c.received.events == nil) && !again.Equal(got) { // nor does it bring forward
 						t.Fatalf("brought forward by %v", got.Sub(again))
 					}
 				}
@@ -127,25 +127,25 @@ func TestWhenToClaimAgain(t *testing.T) {
 func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
-			woken bool
-			was   string
-			muted bool
+			woken   bool
+			was     string
+			ignored bool
 		}{{true, "a/x/1", true}, {false, "a/x/1", false}, {true, "b/x/1", false}} {
 			d := follower(3)
 			d.woken, d.holder, d.waiters, d.inRow = c.woken, c.was, 1, true
 			h := holding("a", "7", time.Second)
 			d.lost(quorum.Tally{Answers: []quorum.Answer{h, h, h}}, time.Now())
 			want := time.Time{}
-			if c.muted {
+			if c.ignored {
 				want = time.Now().Add(d.RetryEvery)
 			}
 			if !d.ignoreUntil.Equal(want) || d.woken || d.holder != "a/x/1" || d.token != 7 {
-				t.Errorf("%+v: muted until %v, want %v; woken %v, held %q, token %d", c, d.ignoreUntil, want, d.woken, d.holder, d.token)
+				t.Errorf("%+v: ignored until %v, want %v; woken %v, held %q, token %d", c, d.ignoreUntil, want, d.woken, d.holder, d.token)
 			}
 			d.holder, d.woken, d.ignoreUntil = "", true, time.Time{} // nobody led, and nobody does
 			no := quorum.Answer{Status: quorum.Unknown}
 			if d.lost(quorum.Tally{Answers: []quorum.Answer{no, no, no}}, time.Now()); !d.ignoreUntil.IsZero() {
-				t.Error("muted where nobody holds")
+				t.Error("ignored where nobody holds")
 			}
 		}
 	})
@@ -155,23 +155,23 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 // thousand at once would be a herd, and a few that wait for nothing a late election.
 func TestClaimsAreSpread(t *testing.T) {
 	for name, c := range map[string]struct {
-		nodes, waiters, crowd int
-		row, first            bool
-		least, most           time.Duration // and these are reached, nearly
+		nodes, waiters, subscribers int
+		row, first                  bool
+		least, most                 time.Duration // and these are reached, nearly
 	}{
-		"the first":                        {nodes: 3, waiters: 8, crowd: 1000, row: true, first: true, least: afterLease, most: afterLease},
-		"alone":                            {nodes: 3, waiters: 1, crowd: 1, row: true, least: claimSpacing, most: claimSpacing},
-		"one node, three in the row":       {nodes: 1, waiters: 3, crowd: 3, row: true, least: claimSpacing, most: claimSpacing},
-		"one node, four in the row":        {nodes: 1, waiters: 4, crowd: 4, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*3/2},
-		"three nodes, three in the row":    {nodes: 3, waiters: 3, crowd: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
-		"a full row of a crowd":            {nodes: 3, waiters: 8, crowd: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
-		"behind the row":                   {nodes: 3, waiters: 8, crowd: 1000, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 1000*perFollower},
-		"no crowd, and not in the row":     {nodes: 3, waiters: 0, crowd: quorum.FrontRow, least: claimSpacing, most: claimSpacing},
-		"one more is a crowd, at one node": {nodes: 1, waiters: 8, crowd: quorum.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
+		"the first":                              {nodes: 3, waiters: 8, subscribers: 1000, row: true, first: true, least: afterLease, most: afterLease},
+		"alone":                                  {nodes: 3, waiters: 1, subscribers: 1, row: true, least: claimSpacing, most: claimSpacing},
+		"one node, three in the row":             {nodes: 1, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing},
+		"one node, four in the row":              {nodes: 1, waiters: 4, subscribers: 4, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*3/2},
+		"three nodes, three in the row":          {nodes: 3, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
+		"a full row of a subscribers":            {nodes: 3, waiters: 8, subscribers: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
+		"behind the row":                         {nodes: 3, waiters: 8, subscribers: 1000, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 1000*perFollower},
+		"no subscribers, and not in the row":     {nodes: 3, waiters: 0, subscribers: quorum.FrontRow, least: claimSpacing, most: claimSpacing},
+		"one more is a subscribers, at one node": {nodes: 1, waiters: 8, subscribers: quorum.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := follower(c.nodes)
-			d.waiters, d.listening, d.first, d.inRow = c.waiters, c.crowd, c.first, c.row
+			d.waiters, d.listening, d.first, d.inRow = c.waiters, c.subscribers, c.first, c.row
 			least, most := d.spread(), d.spread()
 			for range 500 {
 				in := d.spread()
@@ -209,9 +209,11 @@ func TestTurnsOfTheFrontRow(t *testing.T) {
 
 // How many listen is the highest number that a node tells; one that tells none changes
 // nothing.
-func TestCrowdsAsTold(t *testing.T) {
+func TestSubscribersAsReported(t *testing.T) {
 	d := &decision{waiters: 3, listening: 4}
-	told := func(waiters, crowd int) quorum.Answer { return quorum.Answer{Waiters: waiters, Subscribers: crowd} }
+	told := func(waiters, subscribers int) quorum.Answer {
+		return quorum.Answer{Waiters: waiters, Subscribers: subscribers}
+	}
 	d.count(quorum.Tally{Answers: []quorum.Answer{told(-1, -1), told(-1, -1)}})
 	if d.waiters != 3 || d.listening != 4 {
 		t.Errorf("nobody told: %d, %d", d.waiters, d.listening)

@@ -38,13 +38,13 @@ func follower(nodes int) *decision {
 // A message that says nothing new wakes nobody: else whoever repeats one drives the
 // claims of all. One that says something new always does: else a release is slept through.
 func TestNoticesWakeForWhatIsNew(t *testing.T) {
-	type heard struct {
+	type received struct {
 		node    int
 		channel string
 		payload string
 		wakes   bool
 	}
-	for name, c := range map[string][]heard{
+	for name, c := range map[string][]received{
 		"releases of one node": {
 			{0, keys.Wake, "released 6 ", false}, // before what we saw
 			{0, keys.Wake, "released 7 ", true},
@@ -146,7 +146,7 @@ func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
 	}
 }
 
-func TestNoticesNameAFavourite(t *testing.T) {
+func TestNoticesNameAPreferredCandidate(t *testing.T) {
 	got := names(map[int]quorum.WakeMessage{0: {First: "b"}, 1: {First: "b"}, 2: {}, 3: {First: quorum.Reservation("b")}})
 	if len(got) != 2 || got["b"] != 2 || got[quorum.Reservation("b")] != 1 {
 		t.Errorf("%v", got)

@@ -6,7 +6,7 @@ import (
 )
 
 // received takes what arrived; false when it changes nothing. Garbage changes nothing:
-// whoever writes there can't make us do more than ask.
+// anyone who writes there can't make us do more than query.
 func (d *decision) received(s pubsub.Signal, k quorum.Keys, parseEvent func(string) (quorum.WakeMessage, bool)) bool {
 	switch s.Kind {
 	case pubsub.Subscribed:

@@ -154,7 +154,7 @@ func First(t testing.TB, within time.Duration, cs ...*Candidate) (*Candidate, *e
 			}
 		}
 		if late {
-			t.Fatalf("nobody was elected within %v", within)
+			t.Fatalf("no candidate was elected within %v", within)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // A pool of go-redis whose server did not answer tries once a second whether it
 // is back (pool.ConnPool.tryDial), and only then notices that it was closed.
 // goleak alone waits for less than half a second.
-const patience = 10 * time.Second
+const maxWait = 10 * time.Second
 
 // VerifyTestMain is goleak.VerifyTestMain, for packages whose tests close
 // clients of servers that are gone: goroutines get ten seconds to end. None is
@@ -23,7 +23,7 @@ type patientMain struct{ goleak.TestingM }
 
 func (m patientMain) Run() int {
 	code := m.TestingM.Run()
-	for began := time.Now(); code == 0 && time.Since(began) < patience && goleak.Find() != nil; {
+	for began := time.Now(); code == 0 && time.Since(began) < maxWait && goleak.Find() != nil; {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return code

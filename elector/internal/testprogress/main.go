@@ -28,7 +28,7 @@ func main() {
 }
 
 // follow prints the tests' output to out, and the lines about the silence to
-// silence, which may be elsewhere: whoever reads the output by program does not
+// silence, which may be elsewhere: a program that reads the output does not
 // expect them.
 func follow(in io.Reader, out, silence io.Writer, every time.Duration) error {
 	lines, failed := make(chan []byte), make(chan error, 1)

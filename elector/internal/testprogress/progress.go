@@ -121,7 +121,7 @@ func (t *test) take(e event, now time.Time) {
 }
 
 // report is what go test prints about a package: its last line, and before it
-// whatever may tell why it failed. A test that did not end belongs to that: it
+// whatever may show why it failed. A test that did not end belongs to that: it
 // panicked, or was running when the time was over.
 func (k *pkg) report(failed bool) string {
 	var b strings.Builder

@@ -54,7 +54,7 @@ func TestPrintsWhatGoTestPrints(t *testing.T) {
 	}
 }
 
-func TestSaysWhatRunsWhenSilent(t *testing.T) {
+func TestPrintsWhatRunsDuringASilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, tests := io.Pipe()
 		go func() {
@@ -100,7 +100,7 @@ func TestSaysWhatRunsWhenSilent(t *testing.T) {
 	})
 }
 
-func TestSaysThatItBuilds(t *testing.T) {
+func TestPrintsThatItBuilds(t *testing.T) {
 	p := newProgress(time.Time{})
 	if got, want := p.running(time.Time{}.Add(time.Minute)), "... 60s, packages done 0; go is building\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)

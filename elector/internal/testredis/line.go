@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipe is one connection, with a queue each way, so that nobody ever blocks in a
+// pipe is one connection, with a queue each way, so that no goroutine ever blocks in a
 // write: a node that writes to a frozen client must not stand still for it.
 type pipe struct {
 	client     string

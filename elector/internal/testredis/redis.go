@@ -49,7 +49,7 @@ func (s *Set) close() {
 	synctest.Wait()
 }
 
-// NewNode starts an empty node that takes part in nothing yet. Put it among the Nodes, or
+// NewNode starts an empty node that belongs to no quorum yet. Put it among the Nodes, or
 // close its server.
 func (s *Set) NewNode(addr string) *Node {
 	n := &Node{Addr: addr, scripts: s.scripts, running: &s.running, faults: map[string]Fault{}, changed: make(chan struct{}), pipes: map[*pipe]bool{}, clients: map[peer]bool{}}

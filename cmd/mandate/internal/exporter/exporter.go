@@ -1,5 +1,5 @@
-// Package exporter tells Prometheus about elections from Redis' side: also of those whose
-// candidates are all gone, and of programs that nobody scrapes.
+// Package exporter reports elections to Prometheus from Redis' side: also of those whose
+// candidates are all gone, and of programs that are not scraped.
 package exporter
 
 import (
@@ -45,7 +45,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(e.metrics()) // the client may be gone
 }
 
-// metrics is the newest reading. It does not depend on the client's patience: a scrape that
+// metrics is the newest reading. It does not end with the client's time-out: a scrape that
 // was given up would otherwise be read again in vain.
 func (e *Exporter) metrics() []byte {
 	e.mu.Lock()
@@ -61,7 +61,7 @@ func (e *Exporter) metrics() []byte {
 	e.read = time.Now()
 	names, up := nodesOf(all)
 	if len(names) == 0 {
-		names, up = e.askNodes(ctx, err == nil)
+		names, up = e.readNodes(ctx, err == nil)
 	}
 	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began), names, up)
 	return e.text
@@ -94,7 +94,7 @@ func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) [
 	return all
 }
 
-// remember keeps since when elections are vacant, of which the history may tell nothing,
+// remember keeps since when elections are vacant, of which the history may hold nothing,
 // and where the roll may not be called. It is called with the lock held.
 func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 	there := map[string]bool{}
@@ -179,14 +179,14 @@ func nodesOf(all []reading) (names []string, up map[string]bool) {
 	return names, up
 }
 
-// askNodes are the nodes when there is no election to tell: no node answers, or there is none
-// yet. It asks for one that need not be there.
-func (e *Exporter) askNodes(ctx context.Context, searched bool) (names []string, up map[string]bool) {
+// readNodes are the nodes when no election shows them: no node answers, or there is none
+// yet. It reads one that need not be there.
+func (e *Exporter) readNodes(ctx context.Context, searched bool) (names []string, up map[string]bool) {
 	r := reading{}
 	if el, err := e.quorum.Election("mandate-exporter"); err == nil {
-		asking, cancel := context.WithTimeout(ctx, statusWithin)
+		bounded, cancel := context.WithTimeout(ctx, statusWithin)
 		defer cancel()
-		r.status, _ = el.Status(asking) // the nodes' errors are in it
+		r.status, _ = el.Status(bounded) // the nodes' errors are in it
 	}
 	for i := range r.status.Nodes {
 		n := &r.status.Nodes[i]

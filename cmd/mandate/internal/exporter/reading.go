@@ -29,10 +29,10 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 		r.err, r.rollErr = err, err
 		return
 	}
-	asking, cancel := context.WithTimeout(ctx, statusWithin)
+	bounded, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
-	if r.status, r.err = el.Status(asking); r.err == nil && r.status.Leader == nil {
-		if terms, err := el.History(asking, 1); err == nil && len(terms) == 1 && !terms[0].Current {
+	if r.status, r.err = el.Status(bounded); r.err == nil && r.status.Leader == nil {
+		if terms, err := el.History(bounded, 1); err == nil && len(terms) == 1 && !terms[0].Current {
 			r.began, r.ended = terms[0].From, terms[0].Until
 		}
 	}
@@ -47,7 +47,7 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 		return
 	}
 	r.called = true
-	// A roll call that was cut off tells nothing of those that are missing.
+	// A roll call that was cut off shows nothing of those that are missing.
 	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
 		r.rollErr = ctx.Err()
 	}

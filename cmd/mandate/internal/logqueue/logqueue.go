@@ -23,7 +23,7 @@ var errFull = errors.New("the log's reader is too slow")
 // what has no room is refused. Safe for concurrent use.
 type Queue struct {
 	w    io.Writer
-	lost atomic.Int64 // records that nobody will read, and were not reported
+	lost atomic.Int64 // records that will not be read, and were not reported
 
 	mu              sync.Mutex // the two below, and sending to lines
 	started, closed bool

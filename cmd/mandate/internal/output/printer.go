@@ -43,7 +43,7 @@ const (
 	minWidth = 40
 )
 
-// New makes the printer of an output: a terminal is asked for its width, and painted unless
+// New makes the printer of an output: a terminal is queried for its width, and painted unless
 // NO_COLOR or TERM=dumb forbid it.
 func New(w io.Writer) *Printer {
 	p := &Printer{W: w}

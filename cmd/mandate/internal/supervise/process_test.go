@@ -16,7 +16,7 @@ import (
 
 // A command that ends well on SIGTERM gets no SIGKILL, and each of its processes one
 // SIGTERM only: a trap runs once.
-func TestPoliteCommandIsAskedOnce(t *testing.T) {
+func TestPoliteCommandIsSignaledOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traps")
 	p, pids := start(t, time.Hour, 2, `
 		trap 'echo outer >>`+file+`; kill $child; exit 5' TERM

@@ -242,7 +242,7 @@ func (p *Process) KilledByGuard() bool {
 }
 
 // How long the guard may take to see that the tree is gone, and to end. Once the time of its
-// keepAlive has passed it ends whoever has killed the command: only a guard that was stopped
+// keepAlive has passed it ends, whatever has killed the command: only a guard that was stopped
 // doesn't, and on a machine too busy to let it end its kill was reported as another's.
 const (
 	guardEnds     = 500 * time.Millisecond

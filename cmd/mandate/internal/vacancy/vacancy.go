@@ -21,7 +21,7 @@ func (s *Sight) Look(leader bool, now time.Time) {
 	}
 }
 
-// Recorded takes what the history tells of the last term after a look that has shown no
+// Recorded takes what the history shows of the last term after a look that has shown no
 // leader: when it began and when it ended, zero where that is not known. To take the same
 // again changes nothing.
 //

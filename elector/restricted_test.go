@@ -41,8 +41,8 @@ func (r restricted) rollCall() time.Duration {
 }
 
 // The table "with less than all commands" of docs/redis.md: each row, with each command
-// denied. TestRealLeastRedis shows that a real server refuses in this way.
-func TestLeastRedis(t *testing.T) {
+// denied. TestRealRestrictedRedis shows that a real server refuses in this way.
+func TestRestrictedRedis(t *testing.T) {
 	messages := []string{"publish", "subscribe", "unsubscribe", "ping"}
 	refusals := map[string]restricted{
 		"INFO and CONFIG":       {denied: []string{"info", "config|get"}},
@@ -58,23 +58,23 @@ func TestLeastRedis(t *testing.T) {
 		nodes int
 		play  func(*testing.T, *cluster, restricted)
 	}{
-		"first election":      {3, leastFirst},
-		"shutdown":            {3, leastShutdown},
-		"killed":              {3, leastKilled},
-		"probe fails":         {3, leastProbe},
-		"stalled work":        {1, leastStalled},
-		"own resignation":     {1, leastOwnResign},
-		"operator's resign":   {3, leastResign},
-		"transfer":            {3, leastTransfer},
-		"pause and resume":    {3, leastPause},
-		"one node of three":   {3, leastNodeDown},
-		"the node, for short": {1, leastShortRestart},
-		"the node, for long":  {1, leastLongRestart},
-		"one loses its data":  {1, leastLoss},
-		"all lose their data": {3, leastLoss},
-		"observer":            {3, leastObserver},
-		"reports":             {3, leastReports},
-		"reports of one node": {1, leastReports},
+		"first election":      {3, restrictedFirst},
+		"shutdown":            {3, restrictedShutdown},
+		"killed":              {3, restrictedKilled},
+		"probe fails":         {3, restrictedProbe},
+		"stalled work":        {1, restrictedStalled},
+		"own resignation":     {1, restrictedOwnResign},
+		"operator's resign":   {3, restrictedResign},
+		"transfer":            {3, restrictedTransfer},
+		"pause and resume":    {3, restrictedPause},
+		"one node of three":   {3, restrictedNodeDown},
+		"the node, for short": {1, restrictedShortRestart},
+		"the node, for long":  {1, restrictedLongRestart},
+		"one loses its data":  {1, restrictedLoss},
+		"all lose their data": {3, restrictedLoss},
+		"observer":            {3, restrictedObserver},
+		"reports":             {3, restrictedReports},
+		"reports of one node": {1, restrictedReports},
 	} {
 		for what, r := range refusals {
 			t.Run(scenario+"/"+what, func(t *testing.T) {
@@ -99,7 +99,7 @@ func pair(t *testing.T, c *cluster, change ...func(*elector.Config)) (a, b *cand
 	return a, b, term
 }
 
-func leastFirst(t *testing.T, c *cluster, _ restricted) {
+func restrictedFirst(t *testing.T, c *cluster, _ restricted) {
 	a, b, term := pair(t, c)
 	b.Quiet(5 * shortLease)
 	if !term.Valid() || a.Check() != nil {
@@ -107,28 +107,28 @@ func leastFirst(t *testing.T, c *cluster, _ restricted) {
 	}
 }
 
-func leastShutdown(t *testing.T, c *cluster, r restricted) {
+func restrictedShutdown(t *testing.T, c *cluster, r restricted) {
 	a, b, _ := pair(t, c)
 	a.Shutdown()
 	b.Elected(r.release())
 	time.Sleep(atOnce)
 	for _, x := range []*candidate{a, b} {
-		if said := x.Log.Lines("cannot record history"); (len(said) == 1) != r.noHistory || r.noHistory && !strings.Contains(said[0], "needs +xadd") {
-			t.Errorf("%s logged %q", x.ID(), said)
+		if logged := x.Log.Lines("cannot record history"); (len(logged) == 1) != r.noHistory || r.noHistory && !strings.Contains(logged[0], "needs +xadd") {
+			t.Errorf("%s logged %q", x.ID(), logged)
 		}
-		if said := x.Log.Lines("needs +subscribe"); (len(said) == 1) != r.noMessage || len(said) > 1 {
-			t.Errorf("%s logged %q", x.ID(), said)
+		if logged := x.Log.Lines("needs +subscribe"); (len(logged) == 1) != r.noMessage || len(logged) > 1 {
+			t.Errorf("%s logged %q", x.ID(), logged)
 		}
 	}
 }
 
-func leastKilled(t *testing.T, c *cluster, _ restricted) {
+func restrictedKilled(t *testing.T, c *cluster, _ restricted) {
 	a, b, _ := pair(t, c)
 	crash(c, a)
 	b.Elected(shortLease + atOnce)
 }
 
-func leastProbe(t *testing.T, c *cluster, r restricted) {
+func restrictedProbe(t *testing.T, c *cluster, r restricted) {
 	w := &ward{}
 	_, b, term := pair(t, c, func(cfg *elector.Config) {
 		if cfg.ID == "a" {
@@ -140,7 +140,7 @@ func leastProbe(t *testing.T, c *cluster, r restricted) {
 	b.Elected(r.release())
 }
 
-func leastStalled(t *testing.T, c *cluster, r restricted) {
+func restrictedStalled(t *testing.T, c *cluster, r restricted) {
 	var aliveA, aliveB atomic.Bool
 	aliveA.Store(true)
 	aliveB.Store(true)
@@ -153,7 +153,7 @@ func leastStalled(t *testing.T, c *cluster, r restricted) {
 	b.Elected(r.release())
 }
 
-func leastOwnResign(t *testing.T, c *cluster, r restricted) {
+func restrictedOwnResign(t *testing.T, c *cluster, r restricted) {
 	a, b, term := pair(t, c)
 	if err := a.Resign(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func unsent(t *testing.T, b *candidate, term *elector.Term, err error, took time
 	}
 }
 
-func leastResign(t *testing.T, c *cluster, r restricted) {
+func restrictedResign(t *testing.T, c *cluster, r restricted) {
 	_, b, term := pair(t, c)
 	began := time.Now()
 	h, err := electionOf(c.Quorum("operator"), "orders").StepDown(within(t, time.Minute), "maintenance")
@@ -189,7 +189,7 @@ func leastResign(t *testing.T, c *cluster, r restricted) {
 	wantReason(t, term, 0, elector.ReasonResigned)
 }
 
-func leastTransfer(t *testing.T, c *cluster, r restricted) {
+func restrictedTransfer(t *testing.T, c *cluster, r restricted) {
 	_, b, term := pair(t, c)
 	began := time.Now()
 	h, err := electionOf(c.Quorum("operator"), "orders").Transfer(within(t, time.Minute), "b")
@@ -203,7 +203,7 @@ func leastTransfer(t *testing.T, c *cluster, r restricted) {
 	wantReason(t, term, 0, elector.ReasonHandover)
 }
 
-func leastPause(t *testing.T, c *cluster, r restricted) {
+func restrictedPause(t *testing.T, c *cluster, r restricted) {
 	a, b, term := pair(t, c)
 	el := electionOf(c.Quorum("operator"), "orders")
 	if err := el.Pause(t.Context(), 0, "migration"); err != nil {
@@ -223,7 +223,7 @@ func leastPause(t *testing.T, c *cluster, r restricted) {
 
 // A node that comes back is taken at the next renewal, or at the one after that when the
 // follower's claim came first and raised its counter.
-func leastNodeDown(t *testing.T, c *cluster, _ restricted) {
+func restrictedNodeDown(t *testing.T, c *cluster, _ restricted) {
 	_, b, term := pair(t, c)
 	c.Nodes[0].Set(down)
 	b.Quiet(3 * shortLease)
@@ -234,7 +234,7 @@ func leastNodeDown(t *testing.T, c *cluster, _ restricted) {
 	}
 }
 
-func leastShortRestart(t *testing.T, c *cluster, _ restricted) {
+func restrictedShortRestart(t *testing.T, c *cluster, _ restricted) {
 	_, b, term := pair(t, c)
 	c.Each(down)
 	time.Sleep(shortLease * 4 / 10)
@@ -245,7 +245,7 @@ func leastShortRestart(t *testing.T, c *cluster, _ restricted) {
 	}
 }
 
-func leastLongRestart(t *testing.T, c *cluster, _ restricted) {
+func restrictedLongRestart(t *testing.T, c *cluster, _ restricted) {
 	a, b, term := pair(t, c)
 	c.Each(down)
 	wantReason(t, term, shortLease, elector.ReasonExpired)
@@ -259,7 +259,7 @@ func leastLongRestart(t *testing.T, c *cluster, _ restricted) {
 // The leader's next renewal notices it (or the repetition of that, a sixteenth of a lease
 // later, when it went into a broken connection), and from then on at the latest the nodes
 // abstain for a lease.
-func leastLoss(t *testing.T, c *cluster, _ restricted) {
+func restrictedLoss(t *testing.T, c *cluster, _ restricted) {
 	a, b, term := pair(t, c)
 	defer never2(t, a, b)()
 	for _, nd := range c.Nodes {
@@ -272,7 +272,7 @@ func leastLoss(t *testing.T, c *cluster, _ restricted) {
 	}
 }
 
-func leastObserver(t *testing.T, c *cluster, r restricted) {
+func restrictedObserver(t *testing.T, c *cluster, r restricted) {
 	a, b, one := pair(t, c)
 	el := electionOf(c.Quorum("reader"), "orders")
 	ctx, stop := context.WithCancel(t.Context())
@@ -311,7 +311,7 @@ func leastObserver(t *testing.T, c *cluster, r restricted) {
 	}
 }
 
-func leastReports(t *testing.T, c *cluster, r restricted) {
+func restrictedReports(t *testing.T, c *cluster, r restricted) {
 	a, b, one := pair(t, c)
 	a.Shutdown()
 	two := b.Elected(r.release())

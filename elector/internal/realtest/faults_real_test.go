@@ -129,10 +129,10 @@ func TestRealFlushAll(t *testing.T) {
 	})
 }
 
-// refusals are ways in which a server that answers refuses. mend undoes it.
+// refusals are ways in which a server that answers refuses. repair undoes it.
 var refusals = []struct {
-	name, says  string
-	spoil, mend func(t *testing.T, s *servertest.Server)
+	name, says    string
+	spoil, repair func(t *testing.T, s *servertest.Server)
 }{
 	{
 		"READONLY", "READONLY",
@@ -196,11 +196,11 @@ func TestRealRefusedHalfWay(t *testing.T) {
 					t.Errorf("%s: Check says %v, want %s", c.ID(), err, r.says)
 				}
 				// Another line is that of a request which a busy machine has cut off.
-				if said := c.Log.Lines("cannot campaign", r.says); len(said) != 1 {
-					t.Errorf("%s said it %d times: %q", c.ID(), len(said), said)
+				if logged := c.Log.Lines("cannot campaign", r.says); len(logged) != 1 {
+					t.Errorf("%s logged it %d times: %q", c.ID(), len(logged), logged)
 				}
 			}
-			r.mend(t, s)
+			r.repair(t, s)
 			_, two := el.next(term.Token(), lease+slack)
 			el.survives(two, lease)
 		})
@@ -221,13 +221,13 @@ func TestRealRefusedByAMinority(t *testing.T) {
 			_, term := el.next(0, lease+slack)
 			r.spoil(t, servers[2])
 			el.survives(term, 3*lease)
-			if said := a.Log.Lines("redis node answered with an error", r.says); len(said) != 1 {
-				t.Errorf("said %d times: %q", len(said), said)
+			if logged := a.Log.Lines("redis node answered with an error", r.says); len(logged) != 1 {
+				t.Errorf("logged %d times: %q", len(logged), logged)
 			}
 			if err := a.Check(); err != nil {
 				t.Errorf("Check: %v", err)
 			}
-			r.mend(t, servers[2])
+			r.repair(t, servers[2])
 			servertest.Eventually(t, 2*lease+slack, "the node takes part again", func() bool { return len(a.Log.Lines("responds again")) == 1 })
 			el.survives(term, lease/2)
 		})
@@ -260,8 +260,8 @@ func TestRealMaxClients(t *testing.T) {
 		return errors.Is(c.Check(), elector.ErrUnreachable)
 	})
 	el.survives(term, 3*lease)
-	if said := c.Log.Lines("cannot campaign"); len(said) != 1 || !c.Running() {
-		t.Errorf("running: %v; said %d times: %q", c.Running(), len(said), said)
+	if logged := c.Log.Lines("cannot campaign"); len(logged) != 1 || !c.Running() {
+		t.Errorf("running: %v; logged %d times: %q", c.Running(), len(logged), logged)
 	}
 	if err := op.ConfigSet(t.Context(), "maxclients", "1000").Err(); err != nil {
 		t.Fatal(err)
