@@ -11,7 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// What is wrong with an election, in the order of what to mend first.
+// What is wrong with an election, in the order of what to fix first.
 func TestProblemOfAReport(t *testing.T) {
 	known := []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}
 	leads := &elector.Leader{Candidate: "a", Incarnation: "1", Token: 7, LeaseLeft: 7900 * time.Millisecond}
