@@ -68,21 +68,6 @@ func vacancyOf(p past, now time.Time) (v Vacancy, vacant bool) {
 	return v, true
 }
 
-// end is when a term had ended at the earliest, and whether it is known exactly. before is
-// when the next one began; zero: there is none.
-func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
-	switch {
-	case !r.Until.IsZero() && r.held > 0 && !r.From.IsZero() && r.From.Add(r.held).Before(r.Until):
-		return r.From.Add(r.held), true // it outlived its lease, and reported its end later
-	case !r.Until.IsZero():
-		return r.Until, true
-	case gap > 0 && r.MaxLasted > gap:
-		return r.From.Add(r.MaxLasted - gap), false
-	default:
-		return r.From, false
-	}
-}
-
 // availabilityOf sums up terms, newest first. It is pure.
 func availabilityOf(terms []TermRecord, p past, since, now time.Time) (a Availability, ok bool) {
 	if len(terms) == 0 {

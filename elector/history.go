@@ -258,6 +258,21 @@ func recordsOf(events []Event, leader *Leader, now time.Time) []TermRecord {
 	return records
 }
 
+// end is when a term had ended at the earliest, and whether it is known exactly. before is
+// when the next one began; zero: there is none.
+func (r TermRecord) end(gap time.Duration) (end time.Time, exact bool) {
+	switch {
+	case !r.Until.IsZero() && r.held > 0 && !r.From.IsZero() && r.From.Add(r.held).Before(r.Until):
+		return r.From.Add(r.held), true // it outlived its lease, and reported its end later
+	case !r.Until.IsZero():
+		return r.Until, true
+	case gap > 0 && r.MaxLasted > gap:
+		return r.From.Add(r.MaxLasted - gap), false
+	default:
+		return r.From, false
+	}
+}
+
 // bound sets the bounds of a term whose end was not reported, from when the next one began
 // and what its leader had seen.
 func (r *TermRecord) bound(next time.Time, vacant time.Duration) {
