@@ -15,26 +15,29 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(RoleFollowing, nil)
 	w := m.standBy()
 	defer w.Close()
-	for ctx.Err() == nil {
-		if !m.probes.fit() {
-			w.LeaveFrontRow() // its place is for one that can claim when a leader releases
-		}
-		if !m.awaitHealth(ctx) {
-			break
-		}
-		m.voter.Meet(ctx)
-		w.Claiming()
-		term, tally, no, err := m.attempt(ctx)
+	for m.awaitHealth(ctx, w) {
+		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
-		}
-		w.Lost(tally)
-		if no.err != nil {
-			w.Refused(tally)
 		}
 		w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
+}
+
+// claimOnce claims, and has the waiter plan the next claim when this one was lost.
+func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
+	m.voter.Meet(ctx)
+	w.Claiming()
+	term, tally, no, err := m.attempt(ctx)
+	if term != nil || err != nil {
+		return term, err
+	}
+	w.Lost(tally)
+	if no.err != nil {
+		w.Refused(tally)
+	}
+	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
 // attempt claims once. It returns the term; or why this candidate gave up a majority that
@@ -126,9 +129,15 @@ func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool
 
 // awaitHealth blocks while the candidate's probe fails: the unhealthy don't
 // run. It returns false when ctx ended first.
-func (m *machine) awaitHealth(ctx context.Context) bool {
+func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
+	if ctx.Err() != nil {
+		return false
+	}
 	if m.probes.candidate == nil {
 		return true
+	}
+	if !m.probes.fit() {
+		w.LeaveFrontRow() // its place is for one that can claim when a leader releases
 	}
 	logged := false
 	var remind reminder

@@ -21,7 +21,7 @@ type candidate struct {
 	timing      lease.Timing
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
-	keys        quorum.Keys
+	keys        *quorum.Keys
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
@@ -42,6 +42,7 @@ type candidate struct {
 	role      Role
 	condition condition // why this candidate cannot campaign right now
 	reminder  reminder  // of the condition
+	unable    time.Time // until when something was wrong last, the candidate's probe apart; zero: nothing was
 	paused    string    // what the key of the pause holds that was logged; "": not paused
 	// pauseReminder is of the pause.
 	pauseReminder reminder
@@ -157,6 +158,9 @@ func (c *candidate) setCondition(now condition) {
 	if now.err != nil && now.key != old.key {
 		c.reminder.begin(at)
 	}
+	if now.err == nil {
+		c.unable = at
+	}
 	again := now.err != nil && c.reminder.due(at)
 	lasted := c.reminder.lasted(at)
 	c.mu.Unlock()
@@ -168,6 +172,26 @@ func (c *candidate) setCondition(now condition) {
 	case now.err == nil && old.err != nil:
 		c.log.Info("can campaign again", "for", lasted)
 	}
+}
+
+// ableSince is since when nothing is wrong with a candidate with which nothing is.
+func (c *candidate) ableSince() time.Time {
+	c.mu.Lock()
+	since := c.unable
+	c.mu.Unlock()
+	if p := c.probes.candidate; p != nil {
+		if passes := p.Status().Since; passes.After(since) {
+			since = passes
+		}
+	}
+	return since
+}
+
+// wasUnable notes that something was wrong with this candidate until now.
+func (c *candidate) wasUnable() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unable = time.Now()
 }
 
 // restsFor is how long it does not campaign yet, and why.

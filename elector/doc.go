@@ -69,7 +69,9 @@
 //	                                        has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner
 //	work probe        leader.go, per term   at the release          health.Runner
-//	peers             machine.go            with Run, or the term   peers.Peers: what is known of the other candidates
+//	peers             a message; where the  when all is answered    peers.Peers: what is known of the other candidates
+//	                  order of succession
+//	                  needs it, a timer
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round
 //	a batch           quorum, while others  its call time-out       the requests in it, until each has its answer
@@ -128,7 +130,8 @@
 //
 // # Cost
 //
-// A leader sends one request to each node per RenewEvery, and each candidate that follows one
+// A candidate that waits keeps one goroutine, and with its work a leader two, beside those of
+// the probes. A leader sends one request to each node per RenewEvery, and each candidate that follows one
 // to one and a third per lease; an observer one per lease. Requests of elections on one
 // Quorum that meet travel in one call. A Quorum keeps one subscription
 // per node, and connections for what is under way, however many elections use it. IsLeader

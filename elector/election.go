@@ -51,7 +51,7 @@ func (c *ownCandidate) is(incarnation string) bool { return c != nil && c.incarn
 
 // channel is where the candidates of the election are reached.
 func (el *Election) channel() peers.Channel {
-	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: el.keys, Election: el.name}
+	return peers.Channel{Nodes: el.nodes, Bus: el.bus, Keys: &el.keys, Election: el.name}
 }
 
 // As is the election in the hands of an operator: a step-down, a transfer or a pause that is

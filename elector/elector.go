@@ -41,14 +41,14 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 	log := cfg.Logger.With("election", cfg.Election, "candidate", cfg.ID)
 	e := &Elector{
 		candidate: candidate{
-			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, keys: election.keys, incarnation: rand.Text()[:16],
+			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, keys: &election.keys, incarnation: rand.Text()[:16],
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
 		},
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
-	e.advertise.Store(&cfg.Advertise)
+	e.advertise.Store(&e.cfg.Advertise) // of cfg it would keep all of that
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
-		Keys: e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
+		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
@@ -117,6 +117,21 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 // can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
 // the Quorum was closed.
 func (e *Elector) Run(ctx context.Context, work Work) error {
+	if err := e.begin(work); err != nil {
+		return err
+	}
+	ctx, end := untilClosed(ctx, e.nodes)
+	m := newMachine(ctx, &e.candidate, &e.memory)
+	defer func() {
+		m.leave()
+		end()
+		e.running.Store(false)
+	}()
+	return m.outcome(ctx, m.run(ctx, work))
+}
+
+// begin takes the Elector for a Run.
+func (e *Elector) begin(work Work) error {
 	if e.election == nil {
 		return errNotMade
 	}
@@ -129,19 +144,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	defer e.running.Store(false)
-	ctx, end := untilClosed(ctx, e.nodes)
-	defer end()
-	m := newMachine(ctx, &e.candidate, &e.memory)
-	defer m.leave()
-	err := m.run(ctx, work)
-	if err == nil {
-		err = m.settleUp()
-	}
-	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
-		return errors.Join(ErrClosed, err)
-	}
-	return err
+	return nil
 }
 
 // Campaign blocks until this candidate leads, and returns its term: "leader for

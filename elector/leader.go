@@ -78,6 +78,20 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 // lead serves a term to the release of the lock. It returns after the work has.
 func (l *leadership) lead() *Ended {
 	l.hold()
+	ended := l.stop()
+	l.drain()
+	if ended.Reason == ReasonUnhealthy || !l.term.grant.Valid() {
+		l.m.wasUnable()
+	}
+	l.release(ended)
+	if l.outcome.fatal {
+		select {} // Run must not return: main could end the process well before the panic does
+	}
+	return ended
+}
+
+// stop reports that the term has ended, and how.
+func (l *leadership) stop() *Ended {
 	ended := l.ended()
 	ev := l.m.termEvent(EventStopping, l.term, ended)
 	attrs := []slog.Attr{
@@ -88,11 +102,6 @@ func (l *leadership) lead() *Ended {
 		attrs = append(attrs, slog.String("detail", ended.detail()))
 	}
 	l.m.become(RoleStopping, &ev, attrs...)
-	l.drain()
-	l.release(ended)
-	if l.outcome.fatal {
-		select {} // Run must not return: main could end the process well before the panic does
-	}
 	return ended
 }
 

@@ -35,7 +35,7 @@ func (l *lookout) close() { l.due.Stop() }
 func (l *lookout) start() {
 	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and no reader
 	l.views = views
-	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), m.keys, m.timing.CallTimeout()) })
+	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), *m.keys, m.timing.CallTimeout()) })
 }
 
 // take notes what the nodes answered. Without an answer of a majority it looks again

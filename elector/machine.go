@@ -45,10 +45,13 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.going = going
 	var wg sync.WaitGroup
-	wg.Go(func() { m.probes.run(going) })
-	wg.Go(func() { m.peers.Run(going) })
+	if m.probes.candidate != nil {
+		wg.Go(func() { m.probes.run(going) })
+	}
+	m.peers.Start(going)
 	m.leave = func() {
 		cancel()
+		m.peers.Stop()
 		wg.Wait()
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.

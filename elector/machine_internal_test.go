@@ -24,7 +24,7 @@ func TestRestAfterEachReason(t *testing.T) {
 		if got, want := cfg.restAfter(ReasonUnhealthy, trips), cooldowns*8; got.Seconds() != float64(want) {
 			t.Errorf("trip %d: %v, want %d s", trips, got, want)
 		}
-		if got, want := (Config{Cooldown: MaxLease}).restAfter(ReasonFailed, trips), time.Duration(cooldowns)*MaxLease; got != want {
+		if got, want := (&Config{Cooldown: MaxLease}).restAfter(ReasonFailed, trips), time.Duration(cooldowns)*MaxLease; got != want {
 			t.Errorf("trip %d: %v, want %v", trips, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package elector
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 )
@@ -40,7 +41,9 @@ func (s self) Info() peers.Candidate {
 	if err != nil {
 		info.Detail = Problem(err)
 	}
-	info.Healthy = err == nil
+	if info.Healthy = err == nil; info.Healthy {
+		info.HealthyFor = time.Since(c.ableSince())
+	}
 	info.Unable = !info.Healthy && c.probes.failing() == nil
 	info.RestFor, info.RestWhy = c.restsFor()
 	return info

@@ -64,11 +64,7 @@ func (p *probes) await(ctx context.Context) error {
 const awaitProbe = 10 * time.Millisecond
 
 // run runs the candidate's probe until ctx ends.
-func (p *probes) run(ctx context.Context) {
-	if p.candidate != nil {
-		p.report(p.candidate.Run(ctx))
-	}
-}
+func (p *probes) run(ctx context.Context) { p.report(p.candidate.Run(ctx)) }
 
 // report logs a probe that had to be left behind in its goroutine.
 func (p *probes) report(err error) {
@@ -77,14 +73,20 @@ func (p *probes) report(err error) {
 	}
 }
 
+// noProbe is the end of a runner where there is none.
+var noProbe = func() <-chan struct{} {
+	over := make(chan struct{})
+	close(over)
+	return over
+}()
+
 // arm starts the work's probe for a term: the start counts as its first success. disarm
 // ends it, and does not wait; done is closed when its runner has returned.
 func (p *probes) arm() (disarm func(), done <-chan struct{}) {
-	over := make(chan struct{})
 	if p.work == nil {
-		close(over)
-		return func() {}, over
+		return func() {}, noProbe
 	}
+	over := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	started := p.work.Changed()
 	go func() {

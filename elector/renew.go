@@ -18,12 +18,12 @@ var errGone = errors.New("a majority of the nodes no longer holds the lock for t
 type renewer struct {
 	m        *machine
 	term     *Term
-	wanted   atomic.Bool  // the lease is wanted: no renewal goes out without
-	due      *time.Timer  // for the next renewal
-	inFlight bool         // one is under way
-	repeats  bool         // it repeats the one before, to take a node back
-	ended    chan renewal // how that one ended
-	lastSent lease.Stamp  // when the newest renewal was sent, or else the claim, whatever came of it
+	wanted   atomic.Bool   // the lease is wanted: no renewal goes out without
+	due      *time.Timer   // for the next renewal
+	inFlight bool          // one is under way
+	repeats  bool          // it repeats the one before, to take a node back
+	ended    chan *renewal // how that one ended
+	lastSent lease.Stamp   // when the newest renewal was sent, or else the claim, whatever came of it
 }
 
 // renewal is how one renewal ended.
@@ -36,7 +36,7 @@ type renewal struct {
 
 func (m *machine) newRenewer(term *Term) *renewer {
 	r := &renewer{
-		m: m, term: term, due: time.NewTimer(m.nodes.Together(m.timing.RenewEvery, m.timing.RenewEvery)), ended: make(chan renewal, 1), lastSent: m.clock.Now(),
+		m: m, term: term, due: time.NewTimer(m.nodes.Together(m.timing.RenewEvery, m.timing.RenewEvery)), ended: make(chan *renewal, 1), lastSent: m.clock.Now(),
 	}
 	r.wanted.Store(true)
 	return r
@@ -66,12 +66,12 @@ func (r *renewer) renew() {
 	go func() {
 		tally := m.voter.Renew(left, r.term.token, heir, fit)
 		took, _ := m.clock.PeekSince(sent)
-		r.ended <- renewal{sent: sent, tally: tally, advertise: m.voter.Advertised(), took: took}
+		r.ended <- &renewal{sent: sent, tally: tally, advertise: m.voter.Advertised(), took: took}
 	}()
 }
 
 // count takes how a renewal ended.
-func (r *renewer) count(of renewal) {
+func (r *renewer) count(of *renewal) {
 	r.inFlight = false
 	m := r.m
 	switch {

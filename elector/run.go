@@ -2,11 +2,16 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
 
 // run is the life of a candidate: campaign, lead, rest, and again.
+//
+// Candidates wait below this, in campaign and lead, and of ten thousand nearly all do. So what
+// needs room for a moment is in functions that have returned by then: a stack that a frame
+// on the way has made twice as large stays so.
 func (m *machine) run(ctx context.Context, work Work) error {
 	trips := 0
 	for {
@@ -32,13 +37,20 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		}
 		trips = tripped(trips, reason, time.Since(term.since), m.cfg.Lease)
 		if d := m.cfg.restAfter(reason, trips); d > 0 {
-			m.mu.Lock()
-			m.rested, m.restWhy = time.Now().Add(d), ended.summary()
-			m.mu.Unlock()
-			m.become(RoleResting, nil, slog.String("for", unit(d)))
-			m.rest(ctx, d)
+			m.rest(ctx, d, ended)
 		}
 	}
+}
+
+// outcome is what Run returns when run has returned err.
+func (m *machine) outcome(ctx context.Context, err error) error {
+	if err == nil {
+		err = m.settleUp()
+	}
+	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
+		return errors.Join(ErrClosed, err)
+	}
+	return err
 }
 
 // tripped counts the terms in a row that ended as unhealthy or failed. A good term in
@@ -55,7 +67,7 @@ func tripped(trips int, r Reason, led, life time.Duration) int {
 }
 
 // restAfter is the pause before the next campaign.
-func (c Config) restAfter(r Reason, trips int) time.Duration {
+func (c *Config) restAfter(r Reason, trips int) time.Duration {
 	switch r {
 	case ReasonUnhealthy, ReasonFailed:
 		return c.Cooldown << min(trips-1, 4)
@@ -68,8 +80,12 @@ func (c Config) restAfter(r Reason, trips int) time.Duration {
 	}
 }
 
-// rest waits for d, or until ctx ends, and looks at the election meanwhile.
-func (m *machine) rest(ctx context.Context, d time.Duration) {
+// rest waits for d after a term, or until ctx ends, and looks at the election meanwhile.
+func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
+	m.mu.Lock()
+	m.rested, m.restWhy = time.Now().Add(d), after.summary()
+	m.mu.Unlock()
+	m.become(RoleResting, nil, slog.String("for", unit(d)))
 	look := m.lookout()
 	defer look.close()
 	timer := time.NewTimer(d)

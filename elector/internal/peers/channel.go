@@ -38,7 +38,7 @@ type Bus interface {
 type Channel struct {
 	Nodes    Nodes
 	Bus      Bus
-	Keys     quorum.Keys
+	Keys     *quorum.Keys
 	Election string
 }
 

@@ -10,29 +10,42 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Run follows and answers until ctx ends. Call it once.
-func (p *Peers) Run(ctx context.Context) {
+// Start follows and answers until Stop. Call it once; ctx bounds what it reads from Redis.
+func (p *Peers) Start(ctx context.Context) {
 	p.since = time.Now()
-	defer p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive)()
-	defer p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)()
-	defer p.leave()
-	look := time.NewTicker(p.c.RenewEvery)
-	defer look.Stop()
-	if p.c.Order == Race { // with the others the first look does
-		p.introduce()
+	p.unsubscribe = [...]func(){p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive), p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)}
+	if p.c.Order != Race {
+		p.again = time.AfterFunc(p.c.RenewEvery, p.turns.wake)
 	}
-	for {
-		p.look()
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.woken:
-		case <-look.C:
-		}
-		for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
-			p.answer(ctx, r)
-		}
-		p.confirmPause(ctx)
+	p.turns.begin(func() { p.turn(ctx) })
+}
+
+// Stop takes leave of the others, so that none waits for this candidate.
+func (p *Peers) Stop() {
+	for _, unsubscribe := range p.unsubscribe {
+		unsubscribe()
+	}
+	p.turns.end()
+	p.heir.Store(nil)
+	if p.c.Order != Race {
+		p.again.Stop()
+		self := p.self()
+		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
+	}
+}
+
+// turn does what there is to do. In a race that is to answer; elsewhere to look, too.
+func (p *Peers) turn(ctx context.Context) {
+	for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
+		p.answer(ctx, r)
+	}
+	p.confirmPause(ctx)
+	if p.c.Order != Race {
+		p.look() // the first look introduces it
+		p.again.Reset(p.c.RenewEvery)
+	} else if !p.introduced {
+		p.introduced = true
+		p.introduce()
 	}
 }
 
@@ -49,16 +62,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 		return // our own
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
-	p.wake()
-}
-
-// leave takes leave of the others, so that none waits for this candidate.
-func (p *Peers) leave() {
-	p.heir.Store(nil)
-	if p.c.Order != Race {
-		self := p.self()
-		p.publish(context.Background(), request{Kind: gone, Candidate: &self})
-	}
+	p.turns.wake()
 }
 
 // answer does what a request asks for. A request comes once from each node.

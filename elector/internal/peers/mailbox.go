@@ -1,13 +1,16 @@
 package peers
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // mailbox is what was received on one channel and is not answered yet, and what the answers
 // may cost. Each channel has its own: users who may only call the roll must not displace a
 // request to step down, however many messages they send.
 type mailbox struct {
 	start   func(func())    // runs a function in the background
-	sending chan struct{}   // a place for each message under way
+	sending atomic.Int32    // messages under way
 	seen    map[string]bool // nonces; of the goroutine that answers
 
 	mu       sync.Mutex // of received
@@ -27,7 +30,7 @@ const (
 )
 
 func newMailbox(start func(func())) *mailbox {
-	return &mailbox{start: start, sending: make(chan struct{}, maxSending), seen: map[string]bool{}}
+	return &mailbox{start: start}
 }
 
 func (b *mailbox) put(r received) {
@@ -51,8 +54,8 @@ func (b *mailbox) fresh(nonce string) bool {
 	if nonce == "" || b.seen[nonce] {
 		return false
 	}
-	if len(b.seen) >= maxReceived {
-		clear(b.seen)
+	if b.seen == nil || len(b.seen) >= maxReceived {
+		b.seen = map[string]bool{}
 	}
 	b.seen[nonce] = true
 	return true
@@ -60,13 +63,12 @@ func (b *mailbox) fresh(nonce string) bool {
 
 // background runs f, unless too much is under way already.
 func (b *mailbox) background(f func()) {
-	select {
-	case b.sending <- struct{}{}:
-	default:
+	if b.sending.Add(1) > maxSending {
+		b.sending.Add(-1)
 		return
 	}
 	b.start(func() {
-		defer func() { <-b.sending }()
+		defer b.sending.Add(-1)
 		f()
 	})
 }

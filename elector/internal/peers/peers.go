@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,8 +16,8 @@ import (
 // Self is the candidate of this process. Its methods are called on many goroutines, and
 // do no I/O unless they say so.
 type Self interface {
-	// Info is what the candidate is, without what Peers adds: Host, PID, RunningFor and
-	// HealthyFor.
+	// Info is what the candidate is, without what Peers adds: Host, PID and RunningFor.
+	// HealthyFor may be longer than that.
 	Info() Candidate
 	// Leading is the token of the term that the candidate serves; false: none.
 	Leading() (token uint64, ok bool)
@@ -48,31 +49,36 @@ type Config struct {
 // Peers is a candidate's part in what the candidates tell each other.
 type Peers struct {
 	c          Config
-	host       string
-	woken      chan struct{}
 	pauseEnded chan struct{}
 	requests   *mailbox
 	rollCalls  *mailbox
 	heir       atomic.Pointer[string] // incarnation; set while leading
+	turns      turns
 
-	// of the goroutine of Run
-	since   time.Time // when this candidate began to run
-	healthy time.Time // since when it has been healthy; zero: it isn't
-	others  roster
-	shown   string // what was last published of role and health
-	called  time.Time
-	led     uint64          // token of the term of the last roll call
-	twins   map[string]bool // incarnations that were seen under this candidate's id
-	pauses  pauseCheck
+	// of Start and Stop, but for since, which is not changed in between
+	since       time.Time // when this candidate began to run
+	unsubscribe [2]func()
+	again       *time.Timer // when to look again; nil in a race
+
+	// of the turns
+	introduced bool
+	others     roster
+	shown      string // what was last published of role and health
+	called     time.Time
+	led        uint64          // token of the term of the last roll call
+	twins      map[string]bool // incarnations that were seen under this candidate's id
+	pauses     pauseCheck
 }
+
+// host is for people only.
+var host = sync.OnceValue(func() string {
+	name, _ := os.Hostname()
+	return name
+})
 
 // New does no I/O.
 func New(c Config) *Peers {
-	host, _ := os.Hostname() // for people only
-	return &Peers{
-		c: c, host: host, woken: make(chan struct{}, 1), pauseEnded: make(chan struct{}, 1),
-		requests: newMailbox(c.Go), rollCalls: newMailbox(c.Go), others: roster{}, twins: map[string]bool{},
-	}
+	return &Peers{c: c, pauseEnded: make(chan struct{}, 1), requests: newMailbox(c.Go), rollCalls: newMailbox(c.Go)}
 }
 
 // RoleChanged has the candidate looked at anew where the others need to know. It never
@@ -80,14 +86,7 @@ func New(c Config) *Peers {
 // the way of a handover.
 func (p *Peers) RoleChanged() {
 	if p.c.Order != Race {
-		p.wake()
-	}
-}
-
-func (p *Peers) wake() {
-	select {
-	case p.woken <- struct{}{}:
-	default:
+		p.turns.wake()
 	}
 }
 
@@ -112,10 +111,8 @@ func (p *Peers) mailboxOf(kind string) *mailbox {
 // self is what this candidate publishes of itself.
 func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
-	self.Host, self.PID, self.RunningFor = p.host, os.Getpid(), time.Since(p.since)
-	if self.Healthy && !p.healthy.IsZero() {
-		self.HealthyFor = time.Since(p.healthy)
-	}
+	self.Host, self.PID, self.RunningFor = host(), os.Getpid(), time.Since(p.since)
+	self.HealthyFor = min(self.HealthyFor, self.RunningFor)
 	self.bound()
 	return self
 }

@@ -62,9 +62,9 @@ func (s *fakeSelf) IsPaused() bool            { return s.paused }
 func (s *fakeSelf) ReadPause(context.Context) { s.pauseReads++ }
 
 func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
-	nodes := &fakeNodes{}
+	nodes, keys := &fakeNodes{}, quorum.KeysOf("mandate", "orders")
 	p := New(Config{
-		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: quorum.KeysOf("mandate", "orders"), Election: "orders"},
+		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
 		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() },
 		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
@@ -82,12 +82,12 @@ func (p *Peers) receiveAll(all ...request) {
 // In a race no candidate needs to know who leads: a goroutine that woke up for each change
 // of the role would stand in the way of a handover.
 func TestRoleChangesWakePeersOnlyWhereTheyMatter(t *testing.T) {
-	for order, want := range map[Order]int{Race: 0, ByPriority: 1, BySeniority: 1, ByRotation: 1} {
+	for order, want := range map[Order]bool{Race: false, ByPriority: true, BySeniority: true, ByRotation: true} {
 		p, _ := testPeers(&fakeSelf{}, order)
 		p.RoleChanged()
 		p.RoleChanged() // never blocks
-		if got := len(p.woken); got != want {
-			t.Errorf("order %d: woken %d times, want %d", order, got, want)
+		if got := p.turns.due; got != want {
+			t.Errorf("order %d: woken: %v, want %v", order, got, want)
 		}
 	}
 }
@@ -186,19 +186,13 @@ func TestPauseIsReadAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		self := &fakeSelf{paused: true}
 		p, _ := testPeers(self, Race)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			p.Run(ctx)
-		}()
+		p.Start(t.Context())
 		for range 1000 {
 			p.receiveAll(request{Kind: resumed})
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		cancel()
-		<-done
+		p.Stop()
 		if self.pauseReads < 2 || self.pauseReads > 4 {
 			t.Errorf("read %d times within 1 s, want one per 625 ms", self.pauseReads)
 		}

@@ -29,9 +29,12 @@ type entry struct {
 	at time.Time // when it was received
 }
 
-func (r roster) note(c Candidate, now time.Time) {
-	if _, known := r[c.Incarnation]; known || len(r) < maxOthers {
-		r[c.Incarnation] = entry{c, now}
+func (r *roster) note(c Candidate, now time.Time) {
+	if *r == nil {
+		*r = roster{}
+	}
+	if _, known := (*r)[c.Incarnation]; known || len(*r) < maxOthers {
+		(*r)[c.Incarnation] = entry{c, now}
 	}
 }
 

@@ -9,19 +9,9 @@ import (
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
-// look notes this candidate's health, and does what the order of succession asks for.
+// look does what the order of succession asks for.
 func (p *Peers) look() {
-	self := p.self()
-	switch {
-	case !self.Healthy:
-		p.healthy = time.Time{}
-	case p.healthy.IsZero():
-		p.healthy = time.Now()
-	}
-	if p.c.Order == Race {
-		return
-	}
-	now := time.Now()
+	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)
 	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
 		p.others.forget(now, now.Sub(p.called))

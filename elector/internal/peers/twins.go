@@ -17,6 +17,9 @@ func (p *Peers) twin(other Candidate) {
 	if other.ID != p.c.ID || other.Incarnation == p.c.Incarnation || p.twins[other.Incarnation] || len(p.twins) >= maxTwins {
 		return
 	}
+	if p.twins == nil {
+		p.twins = map[string]bool{}
+	}
 	p.twins[other.Incarnation] = true
 	p.c.Log.Warn("another process uses the same candidate id",
 		"other_host", other.Host, "other_role", other.Role, "other_incarnation", other.Incarnation,

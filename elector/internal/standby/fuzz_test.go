@@ -25,7 +25,7 @@ func FuzzMessages(f *testing.F) {
 				if i%2 == 1 {
 					channel, payload = keys.Events, event(payload)
 				}
-				d.received(pubsub.Signal{Kind: pubsub.Message, Node: i % 3, Channel: channel, Payload: payload}, keys, parseEvent)
+				d.received(pubsub.Signal{Kind: pubsub.Message, Node: i % 3, Channel: channel, Payload: payload}, &keys, parseEvent)
 				if at := d.next(now); at.After(end) && (inRow || at.After(end.Add(d.Lease))) {
 					t.Fatalf("%q puts the next claim off by %v", payload, at.Sub(end))
 				}

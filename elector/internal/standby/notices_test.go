@@ -85,7 +85,7 @@ func TestNoticesWakeForWhatIsNew(t *testing.T) {
 			d := follower(3)
 			for i, h := range c {
 				s := pubsub.Signal{Kind: pubsub.Message, Node: h.node, Channel: h.channel, Payload: h.payload}
-				if wakes := d.received(s, keys, parseEvent); wakes != h.wakes {
+				if wakes := d.received(s, &keys, parseEvent); wakes != h.wakes {
 					t.Errorf("%d: %q wakes: %v, want %v", i, h.payload, wakes, h.wakes)
 				}
 			}
@@ -101,11 +101,11 @@ func TestNoticesOfTheSubscriptionItself(t *testing.T) {
 		{Kind: pubsub.Failed, Channel: keys.Events, Err: errors.New("gone")},
 		{Kind: pubsub.Subscribed, Channel: keys.Wake},
 	} {
-		if d.received(s, keys, parseEvent) || d.notices.resubscribed {
+		if d.received(s, &keys, parseEvent) || d.notices.resubscribed {
 			t.Errorf("%+v wakes", s)
 		}
 	}
-	if !d.received(pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events}, keys, parseEvent) || !d.notices.resubscribed {
+	if !d.received(pubsub.Signal{Kind: pubsub.Subscribed, Channel: keys.Events}, &keys, parseEvent) || !d.notices.resubscribed {
 		t.Error("a new subscription to events wakes nobody")
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // received takes what arrived; false when it changes nothing. Garbage changes nothing:
 // anyone who writes there can't make us do more than query.
-func (d *decision) received(s pubsub.Signal, k quorum.Keys, parseEvent func(string) (quorum.WakeMessage, bool)) bool {
+func (d *decision) received(s pubsub.Signal, k *quorum.Keys, parseEvent func(string) (quorum.WakeMessage, bool)) bool {
 	switch s.Kind {
 	case pubsub.Subscribed:
 		d.notices.resubscribed = d.notices.resubscribed || s.Channel == k.Events

@@ -22,7 +22,7 @@ type Config struct {
 	Settings
 
 	Bus  Subscriber
-	Keys quorum.Keys
+	Keys *quorum.Keys
 	// ParseEvent reads a message of the events channel as if it were one of the wake
 	// channel; false when it is none of this election, or reports neither an election
 	// nor the end of a term.
@@ -104,9 +104,7 @@ func (w *Waiter) Refused(t quorum.Tally) {
 // Wait blocks until it is time to claim, healthChanged is closed, or ctx ends. After
 // pauseEnded it may be time soon.
 func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan struct{}) {
-	w.mu.Lock()
-	at := w.d.at
-	w.mu.Unlock()
+	at := w.planned()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	for {
@@ -119,13 +117,9 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan stru
 		case <-timer.C:
 			return
 		case <-pauseEnded:
-			w.mu.Lock()
-			next = earlier(at, time.Now().Add(w.d.spreadOfAll()))
-			w.mu.Unlock()
+			next = w.afterPause(at)
 		case <-w.arrived:
-			w.mu.Lock()
-			next = w.d.next(time.Now())
-			w.mu.Unlock()
+			next = w.afterMessage()
 		}
 		if !next.After(time.Now()) {
 			return
@@ -135,6 +129,28 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan stru
 			timer.Reset(time.Until(at))
 		}
 	}
+}
+
+// afterPause is when to claim at the latest after the end of a pause. As afterMessage, it is
+// not a part of Wait: ten thousand followers wait there, each on a stack of its own.
+func (w *Waiter) afterPause(planned time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return earlier(planned, time.Now().Add(w.d.spreadOfAll()))
+}
+
+// afterMessage is when to claim after what was received.
+func (w *Waiter) afterMessage() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.d.next(time.Now())
+}
+
+// planned is when to claim if nothing is received.
+func (w *Waiter) planned() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.d.at
 }
 
 // receive runs on the subscription's goroutine.

@@ -30,7 +30,7 @@ func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 	t.Helper()
 	b := bus{}
 	w := New(Config{
-		Settings: follower(3).Settings, Bus: b, Keys: keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
+		Settings: follower(3).Settings, Bus: b, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
 	})
 	w.Claiming()
 	a := holding("a", "7", 8*time.Second)
@@ -119,7 +119,7 @@ func TestWaiterSubscribes(t *testing.T) {
 
 func TestWaiterReportsAMissingSubscription(t *testing.T) {
 	b, reported := bus{}, 0
-	w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: keys, ParseEvent: parseEvent, NotSubscribed: func(error) { reported++ }})
+	w := New(Config{Settings: follower(3).Settings, Bus: b, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) { reported++ }})
 	defer w.Close()
 	b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Channel: keys.Events})
 	if reported != 1 {
