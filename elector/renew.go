@@ -34,10 +34,12 @@ type renewal struct {
 	took      time.Duration
 }
 
+// newRenewer has the first renewal due by when the claim was sent. That may be long ago, when
+// the claim waited for a connection: counted from the term's begin, the lease could end first.
 func (m *machine) newRenewer(term *Term) *renewer {
-	r := &renewer{
-		m: m, term: term, due: time.NewTimer(m.nodes.Together(m.timing.RenewEvery, m.timing.RenewEvery)), ended: make(chan *renewal, 1), lastSent: m.clock.Now(),
-	}
+	age, _ := term.grant.Age()
+	due := time.NewTimer(m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
+	r := &renewer{m: m, term: term, due: due, ended: make(chan *renewal, 1), lastSent: m.clock.Now()}
 	r.wanted.Store(true)
 	return r
 }
