@@ -54,7 +54,7 @@ func TestShards(t *testing.T) {
 	}
 
 	joinGroup(t, url, "worker-a", func(ctx context.Context, term *shard.Term) error {
-		if term.Shard() == 4 {
+		if term.Shard == 4 {
 			return errors.New("tenant 4 can't be served")
 		}
 		<-ctx.Done()

@@ -21,6 +21,9 @@ type assigner struct {
 	last *group.Plan // the plan in force; nil: none
 	seq  uint64
 
+	loads smoothed
+	twins twins
+
 	sights   []sight // by node
 	seen     chan sight
 	lookouts []link
@@ -137,7 +140,9 @@ func (a *assigner) decide() {
 	if !ok || len(members) == 0 {
 		return
 	}
+	a.twins.look(a.m, members)
 	in := plan.Input{Shards: a.m.cfg.Shards, Owner: none(a.m.cfg.Shards), Planned: a.planned(members)}
+	loads := map[int]float64{}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
 		for _, s := range m.Owned {
@@ -145,15 +150,10 @@ func (a *assigner) decide() {
 				in.Owner[s] = i
 			}
 		}
-		for s, l := range m.Loads {
-			if s >= 0 && s < in.Shards {
-				if in.Loads == nil {
-					in.Loads = make([]float64, in.Shards)
-				}
-				in.Loads[s] = l
-			}
-		}
+		maps.Copy(loads, m.Loads)
 	}
+	a.loads.take(time.Now(), loads, a.m.cfg.Lease)
+	in.Loads = a.loads.of(in.Shards)
 	next := plan.Limit(plan.Make(in), in.Owner, in.Planned, a.m.cfg.Moves)
 	p := a.made(members, next, in.Owner)
 	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {

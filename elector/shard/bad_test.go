@@ -3,7 +3,9 @@ package shard_test
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,6 +222,50 @@ func TestWeightsAndLoads(t *testing.T) {
 		time.Sleep(3 * lease)
 		if a, b := sum("a"), sum("b"); a+b != 60 || a < 36 || a > 44 {
 			t.Errorf("a has %d of 60, b %d: two thirds and one third are their due", a, b)
+		}
+	})
+}
+
+// Loads that go up and down all the time move nothing, or little.
+func TestNoisyLoads(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 24)
+		r := rand.New(rand.NewPCG(7, 8))
+		var mu sync.Mutex
+		noisy := func(cfg *shard.Config) {
+			cfg.Load = func(int) float64 {
+				mu.Lock()
+				defer mu.Unlock()
+				return 50 + 100*r.Float64()
+			}
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			g.join(id, noisy)
+		}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, "a", "b", "c") })
+		time.Sleep(20 * lease)
+		if n := g.l.moved(); n > 4 {
+			t.Errorf("%d moves in 20 leases, with nothing wrong", n)
+		}
+	})
+}
+
+// Two members with one id are reported; both work on.
+func TestTwins(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.join("a")
+		m, err := shard.New(c.Quorum("other"), shard.Config{Group: "orders", Shards: 8, ID: "a", Lease: lease, Logger: g.log.Logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		twin := g.run(m, failing(-1, nil))
+		time.Sleep(4 * lease)
+		if lines := g.log.Lines("level=WARN", "two members have the same id"); len(lines) != 1 {
+			t.Errorf("%q, want one line", lines)
+		}
+		if len(twin.Owned()) != 4 {
+			t.Errorf("the twin owns %v", twin.Owned())
 		}
 	})
 }

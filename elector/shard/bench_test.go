@@ -68,9 +68,9 @@ func (g *benchGroup) join(id string) {
 	g.all[id] = one
 	go func() {
 		one.done <- m.Run(ctx, func(ctx context.Context, t *shard.Term) error {
-			g.begin(id, t.Shard())
+			g.begin(id, t.Shard)
 			<-ctx.Done()
-			g.end(id, t.Shard())
+			g.end(id, t.Shard)
 			return nil
 		})
 	}()

@@ -54,7 +54,7 @@ func (c *candidacy) start() {
 		var last *elector.Term
 		err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
 			last = term
-			return c.serve(ctx, &Term{Term: term, shard: c.shard})
+			return c.serve(ctx, &Term{Term: term, Shard: c.shard})
 		})
 		var why *elector.Ended
 		if last != nil {

@@ -69,8 +69,9 @@ type Config struct {
 	WorkProbeSettings health.Settings
 	// Load, if set, is how heavy a shard is that this member owns, in any unit that all
 	// members share. It is called a few times per lease, on a goroutine of its own. While it
-	// hangs the loads stay what they were, and where it panics, or returns zero or less, a
-	// shard counts as an average one. Default: all shards are equal.
+	// hangs the loads stay what they were, and where it panics, or returns less than zero, a
+	// shard counts as an average one; zero is an idle one. The assigner smooths loads over about
+	// a lease. Default: all shards are equal.
 	Load func(shard int) float64
 
 	// Logger gets one line per change. Default slog.Default().

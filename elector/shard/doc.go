@@ -4,7 +4,7 @@
 //
 //	m, err := shard.New(q, shard.Config{Group: "invoices", Shards: 64})
 //	err = m.Run(ctx, func(ctx context.Context, term *shard.Term) error {
-//		return serve(ctx, term.Shard(), term.Token()) // once for each shard that this member owns
+//		return serve(ctx, term.Shard, term.Token()) // once for each shard that this member owns
 //	})
 //
 // # How it works

@@ -39,14 +39,13 @@ type Member struct {
 	owners []int       // by shard, an index of plan.Members
 }
 
-// Term is the ownership of one shard, from its begin to its end.
+// Term is the ownership of one shard, from its begin to its end. A test of your work can
+// make one of a term of package electortest.
 type Term struct {
 	*elector.Term
-	shard int
-}
 
-// Shard is its number, from 0.
-func (t *Term) Shard() int { return t.shard }
+	Shard int // from 0
+}
 
 // Owner is a member that owns a shard.
 type Owner struct {
@@ -178,15 +177,15 @@ func (m *Member) log() *slog.Logger {
 // own notes the begin of a term.
 func (m *Member) own(t *Term) {
 	m.mu.Lock()
-	m.owned[t.shard] = t
+	m.owned[t.Shard] = t
 	m.mu.Unlock()
 }
 
 // disown notes that the work of a term has returned.
 func (m *Member) disown(t *Term) {
 	m.mu.Lock()
-	if m.owned[t.shard] == t {
-		delete(m.owned, t.shard)
+	if m.owned[t.Shard] == t {
+		delete(m.owned, t.Shard)
 	}
 	m.mu.Unlock()
 }

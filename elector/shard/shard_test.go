@@ -37,7 +37,7 @@ func newLedger(t *testing.T) *ledger {
 func (l *ledger) begin(id string, term *shard.Term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := term.Shard()
+	s := term.Shard
 	if other := l.owner[s]; other != "" {
 		l.t.Errorf("shard %d: %s owns it beside %s", s, id, other)
 	}
@@ -132,7 +132,7 @@ func (g *group) join(id string, change ...func(*shard.Config)) *member {
 	}
 	return g.run(m, func(ctx context.Context, term *shard.Term) error {
 		g.l.begin(id, term)
-		defer g.l.end(id, term.Shard())
+		defer g.l.end(id, term.Shard)
 		<-ctx.Done()
 		return nil
 	})
@@ -289,9 +289,9 @@ func TestStuckShard(t *testing.T) {
 		failed := make(chan int, 100)
 		a := g.run(m, func(ctx context.Context, term *shard.Term) error {
 			g.l.begin("a", term)
-			defer g.l.end("a", term.Shard())
-			if term.Shard() < 6 {
-				failed <- term.Shard()
+			defer g.l.end("a", term.Shard)
+			if term.Shard < 6 {
+				failed <- term.Shard
 				return broken
 			}
 			<-ctx.Done()
@@ -347,7 +347,7 @@ func TestOwnerOf(t *testing.T) {
 // failing is work that fails at one shard.
 func failing(at int, err error) shard.Work {
 	return func(ctx context.Context, term *shard.Term) error {
-		if term.Shard() == at {
+		if term.Shard == at {
 			return err
 		}
 		<-ctx.Done()

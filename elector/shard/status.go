@@ -149,7 +149,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	}
 	average := averageOf(loads)
 	for s := range st.Shards {
-		total += cmp.Or(loads[s], average)
+		total += loadOf(loads, s, average)
 	}
 	for _, m := range members {
 		one := MemberStatus{
@@ -162,7 +162,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			one.Due = total * m.Weight / weights
 		}
 		for _, s := range m.Owned {
-			one.Load += cmp.Or(loads[s], average)
+			one.Load += loadOf(loads, s, average)
 		}
 		st.Members = append(st.Members, one)
 	}
@@ -173,6 +173,13 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			st.Moving = append(st.Moving, s)
 		}
 	}
+}
+
+func loadOf(loads map[int]float64, shard int, average float64) float64 {
+	if l, ok := loads[shard]; ok {
+		return l
+	}
+	return average
 }
 
 // averageOf is the load of a shard that has none of its own.

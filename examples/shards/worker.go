@@ -108,14 +108,14 @@ func (w *worker) load(s int) float64 { return float64(1 + w.byShard[s].open.Load
 
 // serve is the work of one shard, until its term ends.
 func (w *worker) serve(ctx context.Context, term *shard.Term) error {
-	log := w.log.With("shard", term.Shard(), "token", term.Token())
+	log := w.log.With("shard", term.Shard, "token", term.Token())
 	for ctx.Err() == nil {
 		err := w.pass(ctx, term)
 		switch {
 		case err == nil:
 			// Progress, and only progress: work that fails again and again must not look
 			// alive.
-			w.byShard[term.Shard()].beat.Beat()
+			w.byShard[term.Shard].beat.Beat()
 		case errors.Is(err, fence.ErrStale):
 			// The database knows it before this process does. Returning ends the term.
 			log.Warn("another member owns the shard", "error", err)
@@ -130,8 +130,8 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 
 // pass writes the open invoices of the shard's tenants.
 func (w *worker) pass(ctx context.Context, term *shard.Term) error {
-	s := &w.byShard[term.Shard()]
-	open, err := w.db.open(ctx, func(tenant string) bool { return shard.Of(tenant, w.shards) == term.Shard() })
+	s := &w.byShard[term.Shard]
+	open, err := w.db.open(ctx, func(tenant string) bool { return shard.Of(tenant, w.shards) == term.Shard })
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (w *worker) pass(ctx context.Context, term *shard.Term) error {
 		if err := w.collect(ctx, tenant); err != nil {
 			return err
 		}
-		n, err := w.db.write(ctx, tenant, writer{w.group, term.Shard(), term.Token(), w.id})
+		n, err := w.db.write(ctx, tenant, writer{w.group, term.Shard, term.Token(), w.id})
 		if err != nil {
 			return err
 		}

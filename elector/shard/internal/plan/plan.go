@@ -25,7 +25,7 @@ type Member struct {
 // Input is what a plan is made from.
 type Input struct {
 	Members []Member
-	Loads   []float64 // by shard; nil, or of zero or less: as heavy as the others on average
+	Loads   []float64 // by shard; nil, or below zero: as heavy as the others on average
 	Shards  int
 	Owner   []int // by shard: the member that owns it, or Nobody
 	Planned []int // by shard: the member of the plan before, or Nobody
@@ -129,6 +129,10 @@ func newPlanner(in Input) *planner {
 	return p
 }
 
+// idle is what a shard without any load counts, as a part of the average: idle ones are
+// spread, too.
+const idle = 0.05
+
 // normal are the loads with the average in the place of those that are not known.
 func normal(loads []float64, shards int) (all []float64, uniform bool) {
 	known, sum := 0, 0.0
@@ -138,21 +142,25 @@ func normal(loads []float64, shards int) (all []float64, uniform bool) {
 		}
 	}
 	average := 1.0
-	if known > 0 {
+	if sum > 0 && !math.IsInf(sum, 0) {
 		average = sum / float64(known)
 	}
 	all, uniform = make([]float64, shards), true
 	for s := range all {
 		all[s] = average
 		if s < len(loads) && isLoad(loads[s]) {
-			all[s] = loads[s]
+			all[s] = max(loads[s], idle*average)
 		}
 		uniform = uniform && all[s] == all[0]
 	}
 	return all, uniform
 }
 
-func isLoad(l float64) bool { return l > 0 && !math.IsInf(l, 0) && !math.IsNaN(l) }
+// isLoad reports whether a load can be reckoned with: a sum of the largest ones is none.
+func isLoad(l float64) bool { return l >= 0 && l < math.MaxFloat64/group }
+
+// group is more shards than any group has.
+const group = 1 << 20
 
 // serves reports whether a shard can be planned for a member.
 func (p *planner) serves(m, s int) bool {

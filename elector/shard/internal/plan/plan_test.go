@@ -208,10 +208,24 @@ func TestNobodyThere(t *testing.T) {
 
 // Loads that members invent must not upset the plan.
 func TestImpossibleLoads(t *testing.T) {
-	loads := []float64{math.NaN(), math.Inf(1), -3, 0, 1, 1, 1, 1}
+	loads := []float64{math.NaN(), math.Inf(1), -3, math.MaxFloat64, 1, 1, 1, 1}
 	c := counts(Make(Input{Members: members(2), Loads: loads, Shards: 8}), 2)
 	if c[0] != 4 || c[1] != 4 {
 		t.Errorf("%v, want 4 and 4", c)
+	}
+}
+
+// Idle shards are spread over the members as the others are.
+func TestIdle(t *testing.T) {
+	c := counts(Make(Input{Members: members(4), Loads: make([]float64, 40), Shards: 40}), 4)
+	if !slices.Equal(c, []int{10, 10, 10, 10}) {
+		t.Errorf("all idle: %v", c)
+	}
+	loads := make([]float64, 40)
+	loads[0], loads[1] = 100, 100
+	plan := Make(Input{Members: members(4), Loads: loads, Shards: 40})
+	if c := counts(plan, 4); plan[0] == plan[1] || slices.Max(c) > 25 {
+		t.Errorf("two heavy shards are at %d and %d, all: %v", plan[0], plan[1], c)
 	}
 }
 
