@@ -38,14 +38,19 @@ type led struct {
 // benchmark ends, and reports every term on the channel.
 func benchCandidates(b *testing.B, servers []*servertest.Server, n int, cfg elector.Config) <-chan led {
 	b.Helper()
+	return benchCandidatesOn(b, func() *elector.Quorum { return realQuorum(b, servers...) }, n, cfg)
+}
+
+// benchCandidatesOn is benchCandidates on the connections that quorum returns for each.
+func benchCandidatesOn(b *testing.B, quorum func() *elector.Quorum, n int, cfg elector.Config) <-chan led {
+	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	terms := make(chan led, n)
 	done := make(chan error, n)
 	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	for i := range n {
-		q := realQuorum(b, servers...)
 		cfg.ID = fmt.Sprint("candidate-", i)
-		e, err := elector.New(q, cfg)
+		e, err := elector.New(quorum(), cfg)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -250,15 +255,27 @@ func BenchmarkHungMinority(b *testing.B) {
 	}
 }
 
-// BenchmarkManyFollowers: a handover with 1000 followers, each on connections of its
-// own, and the requests that it takes.
+// BenchmarkManyFollowers: a handover with 1000 followers, and the requests to a node that it takes:
+// each of them on connections of its own, and all on the same.
 func BenchmarkManyFollowers(b *testing.B) {
 	const followers, lease = 1000, 20 * time.Second
-	servers := benchServers(b, 1)
-	terms := benchCandidates(b, servers, followers, elector.Config{Election: "followers", Lease: lease})
+	cfg := elector.Config{Election: "followers", Lease: lease}
+	b.Run("nodes=1/own", func(b *testing.B) {
+		servers := benchServers(b, 1)
+		benchManyFollowers(b, servers[0], benchCandidates(b, servers, followers, cfg), lease)
+	})
+	b.Run("nodes=3/shared", func(b *testing.B) {
+		servers := benchServers(b, 3)
+		shared := realQuorum(b, servers...)
+		benchManyFollowers(b, servers[0], benchCandidatesOn(b, func() *elector.Quorum { return shared }, followers, cfg), lease)
+	})
+}
+
+func benchManyFollowers(b *testing.B, server *servertest.Server, terms <-chan led, lease time.Duration) {
+	b.Helper()
 	leader := <-terms
 	time.Sleep(lease + lease/2) // the front row has sorted itself out
-	c := servers[0].Client(b)
+	c := server.Client(b)
 	var all []time.Duration
 	var requests []int64
 	for b.Loop() {
@@ -277,6 +294,7 @@ func BenchmarkManyFollowers(b *testing.B) {
 	report(b, "median", median(all))
 	report(b, "max", slices.Max(all))
 	b.ReportMetric(float64(requests[len(requests)/2]), "requests-beyond-steady")
+	b.ReportMetric(float64(requests[len(requests)-1]), "max-requests-beyond-steady")
 }
 
 // BenchmarkIsLeader: the clock is read at every call.

@@ -38,6 +38,18 @@ func (b *Bus) Subscribe(channel string, notify func(Signal)) (unsubscribe func()
 	}
 }
 
+// Subscribers is how many subscribe to a channel here. A node counts them as one: they share
+// a connection.
+func (b *Bus) Subscribers(channel string) int {
+	h := b.hubs[0]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.topics.all[channel]; t != nil {
+		return len(t.subscribers)
+	}
+	return 0
+}
+
 // Close ends the subscriptions, and waits for each for a bounded time. Safe to call
 // twice.
 func (b *Bus) Close() {

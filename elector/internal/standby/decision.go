@@ -41,14 +41,28 @@ type decision struct {
 	inRow       bool // in the front row
 	backoff     time.Duration
 	at          time.Time // when to claim, if no message comes
-	waiters     int       // in the front row, as the nodes reported last
-	listening   int       // in all, the same
+	here        neighbours
+	waiters     int // in the front row, as the nodes reported last
+	listening   int // in all, the same
 	rtt         time.Duration
 	holder      string    // the attempt that held a majority at the last claim
 	first       bool      // a majority of the nodes names us as the first to try after it
 	token       uint64    // its term's token
 	ignoreUntil time.Time // no message makes us claim before this: the last one was false
 	woken       bool      // the next claim is made because of a message
+}
+
+// neighbours are the followers of the election that share this process's subscription. A
+// node counts them as one: each of a thousand would take the front row for empty, and they
+// would all claim at once.
+type neighbours struct {
+	waiters   int // in the front row
+	listening int // in all
+}
+
+// and adds those that a node counts to those here.
+func (n neighbours) and(waiters, listening int) (int, int) {
+	return waiters + max(0, n.waiters-1), listening + max(0, n.listening-1)
 }
 
 // lost plans when to claim again from what the last claim has shown.
@@ -100,7 +114,7 @@ func (d *decision) count(t quorum.Tally) {
 		waiters, listening = max(waiters, a.Waiters), max(listening, a.Subscribers)
 	}
 	if waiters >= 0 {
-		d.waiters, d.listening = waiters, listening
+		d.waiters, d.listening = d.here.and(waiters, listening)
 	}
 }
 

@@ -228,6 +228,20 @@ func TestSubscribersAsReported(t *testing.T) {
 	}
 }
 
+// A thousand followers that share a connection are one to a node. They know of each other: the
+// front row has room for a few, and the others spread.
+func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
+	told := quorum.Tally{Answers: []quorum.Answer{{Waiters: 1, Subscribers: 3}}}
+	d := &decision{here: neighbours{waiters: quorum.FrontRow, listening: 1000}}
+	if d.count(told); d.waiters != quorum.FrontRow || d.listening != 1002 || d.changeRow() != stay {
+		t.Errorf("%d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
+	}
+	d = &decision{here: neighbours{waiters: 1, listening: 1}}
+	if d.count(told); d.waiters != 1 || d.listening != 3 || d.changeRow() != join {
+		t.Errorf("alone: %d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
+	}
+}
+
 // The front row is left only when it is too full, and not by all at once.
 func TestFullFrontRowIsLeftByTheRest(t *testing.T) {
 	leaving := func(waiters int) (left int) {

@@ -15,6 +15,7 @@ import (
 // Subscriber is what a Waiter needs of pubsub.Bus.
 type Subscriber interface {
 	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
+	Subscribers(channel string) int
 }
 
 // Config is what a Waiter is made of.
@@ -78,7 +79,9 @@ func (w *Waiter) Claiming() {
 
 // Lost plans the next claim from what a lost one showed, and joins or leaves the front row.
 func (w *Waiter) Lost(t quorum.Tally) {
+	waiters, listening := w.c.Bus.Subscribers(w.c.Keys.Wake), w.c.Bus.Subscribers(w.c.Keys.Events)
 	w.mu.Lock()
+	w.d.here = neighbours{waiters: waiters, listening: listening}
 	w.d.lost(t, time.Now())
 	change := w.d.changeRow()
 	w.d.inRow = w.d.inRow && change != leave || change == join

@@ -18,6 +18,13 @@ func (b bus) Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe 
 	return func() { delete(b, channel) }
 }
 
+func (b bus) Subscribers(channel string) int {
+	if b[channel] == nil {
+		return 0
+	}
+	return 1
+}
+
 func (b bus) publish(channel, payload string, nodes ...int) {
 	for _, n := range nodes {
 		b[channel](pubsub.Signal{Kind: pubsub.Message, Node: n, Channel: channel, Payload: payload})
