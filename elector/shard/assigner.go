@@ -154,8 +154,15 @@ func (a *assigner) decide() {
 	}
 	a.loads.take(time.Now(), loads, a.m.cfg.Lease)
 	in.Loads = a.loads.of(in.Shards)
-	next := plan.Limit(plan.Make(in), in.Owner, in.Planned, a.m.cfg.Moves)
-	p := a.made(members, next, in.Owner)
+	if a.last != nil {
+		in.Guest = make([]bool, in.Shards)
+		for _, s := range a.last.Guests {
+			if s < in.Shards {
+				in.Guest[s] = true
+			}
+		}
+	}
+	p := a.made(members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
 	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
 		return
 	}
@@ -186,13 +193,16 @@ func (a *assigner) planned(members []group.Member) []int {
 	return all
 }
 
-func (a *assigner) made(members []group.Member, next, owner []int) *group.Plan {
+func (a *assigner) made(members []group.Member, next plan.Plan, owner []int) *group.Plan {
 	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.Seat{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
 	for s := range p.Shards {
-		to, from := next[s], owner[s]
+		to, from := next.Target[s], owner[s]
+		if next.Guest[s] {
+			p.Guests = append(p.Guests, s)
+		}
 		if to != group.Nobody {
 			p.Next[to] = append(p.Next[to], s)
 		}
@@ -210,7 +220,8 @@ func (a *assigner) made(members []group.Member, next, owner []int) *group.Plan {
 }
 
 func equal(a, b *group.Plan) bool {
-	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) && maps.Equal(a.Heirs, b.Heirs)
+	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
+		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
 }
 
 func none(n int) []int { return slices.Repeat([]int{group.Nobody}, n) }

@@ -135,9 +135,10 @@ func (d *desk) run(ctx context.Context) error {
 }
 
 // drained reports whether nothing is left that another member could take over: all has
-// been, or the plan that knows of this member's end has nobody for the rest.
+// been, or the plan that knows of this member's end has nobody for the rest. Without
+// Redis nobody can take over anything.
 func (d *desk) drained() bool {
-	if len(d.running) == 0 || d.plan == nil {
+	if len(d.running) == 0 || d.plan == nil || d.cutOff() {
 		return true
 	}
 	if d.me != group.Nobody && !d.plan.Members[d.me].Closed {
@@ -149,6 +150,17 @@ func (d *desk) drained() bool {
 		}
 	}
 	return true
+}
+
+// cutOff reports whether a majority of the nodes has not answered the newest beat.
+func (d *desk) cutOff() bool {
+	failed := 0
+	for _, err := range d.errs {
+		if err != nil {
+			failed++
+		}
+	}
+	return failed >= d.m.nodes.Majority()
 }
 
 // endAll ends the candidacies that are left, all at once, and waits for them.

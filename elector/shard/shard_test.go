@@ -369,3 +369,46 @@ func TestMinority(t *testing.T) {
 		g.eventually(lease, "even again", func() bool { return g.l.even(12, "a", "b") })
 	})
 }
+
+// A rolling restart moves each shard at most twice: away from the member that stops, and to
+// the one that comes in its place.
+func TestRollingRestart(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 24)
+		ids := []string{"a1", "b1", "c1", "d1"}
+		all := map[string]*member{}
+		for _, id := range ids {
+			all[id] = g.join(id)
+		}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, ids...) })
+		for i, id := range ids {
+			all[id].stop()
+			if err := all[id].ended(t, 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(lease)
+			ids[i] = id[:1] + "2"
+			g.join(ids[i])
+			g.eventually(2*time.Second, "even again", func() bool { return g.l.even(24, ids...) })
+		}
+		for s, n := range g.l.terms {
+			if n > 3 {
+				t.Errorf("shard %d has moved %d times", s, n-1)
+			}
+		}
+	})
+}
+
+// Without Redis there is nobody to hand over to: Run waits for its locks, and no longer.
+func TestStopWithoutRedis(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		a := g.join("a", func(cfg *shard.Config) { cfg.DrainTimeout = 10 * lease })
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
+		c.Each(testredis.Cut, "a")
+		time.Sleep(lease / 2)
+		a.stop()
+		_ = a.ended(t, 2*lease)
+	})
+}

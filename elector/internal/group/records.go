@@ -100,8 +100,9 @@ type Plan struct {
 	Version Version `json:"-"`
 	Shards  int     `json:"shards"`
 	Members []Seat  `json:"members"`
-	Next    []Set   `json:"assigned"` // by member: what it should own
-	Owned   []Set   `json:"owned"`    // by member: what it did own as the plan was made
+	Next    []Set   `json:"assigned"`         // by member: what it should own
+	Owned   []Set   `json:"owned"`            // by member: what it did own as the plan was made
+	Guests  Set     `json:"guests,omitempty"` // shards that are where they are because their member has gone
 	// Heirs are the shards that their owner hands over now: to the candidate of that incarnation.
 	Heirs map[int]string `json:"heirs,omitempty"`
 }

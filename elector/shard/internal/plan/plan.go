@@ -29,20 +29,30 @@ type Input struct {
 	Shards  int
 	Owner   []int // by shard: the member that owns it, or Nobody
 	Planned []int // by shard: the member of the plan before, or Nobody
+	// Guest is by shard whether it is where it is only because its former member has gone.
+	// When another one comes, it is given these: so each shard moves twice in a rolling
+	// restart, and no more.
+	Guest []bool
+}
+
+// Plan is who should own what.
+type Plan struct {
+	Target []int  // by shard: a member, or Nobody when none can
+	Guest  []bool // as that of the Input, for the next plan
 }
 
 // tolerance is how far above its due a member may be before measured loads move a shard:
 // without it each small change of a load would move something.
 const tolerance = 0.05
 
-// Make is the plan: by shard, the member that should own it, or Nobody when none can.
+// Make makes a plan.
 //
 // A shard stays where it is planned, else where it is owned, if that member can serve it;
 // the others go to the members that are farthest below their due. Then single shards move
 // from a member above its due to one below, as long as each move makes the loads more even
 // (the sum of load²/weight falls, so this ends). With equal loads this is the smallest
 // number of moves: a shard moves only from a member with too many to one with too few.
-func Make(in Input) []int {
+func Make(in Input) Plan {
 	p := newPlanner(in)
 	var homeless []int
 	for s := range in.Shards {
@@ -59,15 +69,18 @@ func Make(in Input) []int {
 	slices.SortStableFunc(homeless, func(a, b int) int { return cmp.Compare(p.loads[b], p.loads[a]) })
 	for _, s := range homeless {
 		p.give(s, p.lightest(s))
+		p.guest[s] = len(in.Planned) > 0 // else it is new
 	}
 	p.level()
-	return p.target
+	return Plan{Target: p.target, Guest: p.guest}
 }
 
 // Limit is the part of a plan that may be carried out now: at most budget shards leave a
-// member that owns them at one time. published is the plan in force, whose moves go on.
-func Limit(target, owner, published []int, budget int) []int {
-	now := slices.Clone(target)
+// member that owns them at one time. The moves of the plan in force, which the plan was made
+// from, go on.
+func Limit(p Plan, in Input, budget int) Plan {
+	target, owner, published := p.Target, in.Owner, in.Planned
+	now, guest := slices.Clone(target), slices.Clone(p.Guest)
 	moves := func(s int) bool { return owner[s] != Nobody && target[s] != Nobody && owner[s] != target[s] }
 	for s := range target {
 		if moves(s) && at(published, s) == target[s] {
@@ -79,11 +92,13 @@ func Limit(target, owner, published []int, budget int) []int {
 			continue
 		}
 		if budget--; budget < 0 {
-			now[s] = owner[s]
+			now[s], guest[s] = owner[s], in.guest(s)
 		}
 	}
-	return now
+	return Plan{Target: now, Guest: guest}
 }
+
+func (in Input) guest(s int) bool { return s < len(in.Guest) && in.Guest[s] }
 
 func at(list []int, i int) int {
 	if i < len(list) {
@@ -98,6 +113,7 @@ type planner struct {
 	uniform bool
 	unable  []map[int]bool
 	target  []int
+	guest   []bool
 	sum     []float64 // by member: the load that is planned for it
 	shards  [][]int   // by member
 	due     []float64 // by member
@@ -107,6 +123,7 @@ func newPlanner(in Input) *planner {
 	p := &planner{in: in, target: make([]int, in.Shards), sum: make([]float64, len(in.Members)), shards: make([][]int, len(in.Members))}
 	for s := range p.target {
 		p.target[s] = Nobody
+		p.guest = append(p.guest, in.guest(s))
 	}
 	p.loads, p.uniform = normal(in.Loads, in.Shards)
 	total, weights := 0.0, 0.0
@@ -249,6 +266,7 @@ func (p *planner) moveOne() bool {
 			}
 			if s := p.bestMove(from, to); s != Nobody {
 				p.move(s, to)
+				p.guest[s] = false
 				return true
 			}
 		}
@@ -256,17 +274,23 @@ func (p *planner) moveOne() bool {
 	return false
 }
 
-// bestMove is the shard whose move evens out two members most. Of equals it is one that
-// the member does not own yet: to move that costs nothing.
+// bestMove is the shard whose move evens out two members most. Of equals it is a guest, and
+// then one that the member does not own yet: to move that costs nothing.
 func (p *planner) bestMove(from, to int) int {
-	best, gain, free := Nobody, epsilon, false
+	best, gain, rank := Nobody, epsilon, 0
 	for _, s := range p.shards[from] {
 		if !p.serves(to, s) {
 			continue
 		}
-		g, f := p.gain(from, to, p.loads[s]), at(p.in.Owner, s) != from
-		if g > gain || g == gain && f && !free {
-			best, gain, free = s, g, f
+		g, r := p.gain(from, to, p.loads[s]), 0
+		if p.guest[s] {
+			r += 2
+		}
+		if at(p.in.Owner, s) != from {
+			r++
+		}
+		if g > gain || g == gain && r > rank {
+			best, gain, rank = s, g, r
 		}
 	}
 	return best

@@ -50,7 +50,7 @@ func TestEven(t *testing.T) {
 				owner[s] = r.IntN(n)
 			}
 		}
-		got := Make(Input{Members: members(n), Shards: shards, Owner: owner})
+		got := Make(Input{Members: members(n), Shards: shards, Owner: owner}).Target
 		c := counts(got, n)
 		if slices.Max(c)-slices.Min(c) > 1 || slices.Contains(got, Nobody) {
 			t.Fatalf("%d shards over %d members: %v", shards, n, c)
@@ -74,14 +74,14 @@ func TestEven(t *testing.T) {
 
 func TestJoinAndLeave(t *testing.T) {
 	const shards = 1024
-	first := Make(Input{Members: members(7), Shards: shards, Owner: nobody(shards)})
-	joined := Make(Input{Members: members(8), Shards: shards, Owner: first, Planned: first})
+	first := Make(Input{Members: members(7), Shards: shards, Owner: nobody(shards)}).Target
+	joined := Make(Input{Members: members(8), Shards: shards, Owner: first, Planned: first}).Target
 	if m := moves(first, joined); m != shards/8 {
 		t.Errorf("a join moved %d shards of %d, %d are enough", m, shards, shards/8)
 	}
 	gone := members(8)
 	gone[3].Closed = true
-	left := Make(Input{Members: gone, Shards: shards, Owner: joined, Planned: joined})
+	left := Make(Input{Members: gone, Shards: shards, Owner: joined, Planned: joined}).Target
 	if m := moves(joined, left); m != shards/8 {
 		t.Errorf("a leave moved %d shards, %d are enough", m, shards/8)
 	}
@@ -94,9 +94,9 @@ func TestJoinAndLeave(t *testing.T) {
 // Whatever is even stays where it is.
 func TestStill(t *testing.T) {
 	in := Input{Members: members(5), Shards: 64, Owner: nobody(64)}
-	first := Make(in)
+	first := Make(in).Target
 	in.Owner, in.Planned = first, first
-	if again := Make(in); !slices.Equal(first, again) {
+	if again := Make(in).Target; !slices.Equal(first, again) {
 		t.Errorf("a plan that is even was changed: %v, then %v", first, again)
 	}
 }
@@ -106,7 +106,7 @@ func TestOrderOfMembers(t *testing.T) {
 	a := members(6)
 	b := slices.Clone(a)
 	slices.Reverse(b)
-	one, two := Make(Input{Members: a, Shards: 100}), Make(Input{Members: b, Shards: 100})
+	one, two := Make(Input{Members: a, Shards: 100}).Target, Make(Input{Members: b, Shards: 100}).Target
 	for s := range one {
 		if a[one[s]].ID != b[two[s]].ID {
 			t.Fatalf("shard %d: %s and %s", s, a[one[s]].ID, b[two[s]].ID)
@@ -117,7 +117,7 @@ func TestOrderOfMembers(t *testing.T) {
 func TestWeights(t *testing.T) {
 	m := members(4)
 	m[0].Weight, m[1].Weight = 4, 2
-	got := counts(Make(Input{Members: m, Shards: 80}), 4)
+	got := counts(Make(Input{Members: m, Shards: 80}).Target, 4)
 	if want := []int{40, 20, 10, 10}; !slices.Equal(got, want) {
 		t.Errorf("weights 4, 2, 1, 1 of 80 shards: %v, want %v", got, want)
 	}
@@ -145,7 +145,7 @@ func TestLoads(t *testing.T) {
 		for s := range owner {
 			owner[s] = r.IntN(n)
 		}
-		got := Make(Input{Members: m, Loads: loads, Shards: shards, Owner: owner})
+		got := Make(Input{Members: m, Loads: loads, Shards: shards, Owner: owner}).Target
 		sum := make([]float64, n)
 		for s, at := range got {
 			sum[at] += loads[s]
@@ -166,12 +166,12 @@ func TestLoadsHysteresis(t *testing.T) {
 		loads[s] = 1 + r.Float64()
 	}
 	in := Input{Members: members(8), Loads: loads, Shards: 400}
-	first := Make(in)
+	first := Make(in).Target
 	in.Owner, in.Planned = first, first
 	for s := range loads {
 		loads[s] *= 0.98 + 0.04*r.Float64()
 	}
-	if m := moves(first, Make(in)); m != 0 {
+	if m := moves(first, Make(in).Target); m != 0 {
 		t.Errorf("loads that changed by 2 %% moved %d shards", m)
 	}
 }
@@ -181,7 +181,7 @@ func TestUnable(t *testing.T) {
 	m[0].Unable = []int{0, 1, 2, 3}
 	m[1].Unable = []int{0}
 	m[2].Unable = []int{0}
-	got := Make(Input{Members: m, Shards: 9, Owner: nobody(9), Planned: nobody(9)})
+	got := Make(Input{Members: m, Shards: 9, Owner: nobody(9), Planned: nobody(9)}).Target
 	if got[0] != Nobody {
 		t.Errorf("shard 0, which nobody can serve, is planned for %d", got[0])
 	}
@@ -196,12 +196,12 @@ func TestUnable(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	if got := Make(Input{Shards: 3}); !slices.Equal(got, nobody(3)) {
+	if got := Make(Input{Shards: 3}).Target; !slices.Equal(got, nobody(3)) {
 		t.Errorf("without members: %v", got)
 	}
 	closed := members(2)
 	closed[0].Closed, closed[1].Closed = true, true
-	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}); !slices.Equal(got, nobody(3)) {
+	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}).Target; !slices.Equal(got, nobody(3)) {
 		t.Errorf("with closed members: %v", got)
 	}
 }
@@ -209,21 +209,40 @@ func TestNobodyThere(t *testing.T) {
 // Loads that members invent must not upset the plan.
 func TestImpossibleLoads(t *testing.T) {
 	loads := []float64{math.NaN(), math.Inf(1), -3, math.MaxFloat64, 1, 1, 1, 1}
-	c := counts(Make(Input{Members: members(2), Loads: loads, Shards: 8}), 2)
+	c := counts(Make(Input{Members: members(2), Loads: loads, Shards: 8}).Target, 2)
 	if c[0] != 4 || c[1] != 4 {
 		t.Errorf("%v, want 4 and 4", c)
 	}
 }
 
+// Who comes in the place of one that has gone is given the shards of that one, and nobody
+// else moves any.
+func TestGuestsMoveFirst(t *testing.T) {
+	in := Input{Members: members(4), Shards: 40, Owner: nobody(40)}
+	in.Owner = Make(in).Target
+	in.Planned = in.Owner
+	of1 := in.Owner
+	in.Members[1].Closed = true
+	gone := Make(in)
+	in.Members[1] = Member{ID: "another", Weight: 1}
+	in.Owner, in.Planned, in.Guest = gone.Target, gone.Target, gone.Guest
+	back := Make(in)
+	for s := range back.Target {
+		if back.Target[s] != of1[s] || back.Guest[s] {
+			t.Errorf("shard %d was at %d, then at %d, and is at %d, a guest: %v", s, of1[s], gone.Target[s], back.Target[s], back.Guest[s])
+		}
+	}
+}
+
 // Idle shards are spread over the members as the others are.
 func TestIdle(t *testing.T) {
-	c := counts(Make(Input{Members: members(4), Loads: make([]float64, 40), Shards: 40}), 4)
+	c := counts(Make(Input{Members: members(4), Loads: make([]float64, 40), Shards: 40}).Target, 4)
 	if !slices.Equal(c, []int{10, 10, 10, 10}) {
 		t.Errorf("all idle: %v", c)
 	}
 	loads := make([]float64, 40)
 	loads[0], loads[1] = 100, 100
-	plan := Make(Input{Members: members(4), Loads: loads, Shards: 40})
+	plan := Make(Input{Members: members(4), Loads: loads, Shards: 40}).Target
 	if c := counts(plan, 4); plan[0] == plan[1] || slices.Max(c) > 25 {
 		t.Errorf("two heavy shards are at %d and %d, all: %v", plan[0], plan[1], c)
 	}
@@ -232,12 +251,15 @@ func TestIdle(t *testing.T) {
 func TestLimit(t *testing.T) {
 	owner := []int{0, 0, 0, 0, Nobody, 1}
 	target := []int{1, 1, 1, 0, 1, 1}
-	got := Limit(target, owner, nil, 1)
+	limit := func(published []int) []int {
+		return Limit(Plan{Target: target, Guest: make([]bool, 6)}, Input{Owner: owner, Planned: published}, 1).Target
+	}
+	got := limit(nil)
 	if want := []int{1, 0, 0, 0, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v: one move at a time, and what nobody owns at once", got, want)
 	}
 	// The move under way counts, and is not exchanged for another one.
-	got = Limit(target, owner, []int{0, 0, 1, 0, 1, 1}, 1)
+	got = limit([]int{0, 0, 1, 0, 1, 1})
 	if want := []int{0, 0, 1, 0, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v: the move under way", got, want)
 	}
@@ -245,7 +267,7 @@ func TestLimit(t *testing.T) {
 
 func BenchmarkMake(b *testing.B) {
 	in := Input{Members: members(100), Shards: 10_000, Owner: nobody(10_000)}
-	first := Make(in)
+	first := Make(in).Target
 	in.Owner, in.Planned = first, first
 	in.Members[7].Closed = true
 	for b.Loop() {
