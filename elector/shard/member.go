@@ -37,6 +37,8 @@ type Member struct {
 	owned  map[int]*Term
 	plan   *group.Plan // the one in force; nil: none was seen yet
 	owners []int       // by shard, an index of plan.Members
+
+	changed chan struct{} // closed by the next change; nil: nobody observes
 }
 
 // Term is the ownership of one shard, from its begin to its end. A test of your work can
@@ -178,6 +180,7 @@ func (m *Member) log() *slog.Logger {
 func (m *Member) own(t *Term) {
 	m.mu.Lock()
 	m.owned[t.Shard] = t
+	m.change()
 	m.mu.Unlock()
 }
 
@@ -186,6 +189,7 @@ func (m *Member) disown(t *Term) {
 	m.mu.Lock()
 	if m.owned[t.Shard] == t {
 		delete(m.owned, t.Shard)
+		m.change()
 	}
 	m.mu.Unlock()
 }
@@ -194,6 +198,7 @@ func (m *Member) disown(t *Term) {
 func (m *Member) noted(p *group.Plan, owners []int) {
 	m.mu.Lock()
 	m.plan, m.owners = p, owners
+	m.change()
 	m.mu.Unlock()
 }
 
