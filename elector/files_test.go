@@ -24,7 +24,7 @@ func TestFilesStandAboveEachOther(t *testing.T) {
 		".", "internal/quorum", "internal/peers", "internal/pubsub", "internal/standby", "internal/conns",
 		"internal/access", "internal/lease", "internal/testcluster", "internal/testprogress", "internal/testredis",
 		"doctor", "electorhttp", "electorhttp/webguard", "electortest", "electortest/servertest", "fence", "../health",
-		"../cmd/mandate/internal/console", "../cmd/mandate/internal/demo", "../cmd/mandate/internal/exporter", "../cmd/mandate/internal/output", "../cmd/mandate/internal/supervise", "../cmd/mandate/internal/console",
+		"../cmd/mandate", "../cmd/mandate/internal/demo", "../cmd/mandate/internal/exporter", "../cmd/mandate/internal/output", "../cmd/mandate/internal/supervise", "../cmd/mandate/internal/console",
 	} {
 		uses := usesBetweenFiles(t, dir)
 		if len(uses) < 2 {

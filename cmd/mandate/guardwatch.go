@@ -33,10 +33,6 @@ type guarded interface {
 	ReplaceGuard() error
 }
 
-func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
-	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
-}
-
 // extended: an order went out and the guard lives, so its next death is a new condition.
 func (w *guardWatch) extended() {
 	if w.again == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -77,15 +76,6 @@ Exit codes
 	cmd.Flags().StringVar(&since, "since", "", "terms and pauses since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
 	a.formatFlags(cmd, &h.format, "print one JSON object", formatWide, formatJSON)
 	return cmd
-}
-
-// checkPatterns reports patterns of names that are none.
-func (a *app) checkPatterns(patterns []string) {
-	for _, p := range patterns {
-		if _, err := path.Match(p, ""); err != nil {
-			a.problem("%q is no pattern: a [ must be closed; \\[ stands for itself", p)
-		}
-	}
 }
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {

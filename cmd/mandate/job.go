@@ -136,6 +136,10 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 	}
 }
 
+func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
+	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
+}
+
 // until is when the guard kills the command unless its order is extended: a little later
 // than we would, and before the lease ends. ok is false when the term has ended: then the
 // guard keeps to its last order.

@@ -139,6 +139,16 @@ func nextRead(st elector.Status) time.Duration {
 	return min(readEvery, max(drawEvery, st.Leader.LeaseLeft/3))
 }
 
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // addHistory fills the events with those from before.
 func (v *liveView) addHistory(terms []elector.TermRecord) {
 	for _, t := range slices.Backward(terms) {

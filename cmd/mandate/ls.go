@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -79,19 +77,6 @@ Exit codes
 // parallelReads is how many elections are read at once: enough to hide the round
 // trips, little enough for the Redis that others work with.
 const parallelReads = 16
-
-// matching are the names that match one of the patterns; all, if there are none.
-func matching(names, patterns []string) []string {
-	if len(patterns) == 0 {
-		return names
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return !slices.ContainsFunc(patterns, func(p string) bool {
-			ok, _ := path.Match(strings.ReplaceAll(p, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00")) // * is any text
-			return ok
-		})
-	})
-}
 
 // partsWithin bounds what is read of all elections beside their status: a node that hangs
 // delays each roll.

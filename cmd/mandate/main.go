@@ -4,7 +4,9 @@
 //
 // main.go and root.go are the program, each subcommand has a file of its own. They share
 // access.go (the files that let mandate into Redis), connect.go (the quorum and the election),
-// flags.go and probes.go, errors.go (exit codes), and internal/output (tables, JSON).
+// flags.go and probes.go, report.go and problem.go (what is wrong with an election),
+// errors.go (exit codes), and internal/output (tables, JSON). As elsewhere no two files use
+// each other.
 package main
 
 import (

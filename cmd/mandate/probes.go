@@ -10,16 +10,24 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// probeFlags are the probes of one role.
+// probeFlags are the probes of a candidate and of its work, and how all of them are run.
 type probeFlags struct {
+	work, candidate probeTargets
+
+	interval, timeout, startGrace time.Duration
+	failures                      int
+}
+
+// probeTargets are the probes of one role.
+type probeTargets struct {
 	exec, http, tcp, file []string
 	fileAge               time.Duration
 }
 
-func (p *probeFlags) given() bool { return len(p.exec)+len(p.http)+len(p.tcp)+len(p.file) > 0 }
+func (p *probeTargets) given() bool { return len(p.exec)+len(p.http)+len(p.tcp)+len(p.file) > 0 }
 
-func (a *app) probeFlags(f *pflag.FlagSet, o *runFlags) {
-	add := func(p *probeFlags, prefix, whom string) {
+func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
+	add := func(p *probeTargets, prefix, whom string) {
 		f.StringArrayVar(&p.exec, prefix+"probe-exec", nil, whom+": shell `CMD` exits with 0")
 		f.StringArrayVar(&p.http, prefix+"probe-http", nil, whom+": GET of `URL` answers 2xx")
 		f.StringArrayVar(&p.tcp, prefix+"probe-tcp", nil, whom+": `ADDR` (host:port) accepts a connection")
@@ -34,8 +42,8 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *runFlags) {
 	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
 }
 
-// probes puts the probes into the configuration.
-func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
+// probes puts the probes into the configuration, whose lease is set.
+func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config) {
 	settings := a.probeSettings(o)
 	if !o.work.given() && !o.candidate.given() {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
@@ -48,12 +56,12 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 		a.problem("--probe-start-grace is %v: give at least 1ms and at most %v, or 0", o.startGrace, health.MaxTime)
 		o.startGrace = 0
 	}
-	cfg.Probe = a.all(f, "candidate-", &o.candidate, o.lease)
-	cfg.WorkProbe = a.all(f, "", &o.work, o.lease)
+	cfg.Probe = a.all(f, "candidate-", &o.candidate, cfg.Lease)
+	cfg.WorkProbe = a.all(f, "", &o.work, cfg.Lease)
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
-		cfg.WorkProbeSettings.StartGrace = min(o.lease, health.MaxTime)
+		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
 	} else if !o.work.given() {
 		a.problem("--probe-start-grace is given, but there is no probe of the command: add one of the --probe-* flags")
 	}
@@ -61,7 +69,7 @@ func (a *app) probes(f *pflag.FlagSet, o *runFlags, cfg *elector.Config) {
 
 // probeSettings are those of all probes. What the library refuses is a problem of the
 // flags, and is said of them.
-func (a *app) probeSettings(o *runFlags) health.Settings {
+func (a *app) probeSettings(o *probeFlags) health.Settings {
 	s := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
 	if o.failures < 1 {
 		a.problem("--probe-failures is %d: give 1 or more", o.failures)
@@ -87,7 +95,7 @@ func targetProblem(err error) string {
 
 // all makes one probe of those given, each under the name of its flag, which
 // then stands in the reason of a step-down. nil: none was given.
-func (a *app) all(f *pflag.FlagSet, prefix string, p *probeFlags, lease time.Duration) health.Probe {
+func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.Duration) health.Probe {
 	var probes []health.Probe
 	add := func(flag string, probe health.Probe, err error) {
 		if err != nil {

@@ -87,14 +87,6 @@ func (r *report) candidateProblem() (why, next string) {
 	return "", ""
 }
 
-// detailOf is why a term ended, in parentheses; empty when it is not known.
-func detailOf(t *elector.TermRecord) string {
-	if t == nil || t.Detail == "" {
-		return ""
-	}
-	return " (" + t.Detail + ")"
-}
-
 // flapping is how often the leadership was lost, with the newest example of most of these ends.
 func (r *report) flapping() (why, next string) {
 	if r.flaps == "" {

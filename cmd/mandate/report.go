@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -212,39 +211,12 @@ func (r *report) lastEnd() string {
 	return text + detailOf(t)
 }
 
-// reportMore are the keys of a report beside those of the status.
-type reportMore struct {
-	Context       string              `json:"context,omitempty"`
-	State         string              `json:"state"`
-	Candidates    *int                `json:"candidates"` // null: not known
-	Able          *int                `json:"able"`
-	NodesWritable *int                `json:"nodes_writable,omitempty"` // left out: not tried
-	LastEnd       *elector.TermRecord `json:"last_end"`
-	Problem       string              `json:"problem,omitempty"`
-	Next          string              `json:"next,omitempty"`
-}
-
-// MarshalJSON is the object of the status with more keys.
-func (r report) MarshalJSON() ([]byte, error) {
-	more := reportMore{Context: r.context, State: r.state(), LastEnd: r.last}
-	if r.rollErr == nil {
-		all, able := len(r.roll), r.able()
-		more.Candidates, more.Able = &all, &able
+// detailOf is why a term ended, in parentheses; empty when it is not known.
+func detailOf(t *elector.TermRecord) string {
+	if t == nil || t.Detail == "" {
+		return ""
 	}
-	if len(r.writes) > 0 && !slices.ContainsFunc(r.writes, func(f doctor.Finding) bool { return f.Found == mayNotWrite }) {
-		good, _ := r.nodes()
-		more.NodesWritable = &good
-	}
-	more.Problem, more.Next = r.problem()
-	st, err := json.Marshal(r.Status)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := json.Marshal(more)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(st[:len(st)-1], ','), rest[1:]...), nil
+	return " (" + t.Detail + ")"
 }
 
 // place tells a report where it is from.

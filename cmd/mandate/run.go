@@ -88,11 +88,8 @@ type runFlags struct {
 	lease, grace, restartDelay, cooldown time.Duration
 	once                                 bool
 
-	work, candidate probeFlags
-	http            httpFlags
-
-	interval, timeout, startGrace time.Duration
-	failures                      int
+	probeFlags
+	http httpFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -119,7 +116,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
 	a.httpFlags(f, &o.http, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.successionFlags(cmd, &o.succession)
-	a.probeFlags(f, &o)
+	a.probeFlags(f, &o.probeFlags)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		if err = supervise.Supported(); err == nil {
@@ -188,7 +185,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
 	a.succession(&o.succession, &cfg)
-	a.probes(f, o, &cfg)
+	a.probes(f, &o.probeFlags, &cfg)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.candidate(cfg); err != nil {
 		return nil, err

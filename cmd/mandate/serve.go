@@ -120,7 +120,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),
-		ProbeSettings: a.probeSettings(&o.runFlags),
+		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
 	var probes []health.Probe

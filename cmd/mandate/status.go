@@ -165,8 +165,6 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 // dateTimeZone is how a time is printed where it stands alone.
 const dateTimeZone = time.DateTime + " MST"
 
-const noTrace = "no trace of it on these nodes: is the name right?"
-
 // noLeader says as much as is known about an election without a leader.
 func noLeader(st elector.Status, unknown bool) string {
 	switch {
@@ -177,33 +175,6 @@ func noLeader(st elector.Status, unknown bool) string {
 	default:
 		return "none"
 	}
-}
-
-func majorityAnswered(st elector.Status) bool {
-	reachable := 0
-	for _, n := range st.Nodes {
-		if n.Reachable {
-			reachable++
-		}
-	}
-	return 2*reachable > len(st.Nodes)
-}
-
-// traceless tells that a majority answered, and none knows of any leader, now or
-// before, nor of a candidate that has just come: if none answers, either, it is likely that
-// the name is wrong.
-func traceless(st elector.Status) bool {
-	return majorityAnswered(st) && !st.Traced()
-}
-
-// unheardOf tells that an election is traceless, and no candidate answers: those that have
-// never been able to lead leave no trace.
-func unheardOf(ctx context.Context, el *elector.Election, st elector.Status) bool {
-	if !traceless(st) {
-		return false
-	}
-	roll, _ := el.Candidates(ctx) // without it the nodes alone decide
-	return len(roll) == 0
 }
 
 // nodeTable has a row for each node; a wide one shows the highest token that it knows, which

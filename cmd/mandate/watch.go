@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -93,24 +90,6 @@ func (a *app) watchLines(ctx context.Context, asJSON bool) error {
 	}
 }
 
-// printEvents prints events until there are no more, or no reader of them.
-func (a *app) printEvents(events iter.Seq[elector.Event], asJSON bool) error {
-	first := true
-	for ev := range events {
-		var err error
-		if asJSON {
-			err = output.JSONLine(a.stdout, ev)
-		} else {
-			_, err = fmt.Fprintln(a.stdout, eventLine(ev, first))
-		}
-		first = false
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // logConditions logs what keeps events from arriving, or a leader from being elected, and
 // its end; nothing repeats while nothing changes.
 func (a *app) logConditions(ctx context.Context, el *elector.Election) {
@@ -144,61 +123,5 @@ func (a *app) logConditions(ctx context.Context, el *elector.Election) {
 			a.log.Info("redis nodes respond again")
 		}
 		was = is
-	}
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// eventLine is an event for people. The first one is how things stand.
-func eventLine(ev elector.Event, first bool) string {
-	at := ev.Time
-	if first {
-		at = time.Now()
-	}
-	who, what := eventText(ev)
-	if ev.Kind != elector.EventVacant && ev.Kind != elector.EventSkipped {
-		if ev.Advertise != "" {
-			who += " (" + ev.Advertise + ")"
-		}
-		what = strings.TrimSpace(who + " " + what)
-	}
-	switch {
-	case first && ev.Kind == elector.EventElected:
-		what += ", since " + ev.Time.Local().Format(dateTimeZone)
-	case first && ev.Kind == elector.EventVacant:
-		what = "no leader"
-	}
-	return output.Printable(fmt.Sprintf("%s  %-9s %s", at.Local().Format("2006-01-02T15:04:05.000Z07:00"), ev.Kind, what))
-}
-
-// eventText is whom an event is about, and what happened.
-func eventText(ev elector.Event) (who, what string) {
-	switch ev.Kind {
-	case elector.EventElected:
-		return ev.Candidate, fmt.Sprintf("leads, token %d", ev.Token)
-	case elector.EventReleased:
-		why := string(ev.Reason)
-		if ev.Detail != "" {
-			why += ": " + ev.Detail
-		}
-		return ev.Candidate, fmt.Sprintf("stepped down (%s), token %d", why, ev.Token)
-	case elector.EventAddress:
-		return ev.Candidate, "has a new address"
-	case elector.EventVacant:
-		return "", "no leader: the leader vanished"
-	case elector.EventSkipped:
-		return "", fmt.Sprintf("%d events were left out: this reader is too slow", ev.Count)
-	case elector.EventUnhealthy, elector.EventHealthy, elector.EventStopping, elector.EventOverrun:
-		return ev.Candidate, ev.Detail
-	default: // of a later version
-		return ev.Candidate, ev.Detail
 	}
 }
