@@ -65,14 +65,14 @@ type accessFlags struct {
 type contextFlags struct {
 	name, file string
 
-	chosen *redisContext // nil: the flags and the environment say it all
+	chosen *redisContext // nil: the flags and the environment have all
 }
 
 // nextFlags are the flags of this command line that choose the elections, as they can be
 // typed after another command, which would act on another Redis without them.
 type nextFlags string
 
-// redisContext is one of them, in the words of the flags.
+// redisContext is one of them, under the names of the flags.
 type redisContext struct {
 	Redis        []string `yaml:"redis"`
 	RedisFile    string   `yaml:"redis-file"`

@@ -24,7 +24,7 @@ all of them and waits for the answers, at most three seconds; a candidate that
 hangs or is cut off from Redis is missing.
 
 UNHEALTHY: its probes fail. UNABLE: something else keeps it from leading, Redis
-or its configuration; the line below says what. Settings in which candidates
+or its configuration; the line below shows what. Settings in which candidates
 differ are noted below each. The Redis user needs the right to publish roll
 calls, which all users of docs/redis.md have.
 

@@ -44,7 +44,7 @@ type rival struct {
 	stopped time.Time // until then
 }
 
-// start starts it, with a log that is read (a file), that nobody reads, or whose
+// start starts it, with a log that is read (a file), without a reader, or whose
 // reader has gone.
 func (r *rival) start() (log string) {
 	r.t.Helper()
@@ -177,7 +177,7 @@ func TestChaosRun(t *testing.T) {
 	kinds := []string{"shutdown", "kill", "kill", "stop", "stop", "kill guard", "kill reaper", "kill command"}
 	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(time.Duration(100+rng.IntN(500)) * time.Millisecond) {
 		r := rivals[rng.IntN(len(rivals))]
-		for _, other := range rivals { // whoever leads, mostly: the others have little to disturb
+		for _, other := range rivals { // the leader, mostly: the others have little to disturb
 			if rng.IntN(3) > 0 && len(helpersOf(other.cmd.Process.Pid, supervise.ReaperName)) > 0 {
 				r = other
 			}
@@ -195,7 +195,7 @@ func TestChaosRun(t *testing.T) {
 		r.signal(syscall.SIGCONT)
 		select {
 		case <-r.done:
-		case <-time.After(patience):
+		case <-time.After(scriptTimeout):
 			t.Errorf("%s does not end", r.id)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // viewer ADDR [ELECTION] TEXT: looks at the console on ADDR until the table, or the opened
 // election, shows the text.
 func cmdViewer(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 	defer cancel()
 	ts.Check(consoletest.Await(ctx, "http://"+args[0], strings.Join(args[1:len(args)-1], ""), args[len(args)-1]))
 }

@@ -77,7 +77,7 @@ func (a *app) chooseContext() {
 	}
 }
 
-// path is where the contexts are, and whether somebody said so.
+// path is where the contexts are, and whether it was given.
 func (f *contextFlags) path() (path string, given bool) {
 	if path = cmp.Or(f.file, os.Getenv("MANDATE_CONFIG")); path != "" {
 		return path, true
@@ -141,7 +141,7 @@ func yamlProblem(err error) string {
 	return strings.NewReplacer("[]string", "a list", "main.redisContext", "a context", "main.contextsFile", "contexts").Replace(msg)
 }
 
-// where names the context, so that nobody takes one cluster for another.
+// where names the context, so that an operator does not act on the wrong cluster.
 func (a *app) where() string {
 	if a.contexts.chosen == nil {
 		return ""

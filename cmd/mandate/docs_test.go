@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-// What the documents, the unit and the manifest tell people to type exists.
+// The commands in the documents, the unit and the manifest exist.
 func TestDocumentsNameRealCommands(t *testing.T) {
 	files := documents(t)
 	if len(files) < 6 {
@@ -127,7 +127,7 @@ func TestKubernetesManifestRunsMandate(t *testing.T) {
 	}
 }
 
-// systemd gives up after five quick failures unless it is told not to; and what it can check
+// systemd gives up after five quick failures unless that is switched off; and what it can check
 // itself, it checks.
 func TestSystemdUnit(t *testing.T) {
 	file := filepath.Join(root, "docs/systemd/reports.service")
@@ -211,7 +211,7 @@ func invocations(text string) []string {
 	return lines
 }
 
-// unknownIn tells what of an invocation doesn't exist: its command, or a flag
+// unknownIn returns what of an invocation doesn't exist: its command, or a flag
 // of it that stands before "--".
 func unknownIn(line string) string {
 	words := strings.Fields(line)[1:]

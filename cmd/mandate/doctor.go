@@ -111,7 +111,7 @@ var (
 
 // doctorHeadline is the first lines: the finding that explains most, and its advice.
 func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
-	place := func(f doctor.Finding) int {
+	rank := func(f doctor.Finding) int {
 		if i := slices.Index(causes, f.Check); i >= 0 {
 			return i
 		}
@@ -126,7 +126,7 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		if f.Level != doctor.LevelWarn && f.Level != doctor.LevelFail {
 			continue
 		}
-		if worst == nil || f.Level.Worse(worst.Level) || f.Level == worst.Level && place(*f) < place(*worst) {
+		if worst == nil || f.Level.Worse(worst.Level) || f.Level == worst.Level && rank(*f) < rank(*worst) {
 			worst = f
 		}
 	}

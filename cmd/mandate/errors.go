@@ -139,7 +139,7 @@ type nodesError struct {
 
 func (e *nodesError) Error() string { return e.what + ": " + strings.Join(e.answers, "\n") }
 
-// within says what was done when an error came, and keeps the answers of the nodes apart.
+// within adds what was done when an error came, and keeps the answers of the nodes apart.
 func within(what string, err error) error {
 	var nodes *nodesError
 	if errors.As(err, &nodes) {
@@ -174,7 +174,7 @@ func aboutNodes(err error) error {
 var userinfo = regexp.MustCompile(`(?s)://.*@`)
 
 // withoutPasswords takes the passwords out of what may quote a URL: one that was
-// given in the wrong place is quoted like any other wrong word.
+// given where none belongs is quoted like any other wrong word.
 func withoutPasswords(s string) string {
 	return userinfo.ReplaceAllStringFunc(s, func(found string) string {
 		switch found {

@@ -41,7 +41,7 @@ func (a *app) exporterCommand() *cobra.Command {
 		Long:  exporterHelp,
 		Example: `  mandate exporter
   mandate exporter --http 0.0.0.0:7483`,
-		Args: noNames(": it tells of all elections of the prefix"),
+		Args: noNames(": it covers all elections of the prefix"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			a.checkAddress(cmd.Context(), "--http", addr)
 			a.checkNames("--host", hosts)

@@ -71,7 +71,7 @@ Exit codes
 	return cmd
 }
 
-// nothingKept tells that Redis keeps nothing that forget would remove, and no candidate
+// nothingKept reports whether Redis keeps nothing that forget would remove, and no candidate
 // answers: the name is likely to be wrong.
 func nothingKept(ctx context.Context, el *elector.Election) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
@@ -83,5 +83,5 @@ func nothingKept(ctx context.Context, el *elector.Election) (bool, error) {
 	if terms, err := el.History(ctx, 1); err != nil || len(terms) > 0 {
 		return false, err
 	}
-	return unheardOf(ctx, el, st), nil
+	return unknownElection(ctx, el, st), nil
 }

@@ -28,8 +28,8 @@ const password = "h7nter2"
 // with ten times as many runnable threads as cores.
 const longestReading = time.Minute
 
-// reading is a command line that was read and found to be in order; what it asks
-// for is not done.
+// reading is a command line that was read and found to be in order; what it
+// requests is not done.
 type reading struct {
 	app  *app
 	cmd  *cobra.Command
@@ -37,7 +37,7 @@ type reading struct {
 }
 
 // read is execute, but for what would be done: that is accepted instead.
-func read(args []string, accept func(reading)) (code int, said string) {
+func read(args []string, accept func(reading)) (code int, printed string) {
 	// A command line that blocks (a file that is a pipe) names itself; it would else only
 	// be missing from what the fuzzer has run.
 	defer time.AfterFunc(longestReading, func() {
@@ -85,26 +85,26 @@ func FuzzFlags(f *testing.F) {
 	f.Add("ls", "redis://a, redis://u:"+password+"@b:x/,redis://c")
 	f.Add("ls", "redis://a,redis://b,unix:///s")
 	f.Fuzz(func(t *testing.T, line, env string) {
-		// A terminal and a pipe would be waited for; completion asks Redis.
+		// A terminal and a pipe would be waited for; completion queries Redis.
 		if strings.Contains(env, "\x00") || strings.Contains(line, "/dev") || strings.Contains(line, "/proc") || strings.Contains(line, "__complete") {
 			return
 		}
 		t.Setenv("MANDATE_REDIS", env)
 		args := strings.Split(line, "\x00")
 		accepted := false
-		code, said := read(args, func(r reading) {
+		code, printed := read(args, func(r reading) {
 			accepted = true
 			inOrder(t, r)
 		})
 		switch {
-		case code == 0 && said == "": // or it was the help
+		case code == 0 && printed == "": // or it was the help
 		case code == exitUsage, code == exitNotRunnable, code == exitNotFound:
 			if accepted {
-				t.Errorf("done in spite of %q", said)
+				t.Errorf("done in spite of %q", printed)
 			}
-			helps(t, append(args, strings.Split(env, ",")...), code, said)
+			helps(t, append(args, strings.Split(env, ",")...), code, printed)
 		default:
-			t.Errorf("code %d: %q", code, said)
+			t.Errorf("code %d: %q", code, printed)
 		}
 	})
 }
@@ -112,26 +112,26 @@ func FuzzFlags(f *testing.F) {
 // Names of the library: a user of the command knows only flags.
 var inside = regexp.MustCompile(`\b(StopMargin|RenewEvery|ProbeSettings|StartGrace|Interval|Timeout|MaxAge|Failures|MaxTerm|RestartDelay|elector:|health:)`)
 
-// helps checks what is said of a command line that is not in order.
-func helps(t *testing.T, args []string, code int, said string) {
+// helps checks what is printed about a command line that is not in order.
+func helps(t *testing.T, args []string, code int, printed string) {
 	t.Helper()
 	typed := strings.Join(args, " ")
-	if strings.Contains(said, password) && !slices.ContainsFunc(args, bare) {
-		t.Errorf("the password is printed: %q", said)
+	if strings.Contains(printed, password) && !slices.ContainsFunc(args, bare) {
+		t.Errorf("the password is printed: %q", printed)
 	}
-	still(t, said)
-	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
+	still(t, printed)
+	lines := strings.Split(strings.TrimSuffix(printed, "\n"), "\n")
 	if len(lines) > 60 || slices.ContainsFunc(lines, func(l string) bool { return utf8.RuneCountInString(l) > 1100 }) {
-		t.Errorf("%d lines, %d bytes: nobody reads this", len(lines), len(said))
+		t.Errorf("%d lines, %d bytes: too much to read", len(lines), len(printed))
 	}
 	if name, why, ok := strings.Cut(lines[0], ": "); !ok || !strings.HasPrefix(name, "mandate") || strings.TrimSpace(why) == "" {
-		t.Errorf("it says nothing: %q", said)
+		t.Errorf("it prints nothing: %q", printed)
 	}
 	if code == exitUsage && !strings.HasPrefix(lines[len(lines)-1], "Try 'mandate") {
-		t.Errorf("no hint at the help: %q", said)
+		t.Errorf("no hint at the help: %q", printed)
 	}
-	if name := inside.FindString(said); name != "" && !strings.Contains(typed, name) {
-		t.Errorf("%q is no name of a flag: %q", name, said)
+	if name := inside.FindString(printed); name != "" && !strings.Contains(typed, name) {
+		t.Errorf("%q is no name of a flag: %q", name, printed)
 	}
 }
 
@@ -188,7 +188,7 @@ func inOrder(t *testing.T, r reading) {
 		t.Errorf("a reason of %d bytes", len(reason))
 	}
 	if to, err := f.GetString("to"); err == nil && to == "" {
-		t.Error("to nobody")
+		t.Error("a transfer without a target")
 	}
 	switch name {
 	case "run":
@@ -217,7 +217,7 @@ func names(r reading) []string {
 }
 
 // FuzzStopTimes divides leases. What is accepted must suit the elector, with the
-// grace that was asked for; what is refused must come with advice that works.
+// grace that was requested; what is refused must come with advice that works.
 func FuzzStopTimes(f *testing.F) {
 	for _, d := range [][2]time.Duration{
 		{10 * time.Second, 2 * time.Second}, {10 * time.Second, 6 * time.Second}, {50 * time.Millisecond, 0}, {time.Second, 438 * time.Millisecond},
@@ -250,27 +250,27 @@ func FuzzStopTimes(f *testing.F) {
 			}
 			return
 		}
-		said := advice.FindStringSubmatch(a.problems[0])
-		if said == nil {
+		suggested := advice.FindStringSubmatch(a.problems[0])
+		if suggested == nil {
 			t.Fatalf("no advice: %q", a.problems)
 		}
-		if most, err := time.ParseDuration(said[1]); err != nil || !fits(lease, most, true) {
+		if longest, err := time.ParseDuration(suggested[1]); err != nil || !fits(lease, longest, true) {
 			t.Errorf("bad advice: %q", a.problems)
 		}
-		if said[2] == "" { // no lease is long enough
+		if suggested[2] == "" { // no lease is long enough
 			if fits(24*time.Hour, grace, true) {
-				t.Errorf("it keeps to itself that a longer lease would do: %q", a.problems)
+				t.Errorf("it does not suggest a longer lease, which would do: %q", a.problems)
 			}
 			return
 		}
-		if enough, err := time.ParseDuration(said[2]); err != nil || enough > 24*time.Hour || !fits(enough, grace, true) {
+		if enough, err := time.ParseDuration(suggested[2]); err != nil || enough > 24*time.Hour || !fits(enough, grace, true) {
 			t.Errorf("bad advice: %q", a.problems)
 		}
 	})
 }
 
-// FuzzTerminal shows what the nodes, the leaders and the candidates say: whoever may
-// write to Redis may have said it.
+// FuzzTerminal shows what the nodes, the leaders and the candidates publish: anyone who may
+// write to Redis may have written it.
 func FuzzTerminal(f *testing.F) {
 	f.Add("a", "it hangs", int64(time.Second))
 	f.Add("\x1b[2J\x1b]0;x\a", "\u009b31m\r\n\u202ex", int64(-1))

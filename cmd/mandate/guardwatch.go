@@ -10,7 +10,7 @@ import (
 )
 
 // guardWatch replaces a guard that another process has killed: at once, and when the new
-// one dies too, after pauses that double up to the time between two orders.
+// one dies too, after pauses that double up to the time between two extensions.
 type guardWatch struct {
 	p   guarded
 	log *slog.Logger
@@ -33,7 +33,7 @@ type guarded interface {
 	ReplaceGuard() error
 }
 
-// extended: an order went out and the guard lives, so its next death is a new condition.
+// extended: the guard got a later deadline and lives, so its next death is a new condition.
 func (w *guardWatch) extended() {
 	if w.again == nil {
 		w.pause, w.since = 0, time.Now()

@@ -122,7 +122,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 			case serr != nil:
 			case st.Paused && st.Leader == nil:
 				err = &exitError{code: exitNoLeader, err: fmt.Errorf("%s: the election is paused (%s); to end that: %s", elector.Problem(err), st.Pause, a.given.command("resume", el.Name()))}
-			case unheardOf(cmd.Context(), el, st):
+			case unknownElection(cmd.Context(), el, st):
 				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}
@@ -131,7 +131,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 }
 
 // prepare finds out who could lead next. Without a leader there is nothing to find out: the
-// request itself is then the one to say so.
+// request itself then fails with that.
 func (o *handoverFlags) prepare(ctx context.Context, el *elector.Election, move handover) (h elector.Handover, question string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (a *app) printHandover(h elector.Handover, already bool, err error, asJSON 
 	return output.New(a.stdout).Lines([]string{output.Printable(line)})
 }
 
-// confirm asks the person at the terminal. A script is not asked: it has decided.
+// confirm asks the operator at the terminal. A script gets no question: it has decided.
 func (a *app) confirm(cmd *cobra.Command, question string) error {
 	if output.Terminal(os.Stdin) == nil || output.Terminal(a.stderr) == nil {
 		return nil

@@ -11,9 +11,9 @@ func TestPlansOfHandovers(t *testing.T) {
 	following := func(id string) elector.CandidateStatus {
 		return elector.CandidateStatus{ID: id, Incarnation: "i-" + id, Role: elector.RoleFollowing, Healthy: true}
 	}
-	resting, ill := following("r"), following("u")
+	resting, unhealthy := following("r"), following("u")
 	resting.Role = elector.RoleResting
-	ill.Healthy, ill.Detail = false, "Redis is out of memory"
+	unhealthy.Healthy, unhealthy.Detail = false, "Redis is out of memory"
 	leader := elector.Leader{Candidate: "a", Incarnation: "i-a", Token: 7}
 	own := elector.CandidateStatus{ID: "a", Incarnation: "i-a", Role: elector.RoleLeading, Healthy: true}
 	for name, c := range map[string]struct {
@@ -24,9 +24,9 @@ func TestPlansOfHandovers(t *testing.T) {
 	}{
 		"to another":             {"b", []elector.CandidateStatus{own, following("b")}, "Hand e over from a to b?", nil},
 		"to the leader":          {"a", []elector.CandidateStatus{own, following("b")}, "", errLeadsAlready},
-		"the leader's silence":   {"a", nil, "", errLeadsAlready},
+		"an unresponsive leader": {"a", nil, "", errLeadsAlready},
 		"to its twin":            {"a", []elector.CandidateStatus{own, {ID: "a", Incarnation: "other", Role: elector.RoleFollowing, Healthy: true}}, "Hand e over from a to a?", nil},
-		"to one that is unable":  {"u", []elector.CandidateStatus{own, ill}, "", nil},
+		"to one that is unable":  {"u", []elector.CandidateStatus{own, unhealthy}, "", nil},
 		"to one that is resting": {"r", []elector.CandidateStatus{own, resting}, "", nil},
 	} {
 		able, _ := leader.SuccessorsIn(c.roll)
@@ -34,7 +34,7 @@ func TestPlansOfHandovers(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, question, err)
 		}
 	}
-	able, err := leader.SuccessorsIn([]elector.CandidateStatus{own, ill, following("b"), following("c")})
+	able, err := leader.SuccessorsIn([]elector.CandidateStatus{own, unhealthy, following("b"), following("c")})
 	if question := askStepDown("e", leader, able); err != nil || question != "Make a step down from e? Then one of these leads: b, c." {
 		t.Errorf("%q, %v", question, err)
 	}

@@ -28,9 +28,9 @@ func TestHelpFitsTheScreen(t *testing.T) {
 		t.Fatalf("only %d commands: %q", len(commands), commands)
 	}
 	for _, name := range commands {
-		var out, complaints strings.Builder
-		if code := execute(t.Context(), append(strings.Fields(name), "--help"), &out, &complaints); code != 0 || out.Len() == 0 {
-			t.Errorf("%s: code %d: %s", name, code, complaints.String())
+		var out, stderr strings.Builder
+		if code := execute(t.Context(), append(strings.Fields(name), "--help"), &out, &stderr); code != 0 || out.Len() == 0 {
+			t.Errorf("%s: code %d: %s", name, code, stderr.String())
 		}
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {

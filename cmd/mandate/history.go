@@ -13,8 +13,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// mostTerms is how many terms of an election Redis keeps.
-const mostTerms = 500
+// maxTerms is how many terms of an election Redis keeps.
+const maxTerms = 500
 
 func (a *app) historyCommand() *cobra.Command {
 	var h historyFlags
@@ -52,11 +52,11 @@ Exit codes
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			if h.count < 1 || h.count > mostTerms {
-				a.problem("--count is %d: give 1 to %d, Redis keeps no more", h.count, mostTerms)
+			if h.count < 1 || h.count > maxTerms {
+				a.problem("--count is %d: give 1 to %d, Redis keeps no more", h.count, maxTerms)
 			}
 			if h.since = a.checkSince(since); since != "" && !cmd.Flags().Changed("count") {
-				h.count = mostTerms
+				h.count = maxTerms
 			}
 			if !h.all {
 				return a.openElection(cmd, args)
@@ -104,7 +104,7 @@ func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlag
 }
 
 // newest are the last n terms of several elections, and the pauses of that time. What sums
-// up an election is of all its terms that were read, and so goes.
+// up an election is of all its terms that were read, so it would be wrong for these.
 func newest(t elector.Timeline, n int) elector.Timeline {
 	t.Terms = t.Terms[:n]
 	begin := t.Terms[n-1].Began()

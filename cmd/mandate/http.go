@@ -45,7 +45,7 @@ type web struct {
 // 0: it promises nothing.
 func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.Elector, promise time.Duration) (*web, error) {
 	if o.addr == "" {
-		return nil, nil //nolint:nilnil // no HTTP was asked for; beside takes it as such
+		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
 	metrics := electorprom.New(e)
 	h, err := electorhttp.New(e, electorhttp.Config{

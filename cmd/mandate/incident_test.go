@@ -26,16 +26,16 @@ var incidents = []string{
 	"twins", "wrong lease", "other number of nodes", "other nodes", "mixed succession", "emptied nodes", "leader suspended", "typo",
 }
 
-// TestIncidentsReal plays each incident on real servers, and holds the words of the two
+// TestIncidentsReal plays each incident on real servers, and compares the text of the two
 // commands that an operator types.
 func TestIncidentsReal(t *testing.T) {
 	servertest.NeedRedis(t)
-	cmds := maps.Clone(stageCommands)
+	cmds := maps.Clone(scriptCommands)
 	maps.Copy(cmds, map[string]func(*testscript.TestScript, bool, []string){
 		"nodes": cmdNodes, "node": cmdNode, "skew": cmdSkew, "explain": cmdExplain, "prints": cmdPrints,
 	})
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/incident", RequireExplicitExec: true, RequireUniqueNames: true, Setup: setupStage, Cmds: cmds,
+		Dir: "testdata/incident", RequireExplicitExec: true, RequireUniqueNames: true, Setup: setupScript, Cmds: cmds,
 	})
 }
 
@@ -83,7 +83,7 @@ func TestIncidentsAreDocumented(t *testing.T) {
 func cmdNodes(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	v.nodes = servertest.RedisN(v.t, n, args[1:]...)
 	var urls []string
 	for i, s := range v.nodes {
@@ -95,7 +95,7 @@ func cmdNodes(ts *testscript.TestScript, _ bool, args []string) {
 
 // node I stop | cont | kill | start | forget
 func cmdNode(ts *testscript.TestScript, _ bool, args []string) {
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	i, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	s := v.nodes[i-1]
@@ -120,7 +120,7 @@ var timeReply = regexp.MustCompile(`\*2\r\n\$10\r\n(\d{10})\r\n\$\d\r\n`)
 
 // skew: $SKEWED is the first node, seen through a proxy that sets its clock forward by 90 s.
 func cmdSkew(ts *testscript.TestScript, _ bool, _ []string) {
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	ts.Defer(func() { _ = l.Close() })

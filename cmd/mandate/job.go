@@ -140,9 +140,9 @@ func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
 	return &guardWatch{p: p, log: log, gone: p.GuardGone(), maxPause: j.extendEvery(), without: j.lease / 2, since: time.Now()}
 }
 
-// until is when the guard kills the command unless its order is extended: a little later
-// than we would, and before the lease ends. ok is false when the term has ended: then the
-// guard keeps to its last order.
+// until is the guard's deadline, at which it kills the command unless it is extended: a little later
+// than this process would, and before the lease ends. ok is false when the term has ended: then the
+// guard keeps its last deadline.
 func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
 	// The clock is read first: if this process is suspended in between, the time left must
 	// not count from its return.
@@ -151,11 +151,11 @@ func (j *job) until(term *elector.Term) (until supervise.Instant, ok bool) {
 	return now.Add(left + j.endTime()), left > 0
 }
 
-// extendEvery is how often the guard's order is extended: often enough for the shortest
+// extendEvery is how often the guard's deadline is extended: often enough for the shortest
 // time that until gives.
 func (j *job) extendEvery() time.Duration { return min(j.lease/16, j.endTime()/3) }
 
-// endTime is how long the guard gives us to end the tree ourselves.
+// endTime is how long the guard waits for this process to end the tree.
 func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 
 // end stops what is left of the command and of all that it has started: SIGTERM, the

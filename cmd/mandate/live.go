@@ -256,7 +256,7 @@ func (v *liveView) candidates(p *output.Printer) []string {
 	return lines
 }
 
-// bar shows a share of a whole.
+// bar draws how much of a whole is left.
 func bar(part, whole time.Duration, width int) string {
 	full := 0
 	if whole > 0 {

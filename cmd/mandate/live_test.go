@@ -92,7 +92,7 @@ func TestLiveViewShows(t *testing.T) {
 	shows(v, 0, "paused      until it is resumed: no new leader will be elected (by ann)")
 }
 
-// A roll is older than what Redis says: who led then is not shown as leading,
+// A roll is older than the status: who led then is not shown as leading,
 // and a new leader has the roll called anew.
 func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
 	v := &liveView{election: "orders"}

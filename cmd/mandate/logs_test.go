@@ -20,9 +20,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
-// politeScript notes when it starts and when it is asked to stop, and whether it
+// politeScript notes when it starts and when it gets SIGTERM, and whether it
 // ignores any signal.
-const politeScript = `exec 2>/dev/null # it shares the log, and a shell has much to say
+const politeScript = `exec 2>/dev/null # it shares the log, and a shell writes much there
 trap 'echo stop >>journal; [ -e stubborn ] || exit 0' TERM
 grep '^SigIgn' /proc/self/status >>signals
 echo start $$ >>journal
@@ -90,7 +90,7 @@ func (u *unread) ends() {
 	select {
 	case <-u.done:
 	case <-time.After(15 * time.Second):
-		u.t.Fatal("it goes on")
+		u.t.Fatal("it is still running")
 	}
 	if code := u.cmd.ProcessState.ExitCode(); code != 0 {
 		u.t.Errorf("it ended with %v", u.cmd.ProcessState)
@@ -100,9 +100,9 @@ func (u *unread) ends() {
 	}
 }
 
-// A log that nobody reads holds up neither the first signal, nor the second, nor the
+// A log without a reader holds up neither the first signal, nor the second, nor the
 // SIGTERM of a command whose lock is lost.
-func TestRealLogThatNobodyReads(t *testing.T) {
+func TestRealLogWithoutReader(t *testing.T) {
 	servertest.NeedRedis(t)
 	t.Run("signal", func(t *testing.T) {
 		u := startUnread(t, true, "20s", "5s")
@@ -140,7 +140,7 @@ func TestRealLogThatNobodyReads(t *testing.T) {
 	})
 }
 
-// When the reader of the log goes away mandate leads on, and the command has the
+// When the reader of the log goes away mandate remains leader, and the command has the
 // signals that a shell would have given it.
 func TestRealLogReaderGoesAway(t *testing.T) {
 	servertest.NeedRedis(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A number without a unit is nobody's duration.
+// A number without a unit can't be read as a duration.
 func TestJSONLogsGiveUnits(t *testing.T) {
 	var out bytes.Buffer
 	slog.New(handlerFor(&out, "json", &slog.HandlerOptions{})).With("grace", 400*time.Millisecond).Info("stopping", "ran_for", 2703*time.Millisecond)

@@ -28,14 +28,15 @@ lead, and how the last term ended. With patterns (* ? [a-z]) only those whose
 name matches one. Without a leader an election is
 
   vacant     candidates are there, and none of them leads
-  paused     an operator wants no new leader
+  paused     an operator has paused it: no new leader will be elected
   abandoned  there is no candidate: Redis keeps the counter of an election until
              mandate forget removes it
   none       whether there are candidates is not known (the Redis user needs
-             the right to call the roll, or they were not asked in time)
+             the right to call the roll, or the answers did not come in time)
 
-SILENT marks a leader that does not answer: it may hang or be dead. FLAPPING
-marks an election whose leadership was lost at least three times in ten minutes.
+UNRESPONSIVE marks a leader that does not answer: it may hang or be dead.
+FLAPPING marks an election whose leadership was lost at least three times in ten
+minutes.
 
 It scans all keys (SCAN) for at most 1.5 s, calls the roll of all elections
 for at most 5 s, and writes nothing.
@@ -78,16 +79,16 @@ Exit codes
 // trips, little enough for the Redis that others work with.
 const parallelReads = 16
 
-// partsWithin bounds what is read of all elections beside their status: a node that hangs
+// restWithin bounds what is read of all elections beside their status: a node that hangs
 // delays each roll.
-const partsWithin = 5 * time.Second
+const restWithin = 5 * time.Second
 
 // reports reads all elections. The error is that of the first one for which no
 // majority answered.
 func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	parts, done := context.WithTimeout(ctx, partsWithin)
+	rest, done := context.WithTimeout(ctx, restWithin)
 	defer done()
 	all := make([]report, len(names))
 	next := make(chan int)
@@ -109,7 +110,7 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 					}
 					continue
 				}
-				r.readParts(parts, el, &denied)
+				r.readRest(rest, el, &denied)
 			}
 		})
 	}
@@ -128,8 +129,8 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 // fewTerms are enough to see that leadership flaps, and few for a list of all elections.
 const fewTerms = 10
 
-// readParts reads the roll and the last terms.
-func (r *report) readParts(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
+// readRest reads the roll and the last terms.
+func (r *report) readRest(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
 	terms, _ := el.History(ctx, fewTerms) // without it the list has less to show
 	defer func() { r.recall(terms, fewTerms, time.Now()) }()
 	if r.rollErr = elector.ErrDenied; denied.Load() {
@@ -148,7 +149,7 @@ func (r *report) readParts(ctx context.Context, el *elector.Election, denied *at
 func (a *app) printElections(all []report, f format) error {
 	p := a.printer(f)
 	for i := range all {
-		a.place(&all[i])
+		a.setOrigin(&all[i])
 	}
 	switch {
 	case f == formatJSON:
@@ -162,7 +163,7 @@ func (a *app) printElections(all []report, f format) error {
 // electionTable has a row for each election. On a screen the condition is a word, which must
 // not be clipped: what to do about it stands below the list.
 func electionTable(all []report, wide, screen bool) *output.Table {
-	state := 0 // the longest state that stands in the place of a leader
+	state := 0 // the longest state that is shown instead of a leader
 	for i := range all {
 		if all[i].Leader == nil {
 			state = max(state, len(all[i].state()))
@@ -243,8 +244,8 @@ func (r *report) condition(commands bool) string {
 	if r.Paused && r.Leader != nil {
 		all = append(all, "paused")
 	}
-	if r.silent {
-		add("SILENT", "status")
+	if r.unresponsive {
+		add("UNRESPONSIVE", "status")
 	}
 	if r.Conflict != "" {
 		add("CONFLICT", "doctor")

@@ -51,7 +51,7 @@ func TestScriptsReal(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
-		Setup: setupStage, Cmds: stageCommands,
+		Setup: setupScript, Cmds: scriptCommands,
 	})
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// command is a command of mandate to type next, on the same elections. Whatever names one
-// to a person makes it here.
+// command is a command of mandate to type next, on the same elections. All
+// commands that operators are shown are made here.
 func (f nextFlags) command(verb string, args ...string) string {
 	text := "mandate " + verb
 	for _, arg := range args {

@@ -44,7 +44,7 @@ Exit codes
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name(), Paused: true, ForMS: output.MS(d), length: d, Reason: reason, By: by}
 		st, err := el.Status(ctx)
-		if err == nil && !force && !st.Paused && unheardOf(ctx, el, st) {
+		if err == nil && !force && !st.Paused && unknownElection(ctx, el, st) {
 			return &exitError{code: exitNoLeader, err: errors.New(noTrace + " To pause it before its first start, use --force")}
 		}
 		if st.Leader != nil {

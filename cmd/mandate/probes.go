@@ -67,8 +67,8 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config) {
 	}
 }
 
-// probeSettings are those of all probes. What the library refuses is a problem of the
-// flags, and is said of them.
+// probeSettings are those of all probes. What the library refuses is reported
+// under the names of the flags.
 func (a *app) probeSettings(o *probeFlags) health.Settings {
 	s := health.Settings{Interval: o.interval, Timeout: o.timeout, Failures: o.failures}
 	if o.failures < 1 {

@@ -42,8 +42,8 @@ func (r *report) problem() (why, next string) {
 		return fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found), show
 	case r.Leader == nil:
 		return r.vacant(name)
-	case r.silent:
-		return r.silence(), r.flags.command("candidates", name)
+	case r.unresponsive:
+		return r.unresponsiveText(), r.flags.command("candidates", name)
 	case down > 0:
 		return r.downText(), show
 	case refuse > 0:
@@ -128,7 +128,7 @@ func (r *report) downText() string {
 // recently is how long the last end stays in the first line.
 const recently = time.Hour
 
-// justEnded tells that the last end still is news.
+// justEnded reports whether the last end is recent enough for the first line.
 func (r *report) justEnded(now time.Time) bool {
 	return r.last != nil && r.Leader != nil && (r.last.Until.IsZero() || now.Sub(r.last.Until) < recently) &&
 		!r.Leader.Since.IsZero() && now.Sub(r.Leader.Since) < recently
@@ -150,8 +150,8 @@ func (r *report) headline(now time.Time) []output.Field {
 	return fields
 }
 
-// silence is what to expect of a leader that does not answer.
-func (r *report) silence() string {
+// unresponsiveText is what to expect of a leader that does not answer.
+func (r *report) unresponsiveText() string {
 	left := r.leaseLeft(time.Now())
 	end := "replaced in " + output.Brief(left) + " unless it renews"
 	if r.Paused || r.able() == 0 {
@@ -163,10 +163,10 @@ func (r *report) silence() string {
 	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; %s", r.Leader.Candidate, end)
 }
 
-// unheardOf tells that neither the nodes nor a candidate knows the election.
-func (r *report) unheardOf() bool { return traceless(r.Status) && len(r.roll) == 0 }
+// unknownElection reports whether neither the nodes nor a candidate knows the election.
+func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }
 
-// first tells that the election has never had a leader.
+// first reports whether the election has never had a leader.
 func (r *report) first() bool {
 	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
 }
@@ -175,7 +175,7 @@ func (r *report) first() bool {
 func (r *report) vacant(name string) (why, next string) {
 	abstain := abstains(r.Nodes)
 	switch {
-	case r.unheardOf():
+	case r.unknownElection():
 		return "no trace of an election of this name", r.flags.command("ls")
 	case r.Paused:
 		return "the election is paused (" + r.Pause + ")", r.flags.command("resume", name)

@@ -20,14 +20,14 @@ import (
 
 // dead PID... waits for the end of processes. With -since-stop D it must come at
 // most D after Redis, or a candidate, was stopped. A zombie is dead; that mandate
-// leaves none is asked with `reaped PID...`.
+// leaves none is checked with `reaped PID...`.
 func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
 	var limit time.Time
 	bounded := args[0] == "-since-stop"
 	if bounded {
 		d, err := time.ParseDuration(args[1])
 		ts.Check(err)
-		limit = stageOf(ts).stoppedAt.Add(d)
+		limit = valuesOf(ts).stoppedAt.Add(d)
 		args = args[2:]
 	}
 	for _, arg := range args {
@@ -87,7 +87,7 @@ func cmdReaped(ts *testscript.TestScript, _ bool, args []string) {
 
 // guard NAME puts the number of a candidate's guard into $GUARD.
 func cmdGuard(ts *testscript.TestScript, _ bool, args []string) {
-	parent := stageOf(ts).candidates[args[0]].cmd.Process.Pid
+	parent := valuesOf(ts).candidates[args[0]].cmd.Process.Pid
 	ts.Check(poll(func() error {
 		guards := helpersOf(parent, supervise.GuardName)
 		if len(guards) != 1 {
@@ -120,9 +120,9 @@ func isZombie(pid int) bool {
 	return strings.Contains(string(stat), ") Z ")
 }
 
-// The guard hears of us often enough for whatever until may give: after a step of the
-// wall clock that is patience, with any grace.
-func TestGuardIsToldInTime(t *testing.T) {
+// The guard's deadline is extended often enough for the shortest that until gives, with any
+// grace: after a step of the wall clock that is endTime.
+func TestGuardIsExtendedInTime(t *testing.T) {
 	for _, lease := range []time.Duration{50 * time.Millisecond, 10 * time.Second, time.Hour} {
 		for _, grace := range []time.Duration{0, lease / 100, lease / 3} {
 			j := &job{lease: lease, grace: grace, kill: killTime(lease)}
@@ -132,7 +132,7 @@ func TestGuardIsToldInTime(t *testing.T) {
 				t.Errorf("lease %v, grace %v: the guard waits for %v, of %v", lease, grace, j.endTime(), j.grace+j.kill)
 			}
 			if j.extendEvery() > j.endTime()/2 {
-				t.Errorf("lease %v, grace %v: told every %v that it has %v", lease, grace, j.extendEvery(), j.endTime())
+				t.Errorf("lease %v, grace %v: extended every %v to %v", lease, grace, j.extendEvery(), j.endTime())
 			}
 		}
 	}

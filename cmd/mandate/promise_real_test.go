@@ -31,15 +31,15 @@ const (
 // replica is a mandate serve, and the program that works beside it by what it
 // answers, to the letter of docs/http.md.
 type replica struct {
-	t       *testing.T
-	j       *journal
-	id, url string
-	argv    []string
-	client  *http.Client
-	log     *os.File
-	sick    atomic.Bool
-	reports bool          // it has a name, and reports when it has stopped
-	beyond  time.Duration // sabotage: it works for longer than it may
+	t         *testing.T
+	j         *journal
+	id, url   string
+	argv      []string
+	client    *http.Client
+	log       *os.File
+	unhealthy atomic.Bool
+	reports   bool          // it has a name, and reports when it has stopped
+	beyond    time.Duration // sabotage: it works for longer than it may
 
 	mu   sync.Mutex
 	proc *exec.Cmd
@@ -55,7 +55,7 @@ func newReplica(t *testing.T, j *journal, redis, tokenFile string, n int) *repli
 		t.Fatal(err)
 	}
 	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if r.sick.Load() {
+		if r.unhealthy.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
@@ -100,9 +100,9 @@ func (r *replica) signal(s syscall.Signal) {
 	_ = r.proc.Process.Signal(s)
 }
 
-// request is a request of somebody who is patient for so long.
-func (r *replica) request(method, path string, patience time.Duration) (int, leadershipSeen) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+// request waits for the answer for that long at most.
+func (r *replica) request(method, path string, limit time.Duration) (int, leadershipSeen) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, r.url+path, http.NoBody)
 	if err != nil {
@@ -126,7 +126,7 @@ type leadershipSeen struct {
 	ValidFor int64  `json:"valid_for_ms"`
 }
 
-// work is the program: it asks, works for as long as it may unless it asks again
+// work is the program: it sends a request, works for as long as it may unless it sends another
 // before, and stops.
 func (r *replica) work(ctx context.Context, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -137,14 +137,14 @@ func (r *replica) work(ctx context.Context, seed uint64) {
 	var until time.Duration // by the newest promise
 	var token uint64
 	for ctx.Err() == nil {
-		asked := r.j.now()
+		sent := r.j.now()
 		code, seen := r.request(http.MethodGet, "/leader"+query, promiseLease/2)
 		valid := time.Duration(seen.ValidFor) * time.Millisecond
 		switch now := r.j.now(); {
-		case code == http.StatusOK && now < asked+valid:
-			token, until = seen.Token, asked+valid
+		case code == http.StatusOK && now < sent+valid:
+			token, until = seen.Token, sent+valid
 			r.j.write(entry{r.id, token, now, until + r.beyond})
-			// It asks again soon, in good time, or only when its time is over.
+			// The next request comes soon, in good time, or only when its time has ended.
 			sleep(ctx, time.Duration(rnd.Float64()*1.2*float64(until-now)))
 		case r.reports && now < until+promiseLease && token != 0 && r.beyond == 0:
 			r.j.write(entry{Who: r.id, Token: token, From: now}) // first it stops
@@ -157,9 +157,9 @@ func (r *replica) work(ctx context.Context, seed uint64) {
 }
 
 // disturb ends terms in all ways, of the leader mostly.
-func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all []*replica, acts map[string]int) {
-	between := func(least, most time.Duration) time.Duration {
-		return least + time.Duration(rnd.Int64N(int64(most-least)))
+func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all []*replica, faults map[string]int) {
+	between := func(shortest, longest time.Duration) time.Duration {
+		return shortest + time.Duration(rnd.Int64N(int64(longest-shortest)))
 	}
 	for ctx.Err() == nil {
 		sleep(ctx, between(promiseLease/10, promiseLease/2))
@@ -173,33 +173,33 @@ func disturb(ctx context.Context, rnd *rand.Rand, redis *servertest.Server, all 
 		}
 		switch what := rnd.IntN(100); {
 		case what < 25:
-			acts["resigned"]++
+			faults["resigned"]++
 			r.request(http.MethodPost, "/resign?force=true", 3*promiseLease)
 		case what < 35:
-			acts["transferred"]++
+			faults["transferred"]++
 			r.request(http.MethodPost, "/transfer?to="+all[rnd.IntN(len(all))].id, 3*promiseLease)
 		case what < 55:
-			acts["terminated"]++
+			faults["terminated"]++
 			r.signal(syscall.SIGTERM)
 			<-r.done
 			r.start()
 		case what < 70:
-			acts["unhealthy"]++
-			r.sick.Store(true)
+			faults["unhealthy"]++
+			r.unhealthy.Store(true)
 			sleep(ctx, between(promiseLease/5, promiseLease))
-			r.sick.Store(false)
+			r.unhealthy.Store(false)
 		case what < 82:
-			acts["stopped and continued"]++
+			faults["stopped and continued"]++
 			r.signal(syscall.SIGSTOP)
 			sleep(ctx, between(promiseLease/10, 2*promiseLease))
 			r.signal(syscall.SIGCONT)
 		case what < 92:
-			acts["killed"]++
+			faults["killed"]++
 			r.signal(syscall.SIGKILL)
 			<-r.done
 			r.start()
 		default:
-			acts["redis hung"]++
+			faults["redis hung"]++
 			redis.Hang(r.t)
 			sleep(ctx, between(promiseLease/10, 3*promiseLease/2))
 			redis.Wake(r.t)
@@ -225,8 +225,8 @@ func play(t *testing.T, lasts time.Duration, seed uint64, beyond time.Duration) 
 		all = append(all, r)
 		programs.Go(func() { r.work(ctx, seed+uint64(n)) })
 	}
-	acts := map[string]int{}
-	disturb(ctx, rand.New(rand.NewPCG(seed, 0)), redis, all, acts)
+	faults := map[string]int{}
+	disturb(ctx, rand.New(rand.NewPCG(seed, 0)), redis, all, faults)
 	cancel()
 	programs.Wait()
 	entries := j.read(t)
@@ -234,11 +234,11 @@ func play(t *testing.T, lasts time.Duration, seed uint64, beyond time.Duration) 
 	for _, e := range entries {
 		terms[e.Token] = true
 	}
-	t.Logf("%v, seed %d: %d promises in %d terms; %v", lasts, seed, len(entries), len(terms), acts)
+	t.Logf("%v, seed %d: %d promises in %d terms; %v", lasts, seed, len(entries), len(terms), faults)
 	return entries
 }
 
-// TestServePromisesReal lets real mandate serves lead in turn, each beside a program
+// TestServePromisesReal lets real mandate serves lead one after the other, each beside a program
 // that obeys docs/http.md, and ends their terms in all ways: at no time may two
 // programs work. MANDATE_SERVE_TIME=10m plays for longer, MANDATE_SERVE_SEED repeats
 // the order of the faults. Clocks that step are in electorhttp's
@@ -258,7 +258,7 @@ func TestServePromisesReal(t *testing.T) {
 		t.Error(found)
 	}
 	if len(entries) == 0 {
-		t.Error("nobody was promised anything: that proves nothing")
+		t.Error("no program was promised anything: that proves nothing")
 	}
 }
 
@@ -271,5 +271,5 @@ func TestServePromisesRealSabotaged(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nobody notices programs that go on for a lease")
+	t.Error("programs that continue for a lease are not noticed")
 }

@@ -14,26 +14,26 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// report is an election as an operator wants to see it at a glance: what its nodes, its
+// report is an election for an operator: what its nodes, its
 // candidates and its history know, and what is wrong.
 type report struct {
 	elector.Status
 
-	context string // where it is; empty: no context was chosen
-	flags   nextFlags
-	at      time.Time                 // when the status was read
-	stale   bool                      // it could not be read again since
-	err     error                     // of the status
-	roll    []elector.CandidateStatus // those that answered
-	rollErr error                     // the roll is not known
-	silent  bool                      // the leader does not answer, see doctor.Unresponsive
-	writes  []doctor.Finding          // of each node; empty: not tried
-	last    *elector.TermRecord       // the newest term that has ended
-	flaps   string                    // see doctor.Flapping
-	flapped *elector.TermRecord       // the newest term that ended as most of those did
+	context      string // where it is; empty: no context was chosen
+	flags        nextFlags
+	at           time.Time                 // when the status was read
+	stale        bool                      // it could not be read again since
+	err          error                     // of the status
+	roll         []elector.CandidateStatus // those that answered
+	rollErr      error                     // the roll is not known
+	unresponsive bool                      // the leader, see doctor.Unresponsive
+	writes       []doctor.Finding          // of each node; empty: not tried
+	last         *elector.TermRecord       // the newest term that has ended
+	flaps        string                    // see doctor.Flapping
+	flapped      *elector.TermRecord       // the newest term that ended as most of those did
 }
 
-// examine makes a report; the parts are read at the same time, until ctx ends.
+// examine makes a report; its sources are read at the same time, until ctx ends.
 func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWrites bool) report {
 	var r report
 	var wg sync.WaitGroup
@@ -76,7 +76,7 @@ func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
 	}
 }
 
-// leaseLeft is what is left of the leader's lease now: the other parts of a report take
+// leaseLeft is what is left of the leader's lease now: the other sources of a report take
 // longer to read than the status.
 func (r *report) leaseLeft(now time.Time) time.Duration {
 	if r.at.IsZero() {
@@ -85,16 +85,16 @@ func (r *report) leaseLeft(now time.Time) time.Duration {
 	return max(0, r.Leader.LeaseLeft-now.Sub(r.at))
 }
 
-// checkLeader looks for the leader among those that answered. Without a roll none is
-// called unresponsive.
+// checkLeader looks for the leader among those that answered. Without a roll none counts as
+// unresponsive.
 func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
 	if r.err != nil || r.rollErr != nil || r.Leader == nil {
 		return
 	}
 	leader := *r.Leader
 	leader.LeaseLeft = r.leaseLeft(time.Now())
-	r.silent = doctor.Unresponsive(ctx, el, leader, r.roll)
-	if !r.silent && r.leaseLeft(time.Now()) == 0 { // it renewed, released or was replaced meanwhile
+	r.unresponsive = doctor.Unresponsive(ctx, el, leader, r.roll)
+	if !r.unresponsive && r.leaseLeft(time.Now()) == 0 { // it renewed, released or was replaced meanwhile
 		r.readStatus(ctx, el)
 	}
 }
@@ -193,7 +193,7 @@ func (r *report) redisText() (string, output.Color) {
 
 const mayNotWrite = "this Redis user may not write"
 
-// unreported stands in the place of the reason of a term whose leader lives, and has not
+// unreported is shown instead of the reason of a term whose leader lives, and has not
 // reported its end.
 const unreported = "end not reported"
 
@@ -219,5 +219,5 @@ func detailOf(t *elector.TermRecord) string {
 	return " (" + t.Detail + ")"
 }
 
-// place tells a report where it is from.
-func (a *app) place(r *report) { r.context, r.flags = a.where(), a.given }
+// setOrigin notes in a report which elections the command line chose.
+func (a *app) setOrigin(r *report) { r.context, r.flags = a.where(), a.given }

@@ -24,23 +24,23 @@ func TestProblemOfAReport(t *testing.T) {
 	fresh := []elector.NodeStatus{{Node: "n", Reachable: true}}
 	abstains := []elector.NodeStatus{{Node: "n", Reachable: true, Abstains: 8500 * time.Millisecond}}
 	lost := []elector.NodeStatus{known[0], abstains[0]}
-	ill := elector.CandidateStatus{ID: "a", Incarnation: "1", Role: elector.RoleFollowing, Detail: "probe-exec: disk full"}
+	unhealthy := elector.CandidateStatus{ID: "a", Incarnation: "1", Role: elector.RoleFollowing, Detail: "probe-exec: disk full"}
 	for name, c := range map[string]struct {
 		r         report
 		why, next string
 	}{
 		"a leader that hangs": {
-			report{Status: elector.Status{Leader: leads, Nodes: known}, silent: true, roll: []elector.CandidateStatus{follows}},
+			report{Status: elector.Status{Leader: leads, Nodes: known}, unresponsive: true, roll: []elector.CandidateStatus{follows}},
 			"the leader a does not answer: it may hang or be dead; replaced in 7.9s unless it renews", "mandate candidates e",
 		},
 		"the only one": {
-			report{Status: elector.Status{Leader: leads, Nodes: known}, silent: true},
+			report{Status: elector.Status{Leader: leads, Nodes: known}, unresponsive: true},
 			"the leader a does not answer: it may hang or be dead; its lease ends in 7.9s unless it renews, and no candidate could replace it", "mandate candidates e",
 		},
 		"no roll":                    {report{Status: elector.Status{Leader: leads, Nodes: known}, rollErr: elector.ErrDenied}, "", ""},
 		"unknown to all":             {report{Status: elector.Status{Nodes: fresh}}, "no trace of an election of this name", "mandate ls"},
 		"paused before the first":    {report{Status: elector.Status{Nodes: fresh, Paused: true, Pause: "by ann"}}, "the election is paused (by ann)", "mandate resume e"},
-		"never able to lead":         {report{Status: elector.Status{Nodes: fresh}, roll: []elector.CandidateStatus{ill}}, "no candidate can lead (a: probe-exec: disk full)", "mandate candidates e"},
+		"never able to lead":         {report{Status: elector.Status{Nodes: fresh}, roll: []elector.CandidateStatus{unhealthy}}, "no candidate can lead (a: probe-exec: disk full)", "mandate candidates e"},
 		"first election":             {report{Status: elector.Status{Nodes: abstains}, roll: []elector.CandidateStatus{follows}}, "first election: nodes vote in 8.5s", "mandate wait e"},
 		"first election, no roll":    {report{Status: elector.Status{Nodes: abstains}, rollErr: elector.ErrDenied}, "first election: nodes vote in 8.5s", "mandate wait e"},
 		"a node has lost its data":   {report{Status: elector.Status{Nodes: lost}, roll: []elector.CandidateStatus{follows}}, "n is new, or lost its data: no vote for another 8.5s", "mandate wait e"},
@@ -108,7 +108,7 @@ func TestProblemOfAReport(t *testing.T) {
 // A leader that does not answer stands above those that do, and below elections without one.
 func TestTopSortsSilentLeaders(t *testing.T) {
 	all := topReports()
-	all[2].silent = true
+	all[2].unresponsive = true
 	v := &topView{}
 	v.set(all, nil)
 	if got := v.all[0].Election + " " + v.all[1].Election; got != "d-vacant c-well" {
@@ -143,13 +143,13 @@ func TestNextCommandHasTheFlags(t *testing.T) {
 	}
 	t.Setenv("MANDATE_CONTEXT", "other")
 	r := report{Status: elector.Status{Election: "e", Nodes: []elector.NodeStatus{{Node: "n", Reachable: true}}}}
-	(&app{given: " --prefix p"}).place(&r)
+	(&app{given: " --prefix p"}).setOrigin(&r)
 	if _, next := r.problem(); next != "mandate ls --prefix p" {
 		t.Errorf("next is %q", next)
 	}
 }
 
-// The first line says what happened, also when nothing is wrong any more.
+// The first line shows what happened, also when nothing is wrong any more.
 func TestHeadline(t *testing.T) {
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	r := report{Status: elector.Status{
@@ -192,11 +192,11 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// Whatever names a command names it with the flags that choose the Redis.
+// Every suggested command is printed with the flags that choose the Redis.
 func TestCommandsInTextsHaveTheFlags(t *testing.T) {
 	const flags = " --context prod"
 	st := elector.Status{Election: "an e", Blocked: "x", Conflict: "y"}
-	r := report{Status: st, flags: flags, silent: true}
+	r := report{Status: st, flags: flags, unresponsive: true}
 	v := liveView{election: "e", next: flags, roll: make([]elector.CandidateStatus, maxInRoll+1)}
 	var texts []string
 	for _, f := range conditionFields(st, 0, flags) {
@@ -231,8 +231,8 @@ func TestCandidatesWhileANodeAbstains(t *testing.T) {
 // What is left of a lease is less by the time that the other parts took.
 func TestReportSubtractsTheTimeSinceTheReading(t *testing.T) {
 	r := report{
-		Status: elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Incarnation: "1", LeaseLeft: 2 * time.Second}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}},
-		silent: true, roll: []elector.CandidateStatus{{ID: "b", Healthy: true, Role: elector.RoleFollowing}}, at: time.Now().Add(-1500 * time.Millisecond),
+		Status:       elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a", Incarnation: "1", LeaseLeft: 2 * time.Second}, Nodes: []elector.NodeStatus{{Node: "n", Reachable: true, Fence: 1}}},
+		unresponsive: true, roll: []elector.CandidateStatus{{ID: "b", Healthy: true, Role: elector.RoleFollowing}}, at: time.Now().Add(-1500 * time.Millisecond),
 	}
 	text := regexp.MustCompile(`replaced in (4[0-9]{2}|500)ms unless it renews`)
 	if why, _ := r.problem(); !text.MatchString(why) {

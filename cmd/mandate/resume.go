@@ -35,7 +35,7 @@ Exit codes
 	cmd.RunE = a.onElection(func(ctx context.Context, el *elector.Election) error {
 		done := pauseJSON{Election: el.Name()}
 		if st, err := el.Status(ctx); err == nil {
-			if !st.Paused && unheardOf(ctx, el, st) {
+			if !st.Paused && unknownElection(ctx, el, st) {
 				return &exitError{code: exitNoLeader, err: errors.New(noTrace)}
 			}
 			done.idle = !st.Paused && allAnswered(st)
@@ -51,7 +51,7 @@ Exit codes
 	return cmd
 }
 
-// allAnswered tells that no node is left that may know more.
+// allAnswered reports whether every node answered: none is left that may know more.
 func allAnswered(st elector.Status) bool {
 	return !slices.ContainsFunc(st.Nodes, func(n elector.NodeStatus) bool { return !n.Reachable })
 }

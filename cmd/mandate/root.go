@@ -97,7 +97,7 @@ func (a *app) prepare(next func(*cobra.Command, []string) error) func(*cobra.Com
 	}
 }
 
-// fromEnvironment takes a global flag that was not given from the environment, and tells
+// fromEnvironment takes a global flag that was not given from the environment, and returns
 // where its value is from.
 func (a *app) fromEnvironment(f *pflag.Flag) (from string) {
 	name := "MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

@@ -25,20 +25,20 @@ func setupSeen(env *testscript.Env) error {
 	env.Defer(m.Close)
 	env.Setenv("SEEN", "redis://"+m.Addr())
 	env.Setenv("GORACE", noExitPause)
-	tell := func(election, kind, who string, token int, second int, more string) error {
+	record := func(election, kind, who string, token int, second int, more string) error {
 		_, err := m.XAdd("mandate:{"+election+"}:history", "*", []string{"event", fmt.Sprintf(
 			`{"v":1,"kind":%q,"election":%q,"candidate":%q,"token":%d,"time":"2026-11-21T07:00:%02dZ"%s}`, kind, election, who, token, second, more)})
 		return err
 	}
 	for _, err := range []error{
-		tell("seen", "elected", "a", 10, 0, ""),
-		tell("seen", "released", "a", 10, 30, `,"reason":"unhealthy","detail":"poll: no progress for 5s"`),
-		tell("seen", "elected", "b", 20, 31, ""), // and never heard of again
-		tell("seen", "elected", "c", 30, 45, ""),
-		tell("seen", "elected", "forger", 99, 50, ""),
+		record("seen", "elected", "a", 10, 0, ""),
+		record("seen", "released", "a", 10, 30, `,"reason":"unhealthy","detail":"poll: no progress for 5s"`),
+		record("seen", "elected", "b", 20, 31, ""), // it reports nothing more
+		record("seen", "elected", "c", 30, 45, ""),
+		record("seen", "elected", "forger", 99, 50, ""),
 		m.Set("mandate:{seen}:fence", "30"),
 		m.Set("mandate:{seen}:lock", "c/INCARNATION/1 n=1 lease=10000 token=30"),
-		tell(longElection, "elected", longID, 5, 0, ""),
+		record(longElection, "elected", longID, 5, 0, ""),
 		m.Set("mandate:{"+longElection+"}:lock", longID+"/INCARNATION/1 n=1 lease=10000 token=5"),
 		m.Set("mandate:{"+longElection+"}:fence", "5"),
 		m.Set("mandate:{gone}:fence", "7"),

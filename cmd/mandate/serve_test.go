@@ -18,32 +18,32 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
-// site start | sick | well: the health URL of a program, in $SITE.
+// site start | unhealthy | healthy: the health URL of a program, in $SITE.
 func cmdSite(ts *testscript.TestScript, _ bool, args []string) {
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	switch args[0] {
 	case "start":
-		sick := &atomic.Bool{}
+		unhealthy := &atomic.Bool{}
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if sick.Load() {
+			if unhealthy.Load() {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}))
 		ts.Defer(s.Close)
-		v.sick = sick
+		v.unhealthy = unhealthy
 		ts.Setenv("SITE", s.URL)
 	default:
-		v.sick.Store(args[0] == "sick")
+		v.unhealthy.Store(args[0] == "unhealthy")
 	}
 }
 
-// request METHOD ADDR PATH CODE TEXT [TOKEN]: asks until the answer has this
+// request METHOD ADDR PATH CODE TEXT [TOKEN]: repeats the request until the answer has this
 // code and holds the text.
 func cmdRequest(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[3])
 	ts.Check(err)
 	ts.Check(poll(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), scriptTimeout)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, args[0], (&url.URL{Scheme: "http", Host: args[1]}).String()+args[2], http.NoBody)
 		if err != nil {
@@ -68,5 +68,5 @@ func cmdRequest(ts *testscript.TestScript, _ bool, args []string) {
 
 // port NAME: a free one.
 func cmdPort(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Setenv(args[0], strconv.Itoa(servertest.FreePort(stageOf(ts).t)))
+	ts.Setenv(args[0], strconv.Itoa(servertest.FreePort(valuesOf(ts).t)))
 }

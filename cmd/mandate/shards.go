@@ -19,13 +19,13 @@ func (a *app) shardsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shards GROUP",
 		Short: "Show which member of a group owns which shards",
-		Long: `Show the members of the group GROUP by their own word: how many shards each
-owns, how many are due to it by its weight, what it is being given (+) and hands
-over (-), and what it has failed at lately; and which shards nobody owns, and
-why. The first line says whether all have an owner, and what to type next if
-not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
+		Long: `Show the members of the group GROUP as they report themselves: how many shards
+each owns, how many are due to it by its weight, what it is being given (+) and
+hands over (-), and what it has failed at lately; and which shards have no
+owner, and why. The first line shows whether all have one, and what to type next
+if not. It reads each Redis node once, for at most 1.5 s, and writes nothing.
 
-Who owns one shard, and since when, is told by its election:
+The election of a shard shows who owns it, and since when:
 mandate status GROUP/7.
 
 Exit codes
@@ -74,7 +74,7 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
-// groupFields say what is wrong first, or that nothing is.
+// groupFields begin with what is wrong, or that nothing is.
 func (a *app) groupFields(st shard.Status) []output.Field {
 	var all []output.Field
 	if len(st.Unowned) == 0 {

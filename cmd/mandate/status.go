@@ -25,14 +25,14 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show the leader of an election, and what is wrong with it",
 		Long: `Show the election NAME: its leader, how many of its candidates could lead, its
 Redis nodes, how the last term ended; and, if something is wrong, what it is and
-which command to type next. The first line says what happened: "problem", or
+which command to type next. The first line shows what happened: "problem", or
 "ok", with the last end if it is less than an hour ago. It answers within 2 s
 whatever Redis does.
 
 A node is ok if it accepts writes, too: one that is out of memory or disk
 answers queries, and lets no leader be elected. To find out it sets a key of its
-own (prefix:{NAME}:check) for 100 ms. Where the Redis user may not write, it
-says so.
+own (prefix:{NAME}:check) for 100 ms. Where the Redis user may not write, that
+is reported.
 
 Exit codes
   0  there is a leader
@@ -73,7 +73,7 @@ Exit codes
 
 func (a *app) printStatus(r *report, f format) error {
 	p, st, now := a.printer(f), r.Status, time.Now()
-	a.place(r)
+	a.setOrigin(r)
 	switch {
 	case f == formatJSON:
 		return output.JSON(a.stdout, r)
@@ -84,7 +84,7 @@ func (a *app) printStatus(r *report, f format) error {
 	}
 	fields := append(r.headline(now), a.whereFields()...)
 	fields = append(fields, output.Field{Name: "election", Text: st.Election})
-	fields = append(fields, statusFields(st, f == formatWide, r.unheardOf())...)
+	fields = append(fields, statusFields(st, f == formatWide, r.unknownElection())...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
@@ -165,7 +165,7 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 // dateTimeZone is how a time is printed where it stands alone.
 const dateTimeZone = time.DateTime + " MST"
 
-// noLeader says as much as is known about an election without a leader.
+// noLeader describes what is known about an election without a leader.
 func noLeader(st elector.Status, unknown bool) string {
 	switch {
 	case !majorityAnswered(st):

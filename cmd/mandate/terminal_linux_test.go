@@ -57,7 +57,7 @@ func onTerminal(t *testing.T, react func(drawn string, keyboard *os.File, p *os.
 	if err := os.Symlink(self, link); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), scriptTimeout)
 	defer cancel()
 	keyboard, screen := openTerminal(t)
 	cmd := exec.CommandContext(ctx, link, args...)

@@ -21,7 +21,7 @@ type historyFlags struct {
 
 // timelineRow is one row of a time line, and the lines below it.
 type timelineRow struct {
-	at       time.Time // its place
+	at       time.Time // the rows are sorted by it
 	color    output.Color
 	election string
 	token    string
@@ -129,7 +129,7 @@ const atMost = "<= "
 // missedFor is how long an election without a leader is taken for an outage.
 const missedFor = 24 * time.Hour
 
-// unused tells that nothing seems to miss the leader of an election.
+// unused reports whether an election has had no leader for so long that it seems to be out of use.
 func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > missedFor }
 
 func vacancyEntry(v elector.Vacancy) timelineRow {
@@ -189,13 +189,13 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 		}
 	}
 	slices.SortStableFunc(shown, func(a, b elector.Availability) int {
-		return cmp.Or(cmp.Compare(last[a.Election], last[b.Election]), cmp.Compare(leastLed(a), leastLed(b)))
+		return cmp.Or(cmp.Compare(last[a.Election], last[b.Election]), cmp.Compare(minLed(a), minLed(b)))
 	})
 	lines := []string{""}
-	const most = 10
+	const maxLines = 10
 	for i, a := range shown {
-		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d more elections", len(shown)-most))
+		if i == maxLines {
+			lines = append(lines, fmt.Sprintf("and %d more elections", len(shown)-maxLines))
 			break
 		}
 		text := availability(a)
@@ -218,15 +218,15 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 	return lines
 }
 
-func leastLed(a elector.Availability) float64 {
-	least, _ := a.Led()
-	return least
+func minLed(a elector.Availability) float64 {
+	led, _ := a.Led()
+	return led
 }
 
 // availability is one election's time with and without a leader.
 func availability(a elector.Availability) string {
 	span, since := output.Brief(a.Until.Sub(a.From)), a.From.Local().Format(time.DateTime)
-	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // of no time is to be said that it was led
+	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // there may have been no leader at any time
 		part := "all"
 		if a.Paused != a.MaxPaused {
 			part = atMost + span

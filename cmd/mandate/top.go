@@ -105,14 +105,14 @@ func (a *app) runTop(ctx context.Context, screen *os.File, by string) error {
 			update()
 		case <-tick.C:
 		case typed, ok := <-keys:
-			order, quit := v.keys(typed)
+			action, quit := v.keys(typed)
 			if quit || !ok {
 				return nil
 			}
-			if order != nil {
+			if action != nil {
 				go func() {
-					done := order(ctx, a.quorum, by)
-					send(func() { v.say(done) })
+					done := action(ctx, a.quorum, by)
+					send(func() { v.notify(done) })
 				}()
 			}
 		case <-ctx.Done():
@@ -143,15 +143,15 @@ func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 			all, serr = reports(ctx, a.quorum, names)
 			err = cmp.Or(serr, err)
 			for i := range all {
-				a.place(&all[i])
+				a.setOrigin(&all[i])
 			}
 		}
 		send(func() { v.set(all, err) })
 	}
 }
 
-// readKeys ends with the terminal; until then its read can't be ended, so nobody waits
-// for it.
+// readKeys ends with the terminal; until then its read can't be ended, so runTop does
+// not wait for it.
 func readKeys(ctx context.Context, keys chan<- []byte) {
 	for {
 		b := make([]byte, 32)

@@ -91,28 +91,28 @@ func TestTopTitle(t *testing.T) {
 func TestTopAsksBeforeItActs(t *testing.T) {
 	v := &topView{}
 	v.set(topReports(), nil)
-	press := func(keys ...string) (order topOrder, quit bool) {
+	press := func(keys ...string) (action topAction, quit bool) {
 		for _, key := range keys {
-			order, quit = v.keys([]byte(key))
+			action, quit = v.keys([]byte(key))
 		}
-		return order, quit
+		return action, quit
 	}
-	if order, _ := press("r"); order != nil || !strings.Contains(v.message, "has no leader") {
+	if action, _ := press("r"); action != nil || !strings.Contains(v.message, "has no leader") {
 		t.Errorf("a vacant election: %q", v.message)
 	}
-	if order, _ := press("/", "a", "-", "w", "\r", "r"); order != nil || !strings.Contains(v.ask, "Make w1 step down from a-well? Then one of these leads: w2") {
+	if action, _ := press("/", "a", "-", "w", "\r", "r"); action != nil || !strings.Contains(v.ask, "Make w1 step down from a-well? Then one of these leads: w2") {
 		t.Errorf("%q", v.ask)
 	}
-	if order, _ := press("n"); order != nil || v.ask != "" || v.message != "nothing was done" {
+	if action, _ := press("n"); action != nil || v.ask != "" || v.message != "nothing was done" {
 		t.Errorf("%q, %q", v.ask, v.message)
 	}
-	if order, _ := press("r", "y"); order == nil {
+	if action, _ := press("r", "y"); action == nil {
 		t.Error("yes, and nothing is done")
 	}
 	if press("\x1b", "j"); v.chosen != "c-well" {
 		t.Errorf("chosen: %q", v.chosen)
 	}
-	if order, _ := press("p", "y"); order == nil {
+	if action, _ := press("p", "y"); action == nil {
 		t.Error("no pause")
 	}
 	if _, quit := press("/", "q"); quit {
@@ -129,7 +129,7 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	if press("\x1b[B\x1bOBj\x1b[A"); v.chosen == first {
 		t.Error("keys that come together are dropped")
 	}
-	if order, _ := press("/a-w\rry\r"); order == nil || v.ask != "" {
+	if action, _ := press("/a-w\rry\r"); action == nil || v.ask != "" {
 		t.Errorf("a question and its answer at once: %q", v.ask)
 	}
 	if _, quit := press("\x03\x03\x03"); !quit {
@@ -142,7 +142,7 @@ func TestTopOnSmallScreens(t *testing.T) {
 	for height := 1; height <= 24; height++ {
 		v := &topView{title: "mandate"}
 		v.set(topReports(), nil)
-		v.say("something was done")
+		v.notify("something was done")
 		lines := v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), height)
 		all := strings.Join(lines, "\n")
 		if len(lines) != height || !strings.HasPrefix(lines[height-1], "up down") {
@@ -158,7 +158,7 @@ func TestTopOnSmallScreens(t *testing.T) {
 	v := &topView{}
 	v.set(topReports()[:1], nil)
 	if got := len(v.below(&output.Printer{Width: 80, Clip: true}, v.all, 0, time.Now(), 10)); got != 1 {
-		t.Errorf("%d lines are reserved although nothing is to be said", got)
+		t.Errorf("%d lines are reserved although there is nothing to show", got)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestTopForgetsOldMessages(t *testing.T) {
 	}
 	v.keys([]byte("/a-w\rry"))
 	if v.keys([]byte("j")); v.messageAt(time.Now().Add(time.Minute)) != working {
-		t.Errorf("while the order is carried out: %q", v.message)
+		t.Errorf("while the action runs: %q", v.message)
 	}
 	// A key of a view is no flag.
 	only := topReports()[0]

@@ -13,30 +13,30 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 )
 
-// topOrder does what an operator has confirmed, and returns what came of it.
-type topOrder func(ctx context.Context, q *elector.Quorum, by string) string
+// topAction does what an operator has confirmed, and returns what came of it.
+type topAction func(ctx context.Context, q *elector.Quorum, by string) string
 
 // topView is the state of the screen. It belongs to one goroutine.
 type topView struct {
-	title   string
-	all     []report
-	read    bool
-	err     error
-	chosen  string // the name of the selected election
-	filter  string
-	typing  bool     // of the filter
-	ask     string   // a question that waits for its answer
-	order   topOrder // what it is about
-	message string
-	said    time.Time // when the message came
+	title    string
+	all      []report
+	read     bool
+	err      error
+	chosen   string // the name of the selected election
+	filter   string
+	typing   bool      // of the filter
+	ask      string    // a question that waits for its answer
+	action   topAction // what it is about
+	message  string
+	notified time.Time // when the message came
 }
 
-// say shows a message, for a while: what was true a minute ago may not be so now.
-func (v *topView) say(message string) { v.message, v.said = message, time.Now() }
+// notify shows a message, for a while: what was true a minute ago may not be so now.
+func (v *topView) notify(message string) { v.message, v.notified = message, time.Now() }
 
 // messageAt is the message, unless it is old.
 func (v *topView) messageAt(now time.Time) string {
-	if now.Sub(v.said) > messageFor && v.message != working {
+	if now.Sub(v.notified) > messageFor && v.message != working {
 		return ""
 	}
 	return v.message
@@ -116,14 +116,14 @@ func (v *topView) shown() (shown []report, selected int) {
 }
 
 // keys takes what was typed: one key, or several that came together. It returns what to
-// do; what was typed after an order was given is dropped.
-func (v *topView) keys(typed []byte) (order topOrder, quit bool) {
-	for len(typed) > 0 && order == nil && !quit {
+// do; what was typed after an action was chosen is dropped.
+func (v *topView) keys(typed []byte) (action topAction, quit bool) {
+	for len(typed) > 0 && action == nil && !quit {
 		n := firstKey(typed)
-		order, quit = v.key(string(typed[:n]))
+		action, quit = v.key(string(typed[:n]))
 		typed = typed[n:]
 	}
-	return order, quit
+	return action, quit
 }
 
 // firstKey is how many bytes the first key is: a character, or the sequence that a
@@ -141,7 +141,7 @@ func firstKey(typed []byte) int {
 	return n
 }
 
-func (v *topView) key(key string) (order topOrder, quit bool) {
+func (v *topView) key(key string) (action topAction, quit bool) {
 	shown, at := v.shown()
 	move := func(to int) {
 		if len(shown) > 0 {
@@ -155,14 +155,14 @@ func (v *topView) key(key string) (order topOrder, quit bool) {
 	case key == "\x03": // Ctrl-C
 		return nil, true
 	case v.ask != "":
-		order = v.order
-		v.ask, v.order = "", nil
+		action = v.action
+		v.ask, v.action = "", nil
 		if key != "y" && key != "Y" {
-			v.say("nothing was done")
+			v.notify("nothing was done")
 			return nil, false
 		}
-		v.say(working)
-		return order, false
+		v.notify(working)
+		return action, false
 	case key == "\x1b":
 		v.filter, v.typing = "", false
 	case v.typing:
@@ -201,24 +201,24 @@ func (v *topView) typeFilter(key string) {
 
 func (v *topView) askStepDown(r *report) {
 	if r.Leader == nil {
-		v.say(r.Election + " has no leader")
+		v.notify(r.Election + " has no leader")
 		return
 	}
 	if r.rollErr != nil {
-		v.say("the candidates are not known: whether another one could lead can't be checked")
+		v.notify("the candidates are not known: whether another one could lead can't be checked")
 		return
 	}
 	if r.Paused {
-		v.say("the election is paused, so no other candidate could lead: resume it first")
+		v.notify("the election is paused, so no other candidate could lead: resume it first")
 		return
 	}
 	able, err := r.Leader.SuccessorsIn(r.roll)
 	if err != nil {
-		v.say(elector.Problem(err))
+		v.notify(elector.Problem(err))
 		return
 	}
-	name, asked := r.Election, *r.Leader
-	v.ask, v.order = askStepDown(name, asked, able), func(ctx context.Context, q *elector.Quorum, by string) string {
+	name, leader := r.Election, *r.Leader
+	v.ask, v.action = askStepDown(name, leader, able), func(ctx context.Context, q *elector.Quorum, by string) string {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		el, err := q.Election(name)
@@ -226,7 +226,7 @@ func (v *topView) askStepDown(r *report) {
 			return elector.Problem(err)
 		}
 		// The question may have stood there for long.
-		if now, err := el.Leader(ctx); err == nil && (now.Token != asked.Token || now.Incarnation != asked.Incarnation) {
+		if now, err := el.Leader(ctx); err == nil && (now.Token != leader.Token || now.Incarnation != leader.Incarnation) {
 			return name + ": the leader has changed meanwhile; nothing was done"
 		}
 		if _, err := el.Successors(ctx); err != nil {
@@ -246,7 +246,7 @@ func (v *topView) askPause(r *report) {
 	if paused {
 		v.ask = "Resume " + name + "?"
 	}
-	v.order = func(ctx context.Context, q *elector.Quorum, by string) string {
+	v.action = func(ctx context.Context, q *elector.Quorum, by string) string {
 		el, err := q.Election(name)
 		switch {
 		case err != nil:

@@ -9,7 +9,7 @@ import (
 // noTrace is reported of an election that neither the nodes nor a candidate knows.
 const noTrace = "no trace of it on these nodes: is the name right?"
 
-// majorityAnswered reports whether the status tells who leads: a majority of the nodes was read.
+// majorityAnswered reports whether the leader is known: a majority of the nodes was read.
 func majorityAnswered(st elector.Status) bool {
 	reachable := 0
 	for _, n := range st.Nodes {
@@ -20,16 +20,16 @@ func majorityAnswered(st elector.Status) bool {
 	return 2*reachable > len(st.Nodes)
 }
 
-// traceless tells that a majority answered, and none knows of any leader, now or
+// traceless reports whether a majority answered, and none knows of any leader, now or
 // before, nor of a candidate that has just come: if none answers, either, it is likely that
 // the name is wrong.
 func traceless(st elector.Status) bool {
 	return majorityAnswered(st) && !st.Traced()
 }
 
-// unheardOf tells that an election is traceless, and no candidate answers: those that have
-// never been able to lead leave no trace.
-func unheardOf(ctx context.Context, el *elector.Election, st elector.Status) bool {
+// unknownElection reports whether an election is traceless, and no candidate answers: those
+// that have never been able to lead leave no trace.
+func unknownElection(ctx context.Context, el *elector.Election, st elector.Status) bool {
 	if !traceless(st) {
 		return false
 	}

@@ -65,8 +65,8 @@ Exit codes
 }
 
 // awaitLeader reads the status at each change, and once a second in case one is missed. It calls
-// unheard once when neither a node nor a candidate knows the election.
-func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, unheard func()) (elector.Leader, error) {
+// onUnknown once when neither a node nor a candidate knows the election.
+func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, onUnknown func()) (elector.Leader, error) {
 	until := time.Now().Add(o.timeout)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	var wg sync.WaitGroup
@@ -88,12 +88,12 @@ func awaitLeader(ctx context.Context, el *elector.Election, o waitFlags, unheard
 		if errors.Is(err, elector.ErrDenied) {
 			return elector.Leader{}, err
 		}
-		unknown := err == nil && unheardOf(ctx, el, st)
-		if unknown && unheard != nil {
-			unheard()
-			unheard = nil
+		unknown := err == nil && unknownElection(ctx, el, st)
+		if unknown && onUnknown != nil {
+			onUnknown()
+			onUnknown = nil
 		}
-		// A query that the end of the time has cut off says nothing of the nodes: its connection
+		// A query that the end of the time has cut off proves nothing about the nodes: its connection
 		// may know of that end before the context does.
 		if last == nil || ctx.Err() == nil && time.Now().Before(until) {
 			last = func() error { return o.timedOut(st, err, unknown) }

@@ -12,7 +12,7 @@ import (
 
 // wallClock are the functions and methods of package time (and one clock of the kernel)
 // that drop the monotonic reading or compare with an instant that has none: what is
-// computed with them moves when somebody sets the wall clock.
+// computed with them moves when the wall clock is set.
 var wallClock = []string{
 	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "Until", "UTC", "Local", "Date", "Parse", "WithDeadline", "CLOCK_REALTIME",
 }

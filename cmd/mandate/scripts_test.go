@@ -21,9 +21,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
-// patience is how long the scripts wait for what should happen: far more than
+// scriptTimeout is how long the scripts wait for what should happen: far more than
 // it takes, because these machines are small and busy.
-const patience = time.Minute
+const scriptTimeout = time.Minute
 
 // noExitPause has a program that is built with -race end at once, and not a second later:
 // the guard of a command, too.
@@ -50,8 +50,8 @@ while [ -e work.sh ]; do # whatever escaped from a failed test ends with its fol
 done
 `
 
-// stageValues are the processes of one script.
-type stageValues struct {
+// scriptValues are the processes of one script.
+type scriptValues struct {
 	t          testing.TB // the script's
 	port       int        // of its redis-server
 	mu         sync.Mutex
@@ -59,7 +59,7 @@ type stageValues struct {
 	nodes      []*servertest.Server // of an incident with several
 	stoppedAt  time.Time            // when Redis, or a candidate, was stopped
 	candidates map[string]*candidateProcess
-	sick       *atomic.Bool // the program beside mandate serve
+	unhealthy  *atomic.Bool // the program beside mandate serve
 }
 
 type candidateProcess struct {
@@ -67,10 +67,10 @@ type candidateProcess struct {
 	done chan struct{}
 }
 
-func setupStage(env *testscript.Env) error {
-	v := &stageValues{t: env.T().(testing.TB), candidates: map[string]*candidateProcess{}}
+func setupScript(env *testscript.Env) error {
+	v := &scriptValues{t: env.T().(testing.TB), candidates: map[string]*candidateProcess{}}
 	v.port = servertest.FreePort(v.t)
-	env.Values["stage"] = v
+	env.Values["processes"] = v
 	env.Setenv("PORT", strconv.Itoa(v.port))
 	env.Setenv("MANDATE_REDIS", "redis://127.0.0.1:"+strconv.Itoa(v.port))
 	env.Setenv("LEADER", "")
@@ -96,7 +96,7 @@ func setupStage(env *testscript.Env) error {
 	return os.WriteFile(filepath.Join(env.WorkDir, "work.sh"), []byte(workScript), 0o700)
 }
 
-var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"redis":     cmdRedis,
 	"candidate": cmdCandidate,
 	"signal":    cmdSignal,
@@ -116,11 +116,11 @@ var stageCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"viewer":    cmdViewer,
 }
 
-func stageOf(ts *testscript.TestScript) *stageValues { return ts.Value("stage").(*stageValues) }
+func valuesOf(ts *testscript.TestScript) *scriptValues { return ts.Value("processes").(*scriptValues) }
 
 // redis start [ARG...] | stop | cont: the server on $PORT.
 func cmdRedis(ts *testscript.TestScript, _ bool, args []string) {
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	switch args[0] {
 	case "start":
 		v.redis = servertest.RedisOn(v.t, v.port, args[1:]...)
@@ -153,7 +153,7 @@ func cmdCandidate(ts *testscript.TestScript, _ bool, args []string) {
 		_ = cmd.Wait()
 		close(c.done)
 	}()
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	v.mu.Lock()
 	v.candidates[name] = c
 	v.mu.Unlock()
@@ -165,7 +165,7 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
 		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP,
 	}[args[1]]
-	v := stageOf(ts)
+	v := valuesOf(ts)
 	if sig == syscall.SIGSTOP {
 		v.stoppedAt = time.Now()
 	}
@@ -174,8 +174,8 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 
 // ended NAME CODE [WITHIN]: waits for the end of a candidate.
 func cmdEnded(ts *testscript.TestScript, _ bool, args []string) {
-	c := stageOf(ts).candidates[args[0]]
-	within := patience
+	c := valuesOf(ts).candidates[args[0]]
+	within := scriptTimeout
 	if len(args) > 2 {
 		var err error
 		within, err = time.ParseDuration(args[2])
@@ -265,7 +265,7 @@ func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
 const pollEvery = 5 * time.Millisecond
 
 func poll(ok func() error) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(scriptTimeout)
 	for {
 		err := ok()
 		if err == nil || time.Now().After(deadline) {
