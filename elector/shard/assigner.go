@@ -24,15 +24,15 @@ type assigner struct {
 	loads smoothed
 	twins twins
 
-	sights   []sight // by node
-	seen     chan sight
-	lookouts []link
-	wanted   atomic.Pointer[group.Plan] // what the lookouts publish
+	snapshots []snapshot // by node
+	seen      chan snapshot
+	lookouts  []link
+	wanted    atomic.Pointer[group.Plan] // what the lookouts publish
 }
 
-// sight is what a node has shown, and when.
-type sight struct {
-	group.Sight
+// snapshot is what a node has shown, and when.
+type snapshot struct {
+	group.Snapshot
 	node int
 	at   time.Time
 	ok   bool
@@ -40,19 +40,19 @@ type sight struct {
 
 func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
 	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, sights: make([]sight, n), seen: make(chan sight), lookouts: make([]link, n)}
+	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), lookouts: make([]link, n)}
 	for i := range a.lookouts {
-		a.lookouts[i].kick = make(chan struct{}, 1)
+		a.lookouts[i].woken = make(chan struct{}, 1)
 	}
 	return a
 }
 
 // Times that a change waits for those that come with it.
-const settle = 10 * time.Millisecond
+const planDelay = 10 * time.Millisecond
 
-// firstSettle is for the members that start together: the first one would be given all
+// firstPlanDelay is for the members that start together: the first one would be given all
 // shards, and hand most of them over again.
-func (a *assigner) firstSettle() time.Duration { return min(a.m.cfg.Lease/10, time.Second/2) }
+func (a *assigner) firstPlanDelay() time.Duration { return min(a.m.cfg.Lease/10, time.Second/2) }
 
 func (a *assigner) run(ctx context.Context) {
 	var all sync.WaitGroup
@@ -71,7 +71,7 @@ func (a *assigner) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case s := <-a.seen:
-			a.sights[s.node] = s
+			a.snapshots[s.node] = s
 			if due == nil {
 				due = time.After(a.wait())
 			}
@@ -84,9 +84,9 @@ func (a *assigner) run(ctx context.Context) {
 
 func (a *assigner) wait() time.Duration {
 	if a.last == nil {
-		return a.firstSettle()
+		return a.firstPlanDelay()
 	}
-	return settle
+	return planDelay
 }
 
 // lookout looks at one node, and writes the plan to it where that is another one.
@@ -104,7 +104,7 @@ func (a *assigner) lookout(ctx context.Context, node int) {
 				_, _ = store.Publish(ctx, node, p, s.Plan)
 			}
 			select {
-			case a.seen <- sight{Sight: s, node: node, at: time.Now(), ok: true}:
+			case a.seen <- snapshot{Snapshot: s, node: node, at: time.Now(), ok: true}:
 			case <-ctx.Done():
 				return
 			}
@@ -115,7 +115,7 @@ func (a *assigner) lookout(ctx context.Context, node int) {
 			timer.Stop()
 			return
 		case <-timer.C:
-		case <-l.kick:
+		case <-l.woken:
 			timer.Stop()
 		}
 	}
@@ -124,7 +124,7 @@ func (a *assigner) lookout(ctx context.Context, node int) {
 // members are those that live; false while too few nodes have shown that.
 func (a *assigner) members() (all []group.Member, ok bool) {
 	r, answers := newRoll(), 0
-	for _, s := range a.sights {
+	for _, s := range a.snapshots {
 		if s.ok && time.Since(s.at) <= a.m.cfg.aliveFor() {
 			answers++
 			r.add(s.Members)
@@ -181,12 +181,12 @@ func (a *assigner) planned(members []group.Member) []int {
 		return nil
 	}
 	index := make([]int, len(a.last.Members))
-	for i, seat := range a.last.Members {
-		index[i] = slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == seat.Incarnation })
+	for i, pm := range a.last.Members {
+		index[i] = slices.IndexFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation })
 	}
 	all := a.last.Assigned()
 	for s, m := range all {
-		if m != group.Nobody {
+		if m != group.NoMember {
 			all[s] = index[m]
 		}
 	}
@@ -196,20 +196,20 @@ func (a *assigner) planned(members []group.Member) []int {
 func (a *assigner) made(members []group.Member, next plan.Plan, owner []int) *group.Plan {
 	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
-		p.Members = append(p.Members, group.Seat{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
+		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
 	for s := range p.Shards {
 		to, from := next.Target[s], owner[s]
 		if next.Guest[s] {
 			p.Guests = append(p.Guests, s)
 		}
-		if to != group.Nobody {
+		if to != group.NoMember {
 			p.Next[to] = append(p.Next[to], s)
 		}
-		if from != group.Nobody {
+		if from != group.NoMember {
 			p.Owned[from] = append(p.Owned[from], s)
 		}
-		if to == from || to == group.Nobody || from == group.Nobody {
+		if to == from || to == group.NoMember || from == group.NoMember {
 			continue
 		}
 		if incarnation := members[to].Ready[s]; incarnation != "" {
@@ -224,4 +224,4 @@ func equal(a, b *group.Plan) bool {
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
 }
 
-func none(n int) []int { return slices.Repeat([]int{group.Nobody}, n) }
+func none(n int) []int { return slices.Repeat([]int{group.NoMember}, n) }

@@ -20,7 +20,7 @@ const (
 	membersKey = "mandate:{orders}:members"
 )
 
-// Whatever somebody writes in the place of the plan costs balance for a moment at most: a
+// Anything that another program writes over the plan costs balance for a moment at most: a
 // plan of a later term than any, one that gives all to one member, garbage.
 func TestForgedPlan(t *testing.T) {
 	forged := map[string]string{
@@ -51,7 +51,7 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
-// Records that no member wrote are nobody's.
+// Records that no member wrote make no member.
 func TestForgedMembers(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
@@ -85,7 +85,7 @@ func TestForgedMemberCostsNoOwner(t *testing.T) {
 	})
 }
 
-// A key of another type is refused by the node: the members say so and go on owning.
+// A key of another type is refused by the node: the members log that and remain owners.
 func TestKeyOfAnotherType(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
@@ -99,7 +99,7 @@ func TestKeyOfAnotherType(t *testing.T) {
 		if !g.l.even(4, "a") {
 			t.Errorf("a lost shards: %v", g.l.counts())
 		}
-		if len(g.log.Lines("level=WARN", "does not take part in the group", "WRONGTYPE")) == 0 {
+		if len(g.log.Lines("level=WARN", "refused this member or did not answer", "WRONGTYPE")) == 0 {
 			t.Error("the log does not name the key of another type")
 		}
 	})

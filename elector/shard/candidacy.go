@@ -10,7 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 )
 
-// candidacy is this member's part in the election of one shard. Its fields belong to the
+// candidacy is this member as a candidate in the election of one shard. Its fields belong to the
 // desk's goroutine.
 type candidacy struct {
 	d       *desk

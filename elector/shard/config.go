@@ -79,10 +79,10 @@ type Config struct {
 }
 
 // minLease is longer than that of an election: the assigner's lease and the time for which a
-// member counts as alive are parts of it.
+// member counts as alive are fractions of it.
 const minLease = 500 * time.Millisecond
 
-// defaultMoves is how many shards move at one time unless Config.Moves says it.
+// defaultMoves is how many shards move at one time unless Config.Moves is set.
 const defaultMoves = 8
 
 func (c Config) withDefaults() Config {
@@ -129,7 +129,7 @@ func (c Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// candidate is the configuration of an election in which this member takes part.
+// candidate is the configuration of an election in which this member campaigns.
 func (c Config) candidate(election string, lease time.Duration) elector.Config {
 	return elector.Config{
 		Election: election, ID: c.ID, Advertise: c.Advertise, Version: c.Version,

@@ -23,11 +23,11 @@ type desk struct {
 	work   Work
 	links  []link
 	events chan event
-	ended  chan struct{} // closed when Run's loop has: nobody takes events any more
+	ended  chan struct{} // closed when Run's loop has ended: events are dropped then
 
 	byNode  []*group.Plan // what each node has shown last
 	errs    []error       // the last error of each node
-	joined  bool          // a node has taken part
+	joined  bool          // a node has accepted this member
 	plan    *group.Plan   // in force
 	me      int           // this member's index in it
 	next    []int         // by shard: who should own it
@@ -42,11 +42,11 @@ type desk struct {
 }
 
 // link is the way to one node.
-type link struct{ kick chan struct{} }
+type link struct{ woken chan struct{} }
 
 func (l *link) wake() {
 	select {
-	case l.kick <- struct{}{}:
+	case l.woken <- struct{}{}:
 	default:
 	}
 }
@@ -75,14 +75,14 @@ func newDesk(ctx context.Context, m *Member, work Work) *desk {
 	d := &desk{
 		m: m, ctx: ctx, work: work, links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), running: map[int]*candidacy{}, unable: map[int]inability{},
-		me: group.Nobody,
+		me: group.NoMember,
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight,
 		},
 	}
 	for i := range d.links {
-		d.links[i].kick = make(chan struct{}, 1)
+		d.links[i].woken = make(chan struct{}, 1)
 	}
 	return d
 }
@@ -135,17 +135,17 @@ func (d *desk) run(ctx context.Context) error {
 }
 
 // drained reports whether nothing is left that another member could take over: all has
-// been, or the plan that knows of this member's end has nobody for the rest. Without
-// Redis nobody can take over anything.
+// been, or the plan that knows of this member's end assigns the rest to no member. Without
+// Redis no member can take over anything.
 func (d *desk) drained() bool {
 	if len(d.running) == 0 || d.plan == nil || d.cutOff() {
 		return true
 	}
-	if d.me != group.Nobody && !d.plan.Members[d.me].Closed {
+	if d.me != group.NoMember && !d.plan.Members[d.me].Closed {
 		return false
 	}
 	for s := range d.running {
-		if d.next[s] != group.Nobody {
+		if d.next[s] != group.NoMember {
 			return false
 		}
 	}
@@ -181,7 +181,7 @@ func (a answer) apply(d *desk) {
 	var differs *group.DiffersError
 	var election *group.ElectionError
 	if a.err != nil && d.errs[a.node] == nil && d.ctx.Err() == nil {
-		d.m.log().Warn("redis node does not take part in the group", "error", a.err)
+		d.m.log().Warn("redis node refused this member or did not answer", "error", a.err)
 	}
 	d.errs[a.node] = a.err
 	d.joined = d.joined || a.err == nil
@@ -201,7 +201,7 @@ func (a answer) apply(d *desk) {
 	}
 }
 
-// refused ends Run when a majority of the nodes knows of members with other facts. On a
+// refused ends Run when a majority of the nodes knows of members with other settings. On a
 // minority it may be what a group has left behind that came to nothing; it lapses.
 func (d *desk) refused() {
 	count := 0
@@ -223,8 +223,8 @@ func (d *desk) refused() {
 	go d.send(failure{err})
 }
 
-// misconfigured ends Run when a majority of the nodes refuses what waiting does not cure,
-// and none has ever taken part.
+// misconfigured ends Run when a majority of the nodes refuses what waiting does not fix,
+// and none has ever accepted this member.
 func (d *desk) misconfigured() {
 	count := 0
 	for _, err := range d.errs {
@@ -237,7 +237,7 @@ func (d *desk) misconfigured() {
 	}
 }
 
-// newest is the plan that counts: the latest of the term of which a majority of the nodes
+// newest is the plan in force: the latest of the term of which a majority of the nodes
 // has one, or else of the latest term. One node with a forged plan must not decide, and a
 // node that is behind must not bring an older plan back.
 func newest(byNode []*group.Plan, majority int) *group.Plan {
@@ -271,10 +271,10 @@ func (d *desk) follow(p *group.Plan) {
 		return
 	}
 	d.plan, d.next = p, p.Assigned()
-	d.me = slices.IndexFunc(p.Members, func(s group.Seat) bool { return s.Incarnation == d.m.incarnation })
+	d.me = slices.IndexFunc(p.Members, func(s group.PlanMember) bool { return s.Incarnation == d.m.incarnation })
 	owners := p.Owners()
 	for s, o := range owners {
-		if o == group.Nobody {
+		if o == group.NoMember {
 			owners[s] = d.next[s]
 		}
 	}
@@ -298,12 +298,12 @@ func (d *desk) act() {
 	for s, next := range d.next {
 		c := d.running[s]
 		switch {
-		case next == d.me && d.me != group.Nobody:
+		case next == d.me && d.me != group.NoMember:
 			if c == nil {
 				d.begin(s)
 			}
-		case next == group.Nobody || c == nil:
-			// Nobody else could serve it better.
+		case next == group.NoMember || c == nil:
+			// No other member could serve it better.
 		case c.term == nil:
 			c.cancel()
 		case d.plan.Heirs[s] != "":

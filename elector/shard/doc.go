@@ -13,9 +13,9 @@
 // its lock makes an owner. What package elector promises of a leader, it promises of an
 // owner.
 //
-// A member tells the nodes several times per lease that it lives, what it owns, how heavy
+// A member reports to the nodes several times per lease that it lives, what it owns, how heavy
 // that is, and what it can't serve. The members elect an assigner (the election
-// invoices/assigner). From what the members tell it computes a plan: who should own what,
+// invoices/assigner). From what the members report it computes a plan: who should own what,
 // as evenly as weights and loads allow, with as few moves as possible. It writes the plan
 // to the nodes.
 //

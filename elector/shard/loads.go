@@ -57,7 +57,7 @@ func (m *Member) load(shard int) (l float64, err error) {
 	return m.cfg.Load(shard), nil
 }
 
-// unknown is the load of a shard that nobody has measured.
+// unknown is the load of a shard that was not measured.
 const unknown = -1
 
 // of are the loads of some shards.

@@ -38,7 +38,7 @@ type Member struct {
 	plan   *group.Plan // the one in force; nil: none was seen yet
 	owners []int       // by shard, an index of plan.Members
 
-	changed chan struct{} // closed by the next change; nil: nobody observes
+	changed chan struct{} // closed by the next change; nil: there is no observer
 }
 
 // Term is the ownership of one shard, from its begin to its end. A test of your work can
@@ -70,7 +70,7 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	if _, err := elector.New(q, m.shardConfig(0)); err != nil {
 		return nil, err
 	}
-	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, group.Facts{Shards: cfg.Shards, Lease: cfg.Lease},
+	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, group.Settings{Shards: cfg.Shards, Lease: cfg.Lease},
 		cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
 	if cfg.Probe != nil {
 		var err error
@@ -137,7 +137,7 @@ func (m *Member) Owned() []int {
 
 // Owner is who owns a shard, as the newest plan has it: what was owned when it was made, or
 // else who is to own it. It is about as old as a round trip while nothing is wrong, and a
-// hint at all times: the owner itself knows by its Term. False: nobody, or not known yet.
+// hint at all times: the owner itself knows by its Term. False: no member, or not known yet.
 // This member's own shards are known by the clock. No I/O.
 func (m *Member) Owner(shard int) (Owner, bool) {
 	m.mu.Lock()
@@ -145,11 +145,11 @@ func (m *Member) Owner(shard int) (Owner, bool) {
 	if t := m.owned[shard]; t != nil && t.Valid() {
 		return Owner{ID: m.cfg.ID, Advertise: m.cfg.Advertise}, true
 	}
-	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == group.Nobody {
+	if shard < 0 || shard >= len(m.owners) || m.owners[shard] == group.NoMember {
 		return Owner{}, false
 	}
-	seat := m.plan.Members[m.owners[shard]]
-	return Owner{ID: seat.ID, Advertise: seat.Advertise}, true
+	pm := m.plan.Members[m.owners[shard]]
+	return Owner{ID: pm.ID, Advertise: pm.Advertise}, true
 }
 
 // OwnerOf is the Owner of the shard to which a key belongs (ShardOf).

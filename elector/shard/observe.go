@@ -8,7 +8,7 @@ import (
 // Change is who owns a shard from now on, as this member knows it.
 type Change struct {
 	Shard int
-	Owner Owner // the zero value: nobody
+	Owner Owner // the zero value: no member
 }
 
 // Observe yields who owns each shard, those that are owned first, and then every change of

@@ -63,7 +63,7 @@ func (m *Member) leave(ctx context.Context) {
 	all.Wait()
 }
 
-// assign takes part in the election of the assigner.
+// assign campaigns in the election of the assigner.
 func (d *desk) assign(ctx context.Context) {
 	m := d.m
 	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
@@ -79,7 +79,7 @@ func (d *desk) assign(ctx context.Context) {
 	}
 }
 
-// link tells one node that this member lives, and takes the plan from it.
+// link reports to one node that this member lives, and takes the plan from it.
 func (d *desk) link(ctx context.Context, node int) {
 	l := &d.links[node]
 	var have group.Version
@@ -96,17 +96,17 @@ func (d *desk) link(ctx context.Context, node int) {
 			timer.Stop()
 			return
 		case <-timer.C:
-		case <-l.kick:
+		case <-l.woken:
 			timer.Stop()
 		}
 	}
 }
 
-// minBeat is the least time between two beats that nobody asked for.
+// minBeat is the shortest time between two beats.
 const minBeat = 10 * time.Millisecond
 
-// notify takes a message of the group's channel. It says only that something has changed:
-// what, that node is asked.
+// notify takes a message of the group's channel. It reports only that something has changed;
+// what, the next beat to that node returns.
 func (d *desk) notify(s pubsub.Signal) {
 	if s.Kind == pubsub.Message && s.Payload == "plan" || s.Kind == pubsub.Subscribed {
 		d.links[s.Node].wake()

@@ -239,7 +239,7 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// The last one has nobody to hand over to, and does not wait for anybody.
+// The last one has no member to hand over to, and does not wait for one.
 func TestAllLeave(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 16)
@@ -310,8 +310,8 @@ func TestStuckShard(t *testing.T) {
 	})
 }
 
-// A member with another number of shards, or another lease, is refused and told why.
-func TestOtherFacts(t *testing.T) {
+// A member with another number of shards, or another lease, is refused with the reason.
+func TestOtherSettings(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
 		g.join("a")
@@ -334,7 +334,7 @@ func TestOwnerOf(t *testing.T) {
 			for s := range 16 {
 				o, ok := m.Owner(s)
 				if want := g.l.owner[s]; !ok || o.ID != want || o.Advertise != "http://"+want {
-					t.Errorf("%s says that %d is owned by %+v, want %s", m.ID(), s, o, want)
+					t.Errorf("%s has %d as owned by %+v, want %s", m.ID(), s, o, want)
 				}
 			}
 			if o, ok := m.OwnerOf("customer-17"); !ok || o.ID != g.l.owner[m.ShardOf("customer-17")] {
@@ -399,7 +399,7 @@ func TestRollingRestart(t *testing.T) {
 	})
 }
 
-// Without Redis there is nobody to hand over to: Run waits for its locks, and no longer.
+// Without Redis there is no member to hand over to: Run waits for its locks, and no longer.
 func TestStopWithoutRedis(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)

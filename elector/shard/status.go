@@ -54,18 +54,18 @@ type Set []int
 // String is short and can be read: "0-3,7".
 func (s Set) String() string { return group.Set(s).String() }
 
-// Vacancy is a shard that no member says it owns, and why that may be.
+// Vacancy is a shard that no member reports as its own, and why that may be.
 type Vacancy struct {
 	Shard int    `json:"shard"`
-	Next  string `json:"next,omitempty"` // who is to own it; empty: nobody
+	Next  string `json:"next,omitempty"` // who is to own it; empty: no member
 	Why   string `json:"why"`
 }
 
 // readTimeout bounds what one node is waited for.
 const readTimeout = 1500 * time.Millisecond
 
-// Read asks the nodes about a group: who its members are, and what they own and are to own,
-// by their own word. It waits for each node at most 1.5 s, and for the election of the
+// Read queries the nodes about a group: who its members are, and what they own and are to own,
+// as they report themselves. It waits for each node at most 1.5 s, and for the election of the
 // assigner as long again, or until ctx ends. The error is ErrNoGroup, or an
 // elector.ErrUnreachable when no majority of the nodes answered. The rights to read suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
@@ -86,8 +86,8 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 			continue
 		}
 		answers++
-		if v.Facts != (group.Facts{}) {
-			st.Shards, st.Lease = v.Facts.Shards, v.Facts.Lease
+		if v.Settings != (group.Settings{}) {
+			st.Shards, st.Lease = v.Settings.Shards, v.Settings.Lease
 		}
 	}
 	if answers < nodes.Majority() {
@@ -122,15 +122,15 @@ func alive(views []group.View, majority int) []group.Member {
 	return roll.members(majority)
 }
 
-// describe takes what the members say and what the plan has.
+// describe takes what the members report and what the plan has.
 func (st *Status) describe(members []group.Member, p *group.Plan) {
 	planned := map[string]group.Set{}
 	next := map[int]string{}
 	if p != nil {
-		for i, seat := range p.Members {
-			planned[seat.Incarnation] = p.Next[i]
+		for i, pm := range p.Members {
+			planned[pm.Incarnation] = p.Next[i]
 			for _, s := range p.Next[i] {
-				next[s] = seat.ID
+				next[s] = pm.ID
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func whyUnowned(shard int, next string, members []group.Member, p *group.Plan) s
 	case closed+unable == len(members):
 		return "every member has failed at it lately"
 	case next == "":
-		return "the plan has nobody for it"
+		return "the plan assigns it to no member"
 	default:
 		return next + " does not own it yet: the lease of its last owner may still run"
 	}

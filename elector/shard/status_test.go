@@ -74,7 +74,7 @@ func TestReadWithoutRedis(t *testing.T) {
 	})
 }
 
-// Why nobody owns a shard: each member has failed at it.
+// Why a shard has no owner: each member has failed at it.
 func TestReadUnable(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)

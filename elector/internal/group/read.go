@@ -11,18 +11,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// View is a group as a node shows it to somebody who only reads.
+// View is a group as a node shows it to a reader.
 type View struct {
-	Facts   Facts // the zero value: there is no group
-	Members []Member
-	Plan    *Plan // nil: none
-	Err     error
+	Settings Settings // the zero value: there is no group
+	Members  []Member
+	Plan     *Plan // nil: none
+	Err      error
 }
 
 // Read reads what each node keeps of a group, and waits for each at most for the limit.
 // The rights to read suffice.
 func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit time.Duration) []View {
-	s := NewStore(nodes, prefix, name, Facts{}, 0, 0, limit)
+	s := NewStore(nodes, prefix, name, Settings{}, 0, 0, limit)
 	views := make([]View, nodes.Len())
 	var all sync.WaitGroup
 	for node := range views {
@@ -33,12 +33,12 @@ func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit t
 }
 
 func (s *Store) view(ctx context.Context, node int) (v View) {
-	var facts, plan *redis.StringCmd
+	var settings, plan *redis.StringCmd
 	var members *redis.MapStringStringCmd
 	var now *redis.TimeCmd
 	v.Err = s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
 		p := c.Pipeline()
-		facts, plan = p.Get(ctx, s.factsKey), p.Get(ctx, s.planKey)
+		settings, plan = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey)
 		members, now = p.HGetAll(ctx, s.members), p.Time(ctx)
 		_, err := p.Exec(ctx)
 		if errors.Is(err, redis.Nil) { // of a key that is not there
@@ -49,8 +49,8 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 	if v.Err != nil {
 		return v
 	}
-	if text := facts.Val(); text != "" {
-		v.Facts, v.Err = parseFacts(text)
+	if text := settings.Val(); text != "" {
+		v.Settings, v.Err = parseSettings(text)
 	}
 	v.Plan = parsePlan(plan.Val())
 	for incarnation, text := range members.Val() {

@@ -19,35 +19,37 @@ const (
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )
 
-// Facts are what all members of a group must agree on.
-type Facts struct {
+// Settings are what all members of a group must agree on.
+type Settings struct {
 	Shards int
 	Lease  time.Duration
 }
 
-func (f Facts) String() string { return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease) }
+func (f Settings) String() string {
+	return fmt.Sprintf("%d shards and a lease of %v", f.Shards, f.Lease)
+}
 
-type factsJSON struct {
+type settingsJSON struct {
 	Version int   `json:"v"`
 	Shards  int   `json:"shards"`
 	LeaseMs int64 `json:"lease_ms"`
 }
 
-const factsVersion = 1
+const settingsVersion = 1
 
-func (f Facts) encode() string {
-	return encode(factsJSON{Version: factsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
+func (f Settings) encode() string {
+	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
 }
 
-func parseFacts(s string) (Facts, error) {
-	var j factsJSON
+func parseSettings(s string) (Settings, error) {
+	var j settingsJSON
 	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 {
-		return Facts{}, fmt.Errorf("the group's key holds %.100q, which no member wrote: delete it", s)
+		return Settings{}, fmt.Errorf("the group's key holds %.100q, which no member wrote: delete it", s)
 	}
-	return Facts{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
+	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
 }
 
-// Member is what a member tells of itself.
+// Member is what a member publishes of itself.
 type Member struct {
 	ID          string          `json:"id"`
 	Incarnation string          `json:"incarnation"`
@@ -97,37 +99,37 @@ func parseRecord(s string, now time.Time) (Member, bool) {
 
 // Plan is who should own what.
 type Plan struct {
-	Version Version `json:"-"`
-	Shards  int     `json:"shards"`
-	Members []Seat  `json:"members"`
-	Next    []Set   `json:"assigned"`         // by member: what it should own
-	Owned   []Set   `json:"owned"`            // by member: what it did own as the plan was made
-	Guests  Set     `json:"guests,omitempty"` // shards that are where they are because their member has gone
+	Version Version      `json:"-"`
+	Shards  int          `json:"shards"`
+	Members []PlanMember `json:"members"`
+	Next    []Set        `json:"assigned"`         // by member: what it should own
+	Owned   []Set        `json:"owned"`            // by member: what it did own as the plan was made
+	Guests  Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
 	// Heirs are the shards that their owner hands over now: to the candidate of that incarnation.
 	Heirs map[int]string `json:"heirs,omitempty"`
 }
 
-// Seat is a member in a plan.
-type Seat struct {
+// PlanMember is a member in a plan.
+type PlanMember struct {
 	ID          string `json:"id"`
 	Incarnation string `json:"incarnation"`
 	Advertise   string `json:"advertise,omitempty"`
 	Closed      bool   `json:"closed,omitempty"`
 }
 
-// Nobody is the index of no member.
-const Nobody = -1
+// NoMember is the index of no member.
+const NoMember = -1
 
-// Assigned is by shard the member that should own it, or Nobody.
+// Assigned is by shard the member that should own it, or NoMember.
 func (p *Plan) Assigned() []int { return p.byShard(p.Next) }
 
-// Owners is by shard the member that owned it, or Nobody.
+// Owners is by shard the member that owned it, or NoMember.
 func (p *Plan) Owners() []int { return p.byShard(p.Owned) }
 
 func (p *Plan) byShard(sets []Set) []int {
 	all := make([]int, p.Shards)
 	for s := range all {
-		all[s] = Nobody
+		all[s] = NoMember
 	}
 	for m, set := range sets {
 		for _, s := range set {
@@ -142,7 +144,7 @@ func (p *Plan) byShard(sets []Set) []int {
 func (p *Plan) encode() string { return encode(p) }
 
 // parsePlan reads what a node holds as "<version> <plan>"; nil when it holds none of ours:
-// whoever leads the group replaces it.
+// the next plan of the assigner replaces it.
 func parsePlan(s string) *Plan {
 	if s == "" || len(s) > maxRecord {
 		return nil

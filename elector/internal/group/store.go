@@ -1,6 +1,6 @@
-// Package group keeps on each node what the members of a group of shards tell each other:
-// who they are, and the assigner's plan. All of it is hints: what is lost, stale or forged
-// here costs balance, and never makes an owner.
+// Package group keeps on each node what the members of a group of shards publish for each
+// other: who they are, and the assigner's plan. All of it is hints: what is lost, stale or
+// forged here costs balance, and never makes an owner.
 package group
 
 import (
@@ -34,30 +34,30 @@ var (
 
 // Store is a group as the nodes keep it. Safe for concurrent use.
 type Store struct {
-	nodes *quorum.Nodes
-	facts string
-	ttl   time.Duration // for how long a member counts as alive after a beat
-	keep  time.Duration // for how long the nodes keep the group after its last beat
-	limit time.Duration // of a request
+	nodes    *quorum.Nodes
+	settings string
+	ttl      time.Duration // for how long a member counts as alive after a beat
+	keep     time.Duration // for how long the nodes keep the group after its last beat
+	limit    time.Duration // of a request
 
-	Changes                    string // the channel on which changes are announced
-	factsKey, members, planKey string
-	fence                      string // of an election that has the group's name
+	Changes                       string // the channel on which changes are announced
+	settingsKey, members, planKey string
+	fence                         string // of an election that has the group's name
 }
 
 // NewStore does no I/O. A member counts as dead for ttl after its last beat; the group is
 // forgotten after keep without any.
-func NewStore(nodes *quorum.Nodes, prefix, name string, facts Facts, ttl, keep, limit time.Duration) *Store {
+func NewStore(nodes *quorum.Nodes, prefix, name string, settings Settings, ttl, keep, limit time.Duration) *Store {
 	k := prefix + ":{" + name + "}:"
 	return &Store{
-		nodes: nodes, facts: facts.encode(), ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", factsKey: k + "group", members: k + "members", planKey: k + "plan",
+		nodes: nodes, settings: settings.encode(), ttl: ttl, keep: keep, limit: limit,
+		Changes: k + "changes", settingsKey: k + "group", members: k + "members", planKey: k + "plan",
 		fence: quorum.KeysOf(prefix, name).Fence,
 	}
 }
 
-// DiffersError is of a group whose living members agree on other facts.
-type DiffersError struct{ Ours, Theirs Facts }
+// DiffersError is of a group whose living members agree on other settings.
+type DiffersError struct{ Ours, Theirs Settings }
 
 func (e *DiffersError) Error() string {
 	return fmt.Sprintf("the members of the group have %s, this one %s", e.Theirs, e.Ours)
@@ -68,11 +68,11 @@ type ElectionError struct{}
 
 func (*ElectionError) Error() string { return "an election has the group's name" }
 
-// Beat tells a node that a member lives. plan is the node's, when it is another one than
+// Beat reports to a node that a member lives. plan is the node's, when it is another one than
 // that version.
 func (s *Store) Beat(ctx context.Context, node int, m Member, have Version) (plan *Plan, err error) {
-	answer, err := s.run(ctx, node, beatScript, []string{s.factsKey, s.members, s.planKey, s.fence},
-		s.facts, m.Incarnation, m.encode(), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
+	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
+		s.settings, m.Incarnation, m.encode(), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (s *Store) Beat(ctx context.Context, node int, m Member, have Version) (pla
 	case "ok":
 		return parsePlan(word(answer, 1)), nil
 	case "differs":
-		ours, _ := parseFacts(s.facts)
-		theirs, err := parseFacts(word(answer, 1))
+		ours, _ := parseSettings(s.settings)
+		theirs, err := parseSettings(word(answer, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -93,25 +93,25 @@ func (s *Store) Beat(ctx context.Context, node int, m Member, have Version) (pla
 	}
 }
 
-// Sight is what a node knows of a group.
-type Sight struct {
+// Snapshot is what a node knows of a group.
+type Snapshot struct {
 	Plan    Version
 	Members []Member // that live
 }
 
 // Look reads who lives. What is no member's record is left out.
-func (s *Store) Look(ctx context.Context, node int) (Sight, error) {
+func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
 	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey})
 	if err != nil {
-		return Sight{}, err
+		return Snapshot{}, err
 	}
-	sight := Sight{Plan: parseVersion(word(answer, 0))}
+	snapshot := Snapshot{Plan: parseVersion(word(answer, 0))}
 	for i := 1; i+1 < len(answer); i += 2 {
 		if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
-			sight.Members = append(sight.Members, m)
+			snapshot.Members = append(snapshot.Members, m)
 		}
 	}
-	return sight, nil
+	return snapshot, nil
 }
 
 // Publish stores a plan on a node and announces it. newer is the version of a plan that

@@ -1,13 +1,13 @@
 -- beat: a member says that it lives, and what it owns; it is shown the plan if that is
--- another one than it has. Members of other facts (the number of shards, the lease) are
+-- another one than it has. Members of other settings (the number of shards, the lease) are
 -- refused: they would own other things under the same names.
--- KEYS facts members plan fence
--- ARGV facts incarnation record ttl_ms keep_ms channel version of the plan that the member has
--- -> {'ok', plan or ''} or {'differs', facts} or {'election'}
-local facts = redis.call('GET', KEYS[1])
-if facts and facts ~= ARGV[1] then return {'differs', facts} end
+-- KEYS settings members plan fence
+-- ARGV settings incarnation record ttl_ms keep_ms channel version of the plan that the member has
+-- -> {'ok', plan or ''} or {'differs', settings} or {'election'}
+local settings = redis.call('GET', KEYS[1])
+if settings and settings ~= ARGV[1] then return {'differs', settings} end
 -- An election of the group's name: its candidates and ours would confuse people and keys.
-if not facts and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
+if not settings and redis.call('EXISTS', KEYS[4]) == 1 then return {'election'} end
 local now = redis.call('TIME')
 local ms = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
 local old = redis.call('HGET', KEYS[2], ARGV[2])

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Nobody is the index of no member.
-const Nobody = -1
+// NoMember is the index of no member.
+const NoMember = -1
 
 // Member is one that shards can be planned for.
 type Member struct {
@@ -27,8 +27,8 @@ type Input struct {
 	Members []Member
 	Loads   []float64 // by shard; nil, or below zero: as heavy as the others on average
 	Shards  int
-	Owner   []int // by shard: the member that owns it, or Nobody
-	Planned []int // by shard: the member of the plan before, or Nobody
+	Owner   []int // by shard: the member that owns it, or NoMember
+	Planned []int // by shard: the member of the plan before, or NoMember
 	// Guest is by shard whether it is where it is only because its former member has gone.
 	// When another one comes, it is given these: so each shard moves twice in a rolling
 	// restart, and no more.
@@ -37,7 +37,7 @@ type Input struct {
 
 // Plan is who should own what.
 type Plan struct {
-	Target []int  // by shard: a member, or Nobody when none can
+	Target []int  // by shard: a member, or NoMember when none can
 	Guest  []bool // as that of the Input, for the next plan
 }
 
@@ -81,7 +81,7 @@ func Make(in Input) Plan {
 func Limit(p Plan, in Input, budget int) Plan {
 	target, owner, published := p.Target, in.Owner, in.Planned
 	now, guest := slices.Clone(target), slices.Clone(p.Guest)
-	moves := func(s int) bool { return owner[s] != Nobody && target[s] != Nobody && owner[s] != target[s] }
+	moves := func(s int) bool { return owner[s] != NoMember && target[s] != NoMember && owner[s] != target[s] }
 	for s := range target {
 		if moves(s) && at(published, s) == target[s] {
 			budget--
@@ -104,7 +104,7 @@ func at(list []int, i int) int {
 	if i < len(list) {
 		return list[i]
 	}
-	return Nobody
+	return NoMember
 }
 
 type planner struct {
@@ -122,7 +122,7 @@ type planner struct {
 func newPlanner(in Input) *planner {
 	p := &planner{in: in, target: make([]int, in.Shards), sum: make([]float64, len(in.Members)), shards: make([][]int, len(in.Members))}
 	for s := range p.target {
-		p.target[s] = Nobody
+		p.target[s] = NoMember
 		p.guest = append(p.guest, in.guest(s))
 	}
 	p.loads, p.uniform = normal(in.Loads, in.Shards)
@@ -186,7 +186,7 @@ func (p *planner) serves(m, s int) bool {
 
 func (p *planner) give(s, m int) {
 	p.target[s] = m
-	if m != Nobody {
+	if m != NoMember {
 		p.sum[m] += p.loads[s]
 		p.shards[m] = append(p.shards[m], s)
 	}
@@ -202,7 +202,7 @@ func (p *planner) move(s, to int) {
 
 // lightest is the member that is filled least once it has the shard.
 func (p *planner) lightest(s int) int {
-	best, fill := Nobody, math.Inf(1)
+	best, fill := NoMember, math.Inf(1)
 	for m := range p.in.Members {
 		if !p.serves(m, s) {
 			continue
@@ -234,7 +234,7 @@ func (p *planner) level() {
 	}
 }
 
-// byFill are the members that take part, the fullest first.
+// byFill are the members that may own shards, the fullest first.
 func (p *planner) byFill() []int {
 	var all []int
 	for m, member := range p.in.Members {
@@ -264,7 +264,7 @@ func (p *planner) moveOne() bool {
 			if p.fill(from) <= p.fill(to) || p.settled(from, to) {
 				break
 			}
-			if s := p.bestMove(from, to); s != Nobody {
+			if s := p.bestMove(from, to); s != NoMember {
 				p.move(s, to)
 				p.guest[s] = false
 				return true
@@ -277,7 +277,7 @@ func (p *planner) moveOne() bool {
 // bestMove is the shard whose move evens out two members most. Of equals it is a guest, and
 // then one that the member does not own yet: to move that costs nothing.
 func (p *planner) bestMove(from, to int) int {
-	best, gain, rank := Nobody, epsilon, 0
+	best, gain, rank := NoMember, epsilon, 0
 	for _, s := range p.shards[from] {
 		if !p.serves(to, s) {
 			continue
@@ -319,7 +319,7 @@ func (p *planner) exchangeOne() bool {
 			if p.fill(from) <= p.fill(to) {
 				break
 			}
-			if a, b := p.bestExchange(from, to); a != Nobody {
+			if a, b := p.bestExchange(from, to); a != NoMember {
 				p.move(a, to)
 				p.move(b, from)
 				return true
@@ -330,7 +330,7 @@ func (p *planner) exchangeOne() bool {
 }
 
 func (p *planner) bestExchange(from, to int) (a, b int) {
-	a, b = Nobody, Nobody
+	a, b = NoMember, NoMember
 	gain := epsilon
 	for _, x := range p.shards[from] {
 		for _, y := range p.shards[to] {

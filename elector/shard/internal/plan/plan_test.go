@@ -16,12 +16,12 @@ func members(n int) []Member {
 	return all
 }
 
-func nobody(n int) []int { return slices.Repeat([]int{Nobody}, n) }
+func noMembers(n int) []int { return slices.Repeat([]int{NoMember}, n) }
 
 func counts(plan []int, n int) []int {
 	c := make([]int, n)
 	for _, m := range plan {
-		if m != Nobody {
+		if m != NoMember {
 			c[m]++
 		}
 	}
@@ -31,20 +31,20 @@ func counts(plan []int, n int) []int {
 func moves(before, after []int) int {
 	n := 0
 	for s := range before {
-		if before[s] != Nobody && before[s] != after[s] {
+		if before[s] != NoMember && before[s] != after[s] {
 			n++
 		}
 	}
 	return n
 }
 
-// With equal weights nobody has more than one shard above another, whatever the number of
-// shards and members, and whoever came or went before.
+// With equal weights no member has more than one shard above another, whatever the number of
+// shards and members, and which of them came or went before.
 func TestEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		shards, n := 1+r.IntN(300), 1+r.IntN(12)
-		owner := nobody(shards)
+		owner := noMembers(shards)
 		for s := range owner {
 			if r.IntN(3) > 0 {
 				owner[s] = r.IntN(n)
@@ -52,7 +52,7 @@ func TestEven(t *testing.T) {
 		}
 		got := Make(Input{Members: members(n), Shards: shards, Owner: owner}).Target
 		c := counts(got, n)
-		if slices.Max(c)-slices.Min(c) > 1 || slices.Contains(got, Nobody) {
+		if slices.Max(c)-slices.Min(c) > 1 || slices.Contains(got, NoMember) {
 			t.Fatalf("%d shards over %d members: %v", shards, n, c)
 		}
 		// The fewest moves: what each has beyond its even part.
@@ -74,7 +74,7 @@ func TestEven(t *testing.T) {
 
 func TestJoinAndLeave(t *testing.T) {
 	const shards = 1024
-	first := Make(Input{Members: members(7), Shards: shards, Owner: nobody(shards)}).Target
+	first := Make(Input{Members: members(7), Shards: shards, Owner: noMembers(shards)}).Target
 	joined := Make(Input{Members: members(8), Shards: shards, Owner: first, Planned: first}).Target
 	if m := moves(first, joined); m != shards/8 {
 		t.Errorf("a join moved %d shards of %d, %d are enough", m, shards, shards/8)
@@ -93,7 +93,7 @@ func TestJoinAndLeave(t *testing.T) {
 
 // Whatever is even stays where it is.
 func TestStill(t *testing.T) {
-	in := Input{Members: members(5), Shards: 64, Owner: nobody(64)}
+	in := Input{Members: members(5), Shards: 64, Owner: noMembers(64)}
 	first := Make(in).Target
 	in.Owner, in.Planned = first, first
 	if again := Make(in).Target; !slices.Equal(first, again) {
@@ -141,7 +141,7 @@ func TestLoads(t *testing.T) {
 			m[i].Weight = 1 + float64(r.IntN(3))
 			weights += m[i].Weight
 		}
-		owner := nobody(shards)
+		owner := noMembers(shards)
 		for s := range owner {
 			owner[s] = r.IntN(n)
 		}
@@ -181,12 +181,12 @@ func TestUnable(t *testing.T) {
 	m[0].Unable = []int{0, 1, 2, 3}
 	m[1].Unable = []int{0}
 	m[2].Unable = []int{0}
-	got := Make(Input{Members: m, Shards: 9, Owner: nobody(9), Planned: nobody(9)}).Target
-	if got[0] != Nobody {
-		t.Errorf("shard 0, which nobody can serve, is planned for %d", got[0])
+	got := Make(Input{Members: m, Shards: 9, Owner: noMembers(9), Planned: noMembers(9)}).Target
+	if got[0] != NoMember {
+		t.Errorf("shard 0, which no member can serve, is planned for %d", got[0])
 	}
 	for s := 1; s < 4; s++ {
-		if got[s] == 0 || got[s] == Nobody {
+		if got[s] == 0 || got[s] == NoMember {
 			t.Errorf("shard %d is planned for %d", s, got[s])
 		}
 	}
@@ -195,13 +195,13 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
-	if got := Make(Input{Shards: 3}).Target; !slices.Equal(got, nobody(3)) {
+func TestNoMemberLives(t *testing.T) {
+	if got := Make(Input{Shards: 3}).Target; !slices.Equal(got, noMembers(3)) {
 		t.Errorf("without members: %v", got)
 	}
 	closed := members(2)
 	closed[0].Closed, closed[1].Closed = true, true
-	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}).Target; !slices.Equal(got, nobody(3)) {
+	if got := Make(Input{Members: closed, Shards: 3, Owner: []int{0, 1, 0}}).Target; !slices.Equal(got, noMembers(3)) {
 		t.Errorf("with closed members: %v", got)
 	}
 }
@@ -215,10 +215,10 @@ func TestImpossibleLoads(t *testing.T) {
 	}
 }
 
-// Who comes in the place of one that has gone is given the shards of that one, and nobody
+// Who comes after one that has gone is given the shards of that one, and no other
 // else moves any.
 func TestGuestsMoveFirst(t *testing.T) {
-	in := Input{Members: members(4), Shards: 40, Owner: nobody(40)}
+	in := Input{Members: members(4), Shards: 40, Owner: noMembers(40)}
 	in.Owner = Make(in).Target
 	in.Planned = in.Owner
 	of1 := in.Owner
@@ -249,14 +249,14 @@ func TestIdle(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	owner := []int{0, 0, 0, 0, Nobody, 1}
+	owner := []int{0, 0, 0, 0, NoMember, 1}
 	target := []int{1, 1, 1, 0, 1, 1}
 	limit := func(published []int) []int {
 		return Limit(Plan{Target: target, Guest: make([]bool, 6)}, Input{Owner: owner, Planned: published}, 1).Target
 	}
 	got := limit(nil)
 	if want := []int{1, 0, 0, 0, 1, 1}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v: one move at a time, and what nobody owns at once", got, want)
+		t.Errorf("%v, want %v: one move at a time, and what has no owner at once", got, want)
 	}
 	// The move under way counts, and is not exchanged for another one.
 	got = limit([]int{0, 0, 1, 0, 1, 1})
@@ -266,7 +266,7 @@ func TestLimit(t *testing.T) {
 }
 
 func BenchmarkMake(b *testing.B) {
-	in := Input{Members: members(100), Shards: 10_000, Owner: nobody(10_000)}
+	in := Input{Members: members(100), Shards: 10_000, Owner: noMembers(10_000)}
 	first := Make(in).Target
 	in.Owner, in.Planned = first, first
 	in.Members[7].Closed = true
