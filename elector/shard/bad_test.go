@@ -11,6 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -73,14 +74,34 @@ func TestForgedMemberCostsNoOwner(t *testing.T) {
 		g.join("a")
 		g.join("b")
 		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
-		for _, n := range c.Nodes {
-			n.Server().HSet(membersKey, "x", `99999999999999 {"id":"x","incarnation":"x","weight":1,"owned":"","unable":""}`)
-		}
 		for range 30 {
+			for _, n := range c.Nodes {
+				n.Server().HSet(membersKey, "x", `99999999999999 {"id":"x","incarnation":"x","weight":1,"owned":"","unable":""}`)
+			}
 			time.Sleep(lease / 10)
 			if !g.l.even(12, "a", "b") {
 				t.Fatalf("a member that never campaigns took shards from others: %v", g.l.counts())
 			}
+		}
+	})
+}
+
+// A node's clock that is set back must not keep a dead member alive until it has caught up.
+func TestClockOfANodeSetBack(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 6)
+		g.join("a")
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(6, "a", "b") })
+		time.Sleep(lease)
+		n := c.Nodes[0]
+		n.Set(testredis.Cut, "b")
+		for range 30 {
+			n.Server().SetTime(time.Now().Add(-time.Hour))
+			time.Sleep(lease / 10)
+		}
+		if !g.l.even(6, "a") {
+			t.Errorf("three leases after b's death: %v", g.l.counts())
 		}
 	})
 }
@@ -158,6 +179,7 @@ func TestBadConfig(t *testing.T) {
 			"Moves is -1":      {Group: "g", Shards: 1, Moves: -1},
 			"ID is \"a b\"":    {Group: "g", Shards: 1, ID: "a b"},
 			"Cooldown is -1s":  {Group: "g", Shards: 1, Cooldown: -time.Second},
+			"at most 24h0m0s":  {Group: "g", Shards: 1, Cooldown: 25 * time.Hour},
 		} {
 			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, want %q", cfg, err, want)

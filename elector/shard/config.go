@@ -126,6 +126,9 @@ func (c Config) validate() error {
 	if c.Cooldown < 0 {
 		add(setting.Errorf("Cooldown", " is %v: not below zero, or a shard would return at once to where it failed", c.Cooldown))
 	}
+	if c.Cooldown > elector.MaxLease {
+		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, elector.MaxLease))
+	}
 	return errors.Join(problems...)
 }
 

@@ -101,7 +101,7 @@ type Snapshot struct {
 
 // Look reads who lives. What is no member's record is left out.
 func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
-	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey})
+	answer, err := s.run(ctx, node, lookScript, []string{s.members, s.planKey}, s.ttl.Milliseconds())
 	if err != nil {
 		return Snapshot{}, err
 	}
