@@ -20,6 +20,9 @@ type candidacy struct {
 	cancel  context.CancelFunc // ends the campaign, or the term
 
 	term *Term // that it serves; nil: none
+	// stuck: its work has not stopped for long after a term. Until it does, this member can't
+	// lead again, and must not be taken for the owner: nobody else would campaign.
+	stuck bool
 }
 
 // began is the begin of a term, ran its end, and over that of a candidacy.
@@ -102,6 +105,9 @@ func (e began) apply(d *desk) {
 
 func (e ran) apply(d *desk) {
 	e.c.term = nil
+	if e.c.stuck {
+		e.c.cancel() // the shard is for others by now
+	}
 	d.report()
 }
 
@@ -113,7 +119,8 @@ func (e over) apply(d *desk) {
 		go d.send(failure{e.err})
 	}
 	moved := c.shard < len(d.next) && d.next[c.shard] != d.me
-	if failed := e.err != nil || e.why != nil && leaves(e.why.Reason); failed && !moved && !d.closing {
+	failed := e.err != nil || e.why != nil && leaves(e.why.Reason)
+	if (failed && !moved || c.stuck) && !d.closing {
 		u := d.unable[c.shard]
 		u.trips = min(u.trips+1, 5)
 		u.until = time.Now().Add(d.m.cfg.Cooldown << (u.trips - 1))
@@ -124,6 +131,11 @@ func (e over) apply(d *desk) {
 	if d.next != nil {
 		d.act()
 	}
+}
+
+// overdue reports whether the term ended half a lease ago and its work has not returned.
+func (c *candidacy) overdue() bool {
+	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.d.m.cfg.Lease/2
 }
 
 // handOver ends the term in favour of a member that campaigns for the shard already: the

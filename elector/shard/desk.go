@@ -335,6 +335,12 @@ func (d *desk) look() {
 			delete(d.unable, s)
 		}
 	}
+	for s, c := range d.running {
+		if !c.stuck && c.overdue() && d.next[s] == d.me { // one that moves has its next owner waiting
+			c.stuck = true
+			d.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
+		}
+	}
 	if d.next != nil {
 		d.act()
 	}
@@ -346,9 +352,12 @@ func (d *desk) report() {
 	next := d.self
 	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
 	for s, c := range d.running {
-		if c.term != nil {
+		switch {
+		case c.stuck:
+			next.Unable = append(next.Unable, s)
+		case c.term != nil:
 			next.Owned = append(next.Owned, s)
-		} else {
+		default:
 			next.Ready[s] = c.elector.Incarnation()
 		}
 	}
@@ -360,6 +369,7 @@ func (d *desk) report() {
 	}
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
+	next.Unable = slices.Compact(next.Unable)
 	next.Loads = d.loads.of(next.Owned)
 	next.Closed, next.Why = d.closing, ""
 	if d.closing {
