@@ -12,20 +12,25 @@ const agreement = time.Millisecond
 
 // Clock measures how much time has passed, across suspends and clock steps. The
 // zero value is the machine's clock; a Warp makes it lie, for tests.
-type Clock struct{ warp *Warp }
+type Clock struct {
+	warp    *Warp
+	granted func(Held) // may be nil
+}
 
 // NewClock returns the machine's clock, seen through w when w is not nil.
 func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 
+// ClockOf is NewClock for one election of a process: granted gets each lease that is counted by this
+// clock, for a checker that knows the true time.
+func ClockOf(w *Warp, granted func(Held)) *Clock { return &Clock{warp: w, granted: granted} }
+
 // Warp lets a simulation bend the clocks of one candidate. Safe for concurrent
 // use. Gate, if set, is called before every reading: a gate that blocks pauses
-// everything that looks at the clock, as SIGSTOP does. Granted, if set, gets each
-// lease that is counted by this clock, for a checker that knows the true time.
+// everything that looks at the clock, as SIGSTOP does.
 type Warp struct {
 	Mono, Wall, Boot atomic.Int64 // nanoseconds added to each clock
 	NoBoot           atomic.Bool  // as on systems without CLOCK_BOOTTIME
 	Gate             func()
-	Granted          func(Held)
 }
 
 // Held is a Grant, as far as that checker looks at it.

@@ -17,8 +17,8 @@ type Grant struct {
 func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 	g := &Grant{clock: c, timing: t}
 	g.anchor.Store(&sent)
-	if c.warp != nil && c.warp.Granted != nil {
-		c.warp.Granted(g)
+	if c.granted != nil {
+		c.granted(g)
 	}
 	return g
 }

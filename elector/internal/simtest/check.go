@@ -3,6 +3,7 @@ package simtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -163,6 +164,9 @@ func (s *Sim) look() {
 	defer s.mu.Unlock()
 	s.granted() // before it lapses
 	s.overlap("step")
+	for _, e := range s.beside {
+		s.lookBeside(e)
+	}
 	s.answers()
 	now := time.Now()
 	var open []*proc // whose work was not told to stop
@@ -183,7 +187,7 @@ func (s *Sim) look() {
 			s.violate("%s: the work of term %d was not told to stop %v after its deadline", p.name, r.token, late)
 		}
 		if s.o.Mode != TokensOnly && p.e.IsLeader() {
-			s.backed(r)
+			s.backed(r.proc, r.token, s.keys, r.proc.prefix)
 		}
 	}
 	if len(open) > 1 && s.o.Mode != TokensOnly && !s.mayOverlap(open...) {
@@ -197,15 +201,15 @@ func (s *Sim) stopLimit() time.Duration { return 5 * s.t.lease }
 
 // backed checks that a majority of the nodes stands behind a valid term: holds
 // its lock, or abstains because it forgot.
-func (s *Sim) backed(r *record) {
+func (s *Sim) backed(who fmt.Stringer, token uint64, keys quorum.Keys, prefix string) {
 	votes := 0
 	for _, n := range s.nodes {
-		if n.holds(s.keys, r.proc.prefix) || !n.forgot.IsZero() && time.Since(n.forgot) < s.t.lease {
+		if n.holds(keys, prefix) || !n.forgot.IsZero() && time.Since(n.forgot) < s.t.lease {
 			votes++
 		}
 	}
 	if votes < len(s.nodes)/2+1 {
-		s.violate("%s: term %d is valid, but only %d of %d nodes hold its lock", r.proc.name, r.token, votes, len(s.nodes))
+		s.violate("%s: term %d is valid, but only %d of %d nodes hold its lock", who, token, votes, len(s.nodes))
 	}
 }
 
@@ -221,7 +225,14 @@ func (s *Sim) onCommand(p *proc, c command) {
 		return
 	}
 	for _, d := range all {
-		s.onDeed(p, d.kind, d.argv)
+		if d.lock == s.keys.Lock {
+			s.onDeed(p, d.kind, d.argv)
+		} else {
+			s.onSide(p, d)
+		}
+	}
+	if len(all) > 1 {
+		s.batches[all[0].kind]++
 	}
 }
 

@@ -11,6 +11,9 @@
 // Messages are forged that could be true, also in the quiet end; they must neither be
 // reported nor leave the election without a leader for longer.
 //
+// In a quarter of the seeds the processes are candidates in more elections (see beside), whose
+// requests travel together.
+//
 // One seed is one schedule. The order in which goroutines run at the same
 // instant, and the electors' own random pauses, are not part of it, so a
 // failure that depends on them may need a few runs of its seed.

@@ -60,6 +60,7 @@ type proc struct {
 	running   *record
 
 	observer *observer
+	sides    []*side // its candidacies in the elections beside
 }
 
 // boot starts a new life on the host. The name is its own unless given.
@@ -70,7 +71,7 @@ func (h *host) boot(name string) *proc {
 		name = fmt.Sprintf("c%d-%d", h.id, h.boots)
 	}
 	p := &proc{sim: s, host: h, name: name, born: time.Now(), done: make(chan struct{})}
-	p.warp = &lease.Warp{Gate: p.gate, Granted: func(g lease.Held) { p.granted.Store(&g) }}
+	p.warp = &lease.Warp{Gate: p.gate}
 	if s.o.Mode == WallHints {
 		p.warp.Wall.Store(int64(s.share(110*time.Minute) - 55*time.Minute))
 	}
@@ -96,17 +97,22 @@ func (h *host) boot(name string) *proc {
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithCancel(lease.WithClock(context.Background(), lease.NewClock(p.warp)))
+	ctx, cancel := context.WithCancel(lease.WithClock(context.Background(), lease.ClockOf(p.warp, func(g lease.Held) { p.granted.Store(&g) })))
 	p.stop = cancel
 	p.observe(context.WithoutCancel(ctx))
+	for _, e := range s.beside {
+		p.sides = append(p.sides, p.newSide(q, e))
+	}
 	s.mu.Lock()
 	s.procs, s.born = append(s.procs, p), append(s.born, p)
 	s.mu.Unlock()
 	h.proc.Store(p)
+	beside := p.runSides(ctx)
 	go func() {
 		defer close(p.done)
 		defer s.forget(p)
 		p.live(ctx)
+		beside.Wait()
 		p.observer.end()
 		p.observer.done.Wait()
 		_ = q.Close()
@@ -225,9 +231,17 @@ func (p *proc) crash(after time.Duration) {
 	s.mu.Unlock()
 	s.net.reset(func(c *conn) bool { return c.proc == p })
 	p.resume(0)
+	p.pass()
+	p.shutdown(after, "")
+}
+
+// pass lets all its probes pass.
+func (p *proc) pass() {
 	p.probe.set(passing)
 	p.work.set(passing)
-	p.shutdown(after, "")
+	for _, c := range p.sides {
+		c.probe.set(passing)
+	}
 }
 
 // drift moves the host's clocks away from true time.

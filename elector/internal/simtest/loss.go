@@ -36,17 +36,29 @@ func (p *planner) lose() {
 // lock there), and one of the two began to campaign less than a lease before it
 // claimed. s.mu is held.
 func (s *Sim) mayOverlap(ps ...*proc) bool {
+	if !s.allForgot() {
+		return false
+	}
+	for _, p := range ps {
+		if r := p.running; r != nil && s.wasYoung(p, r.claimSent) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Sim) wasYoung(p *proc, claimSent time.Time) bool {
+	return claimSent.Sub(p.born) <= s.t.lease+s.slack()
+}
+
+// allForgot reports whether all nodes have forgotten within a lease. s.mu is held.
+func (s *Sim) allForgot() bool {
 	for _, n := range s.nodes {
 		if n.forgot.IsZero() || time.Since(n.forgot) > s.t.lease+s.slack() {
 			return false
 		}
 	}
-	for _, p := range ps {
-		if r := p.running; r != nil && r.claimSent.Sub(p.born) <= s.t.lease+s.slack() {
-			return true
-		}
-	}
-	return false
+	return true
 }
 
 // valid is who leads right now. s.mu is held.

@@ -3,6 +3,8 @@ package simtest
 import (
 	"strings"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // stepClock steps the wall clock of a node, by which it counts what is left of its
@@ -33,24 +35,34 @@ func (p *planner) stepClock(end time.Duration) {
 	}, "the clock of node %d steps by %v, if that is promised to be harmless", n, by)
 }
 
-// mayStep keeps the condition of the guarantee: a majority of the other nodes has taken
-// the renewal (or claim) whose lock ends early here. Then they keep it as long as this one
-// would have, but for the jitter of the network, which the drift allowance covers.
+// mayStep keeps the condition of the guarantee for each election: a step ends all keys of the node early.
 func (s *Sim) mayStep(stepped *node) bool {
 	if s.o.Mode == TokensOnly {
 		return true
 	}
-	if stepped.redis.Exists(s.keys.New) { // it has forgotten, and must abstain for a lease
+	for _, e := range s.beside {
+		if !s.spares(stepped, e.keys) {
+			return false
+		}
+	}
+	return s.spares(stepped, s.keys)
+}
+
+// spares reports whether a majority of the other nodes has taken
+// the renewal (or claim) whose lock ends early here. Then they keep it as long as this one
+// would have, but for the jitter of the network, which the drift allowance covers.
+func (s *Sim) spares(stepped *node, keys quorum.Keys) bool {
+	if stepped.redis.Exists(keys.New) { // it has forgotten, and must abstain for a lease
 		return false
 	}
-	attempt, ttl := stepped.attempt(s.keys.Lock)
+	attempt, ttl := stepped.attempt(keys.Lock)
 	if attempt == "" {
 		return true
 	}
 	const jitter = time.Millisecond
 	left := 0
 	for _, n := range s.nodes {
-		if a, t := n.attempt(s.keys.Lock); n != stepped && a == attempt && t >= ttl-jitter {
+		if a, t := n.attempt(keys.Lock); n != stepped && a == attempt && t >= ttl-jitter {
 			left++
 		}
 	}

@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"context"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -28,14 +29,18 @@ func (s *Sim) settle() {
 	s.mu.Lock()
 	s.recovered = time.Since(began)
 	s.mu.Unlock()
+	s.besidesLead(s.recoveryLimit())
 
 	// The longest rest: a cool-down doubles up to 16 times. And then nothing may
 	// shake the leader.
 	s.until(time.Now().Add(4*s.t.lease + 17*s.t.cooldown))
-	leader, terms := s.leader(), s.count()
+	leader, terms, beside := s.leader(), s.count(), s.besideTerms()
 	s.until(time.Now().Add(4 * s.t.lease))
 	if now := s.leader(); now != leader || s.count() != terms || leader == nil {
 		s.fault("the leadership is not stable without any fault: %v, then %v", leader, now)
+	}
+	if now := s.besideTerms(); !slices.Equal(now, beside) {
+		s.fault("the leadership of the elections beside is not stable without any fault: terms %v, then %v", beside, now)
 	}
 	s.agree()
 	s.aware(leader)
@@ -73,8 +78,7 @@ func (s *Sim) healAll() {
 	})
 	for _, p := range procs {
 		p.resume(0)
-		p.probe.set(passing)
-		p.work.set(passing)
+		p.pass()
 		p.mode.Store(prompt)
 	}
 	synctest.Wait()
@@ -198,6 +202,7 @@ func (s *Sim) retire() {
 			s.fault("no leader %v after %s retired, with %d candidates left", time.Since(began), p.name, left)
 			break
 		}
+		s.besidesLead(s.handoverLimit())
 		s.until(time.Now().Add(s.t.lease / 4)) // an observer lags by some milliseconds
 		if next := s.leader(); next != nil {
 			s.informed(old, next)

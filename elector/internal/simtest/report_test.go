@@ -40,6 +40,8 @@ func (s *totals) report(t *testing.T, file string, first uint64) {
 		{"leases", fmt.Sprintf("%.0f", s.lasted)},
 		{"terms", fmt.Sprint(s.terms)},
 		{"renewals", fmt.Sprint(s.renewals)},
+		{"terms in the elections beside", fmt.Sprint(s.beside)},
+		{"calls for several elections", fmt.Sprint(s.together)},
 		{"late writes that the fenced register refused", fmt.Sprint(s.refused)},
 		{"slowest recovery after the faults", fmt.Sprintf("%.2f leases", s.worst.Seconds())},
 		{"**violations**", fmt.Sprintf("**%d**", s.broken)},

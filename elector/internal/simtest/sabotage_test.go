@@ -3,6 +3,8 @@ package simtest
 import (
 	"strconv"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // deleteLocks is an operator's DEL while a leader sits.
@@ -12,6 +14,15 @@ func deleteLocks(s *Sim) {
 			n.redis.Del(s.keys.Lock)
 		}
 		s.history.addf("sabotage: locks deleted")
+	}
+}
+
+func deleteLocksBeside(s *Sim) {
+	if s.chance(100) == 0 {
+		for _, n := range s.nodes {
+			n.redis.Del(s.beside[1].keys.Lock)
+		}
+		s.history.addf("sabotage: locks of %s deleted", s.beside[1].name)
 	}
 }
 
@@ -29,11 +40,23 @@ func forgetAll(s *Sim) {
 // stepNode steps the clock of a node just when the others that have its lock are no
 // majority without it: they and it can elect another.
 func stepNode(s *Sim) {
+	stepUnder(s, s.keys)
+}
+
+// stepNodeBeside does so where the election that is checked in full loses nothing: what a step is
+// allowed to do must respect each election.
+func stepNodeBeside(s *Sim) {
+	for _, e := range s.beside {
+		stepUnder(s, e.keys)
+	}
+}
+
+func stepUnder(s *Sim, keys quorum.Keys) {
 	if s.chance(20) != 0 {
 		return
 	}
 	for _, n := range s.nodes {
-		if who, _ := n.attempt(s.keys.Lock); who != "" && !s.mayStep(n) {
+		if who, _ := n.attempt(keys.Lock); who != "" && !s.spares(n, keys) && (keys == s.keys || s.spares(n, s.keys)) {
 			n.redis.FastForward(time.Hour)
 			s.history.addf("sabotage: the clock of node %d steps", n.id)
 			return
@@ -47,6 +70,9 @@ func lowerFence(s *Sim) {
 	if s.chance(40) == 0 {
 		for _, n := range s.nodes {
 			_ = n.redis.Set(s.keys.Fence, "5")
+			for _, e := range s.beside {
+				_ = n.redis.Set(e.keys.Fence, "5")
+			}
 		}
 		for _, h := range s.hosts {
 			h.proc.Load().warp.Wall.Add(-int64(time.Minute))

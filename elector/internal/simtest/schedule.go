@@ -73,7 +73,7 @@ func (s *Sim) schedule(rng *rand.Rand) []step {
 	for f.at = f.upTo(4 * s.t.lease); f.at < end; f.at += f.upTo(4 * s.t.lease) {
 		f.forgePlausible()
 	}
-	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps, f.steps)
+	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps, f.steps, s.scheduleBeside(end))
 	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
 	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
 	return p.steps

@@ -38,6 +38,7 @@ type Options struct {
 	Leases float64 // how long the faults last, in leases
 	Mode   Mode
 	Nodes  int           // 0: by the seed
+	Beside int           // so many more elections have the same candidates
 	Lease  time.Duration // 0: by the seed
 	// Strict also demands what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
@@ -58,23 +59,19 @@ type Options struct {
 // Report is what a simulation did.
 type Report struct {
 	Options
-	Lease      time.Duration
-	Hosts      int
-	Virtual    time.Duration
-	Terms      int
-	Renewals   int
-	Refused    int           // writes of superseded terms that the fenced register refused
-	Recovery   time.Duration // from the end of the faults to a leader
-	Ends       map[string]int
-	Faults     map[string]int // begun, by kind
-	Violations []string
-	History    []string
-}
-
-// timing is what all candidates of a simulation share.
-type timing struct {
-	lease, renewEvery, stopMargin, cooldown time.Duration
-	callTimeout                             time.Duration
+	Lease       time.Duration
+	Hosts       int
+	Virtual     time.Duration
+	Terms       int
+	Renewals    int
+	Batches     int           // calls for several elections
+	BesideTerms int           // terms in the elections beside
+	Refused     int           // writes of superseded terms that the fenced register refused
+	Recovery    time.Duration // from the end of the faults to a leader
+	Ends        map[string]int
+	Faults      map[string]int // begun, by kind
+	Violations  []string
+	History     []string
 }
 
 const election = "sim"
@@ -106,7 +103,9 @@ type Sim struct {
 	retiring  bool // no faults, and the only ends are shutdowns
 	recovered time.Duration
 	renewals  int
-	refused   int // writes of superseded terms
+	beside    []*beside    // the other elections
+	batches   map[kind]int // calls for several elections
+	refused   int          // writes of superseded terms
 	ends      map[string]int
 	faults    map[string]int // of the goroutine of run
 	kinds     map[string]int // of violations
@@ -133,13 +132,16 @@ func newSim(o Options) *Sim {
 	plan := rand.New(rand.NewPCG(o.Seed, 1))
 	s := &Sim{
 		o: o, keys: quorum.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
-		rng: rand.New(rand.NewPCG(o.Seed, 2)), attempts: map[string]*attempt{}, forger: rand.New(rand.NewPCG(o.Seed, 9)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{},
+		rng: rand.New(rand.NewPCG(o.Seed, 2)), attempts: map[string]*attempt{}, forger: rand.New(rand.NewPCG(o.Seed, 9)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{}, batches: map[kind]int{},
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}
 	s.t = timings(plan, o.Lease)
 	s.succession = []elector.Succession{
 		elector.SuccessionRace, elector.SuccessionRace, elector.SuccessionPriority, elector.SuccessionSeniority, elector.SuccessionRotation,
 	}[rand.New(rand.NewPCG(o.Seed, 5)).IntN(5)]
+	for i := range o.Beside {
+		s.beside = append(s.beside, newBeside(i))
+	}
 	n := o.Nodes
 	if n == 0 {
 		n = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
@@ -156,25 +158,6 @@ func newSim(o Options) *Sim {
 		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
 	}
 	return s
-}
-
-// leases are those that people choose, from the restless to the patient. A virtual hour
-// of the one costs three thousand times as much as one of the other; a lease costs the same.
-var leases = []time.Duration{
-	200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
-	10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
-}
-
-func timings(plan *rand.Rand, lease time.Duration) timing {
-	t := timing{lease: leases[plan.IntN(len(leases))]}
-	if lease > 0 {
-		t.lease = lease
-	}
-	t.renewEvery = t.lease / 4
-	t.stopMargin = []time.Duration{t.lease / 4, t.lease / 10, time.Millisecond, time.Millisecond}[plan.IntN(4)]
-	t.cooldown = t.lease / 2
-	t.callTimeout = t.renewEvery * 4 / 5
-	return t
 }
 
 // storm is how long the faults last.
@@ -271,9 +254,10 @@ func (s *Sim) report() Report {
 		s.violate("a list of nodes that is the same is taken for another: %s", line)
 	}
 	s.faults["plausible message, each"] = s.forgeries
+	batches, besideTerms := s.reportBeside()
 	r := Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
-		Renewals: s.renewals, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
+		Renewals: s.renewals, Batches: batches, BesideTerms: besideTerms, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
 	}
 	return r
 }

@@ -31,6 +31,16 @@ func modeOf(seed uint64) Mode {
 	}
 }
 
+// besideOf is part of it, too: how many more elections each process is a candidate in.
+func besideOf(seed uint64) int {
+	switch seed % 16 {
+	case 1, 5, 6, 9:
+		return 2
+	default:
+		return 0
+	}
+}
+
 // complain shows how a seed broke invariants, with all that happened before.
 func complain(t *testing.T, r Report) {
 	t.Helper()
@@ -58,7 +68,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
 				for n := next.Add(1) - 1; n < uint64(runs) && !sum.enough(*forFlag); n = next.Add(1) - 1 {
-					r := Run(t, Options{Seed: first + n, Leases: *leasesFlag, Mode: modeOf(first + n), Strict: *strictFlag})
+					r := Run(t, Options{Seed: first + n, Leases: *leasesFlag, Mode: modeOf(first + n), Beside: besideOf(first + n), Strict: *strictFlag})
 					complain(t, r)
 					sum.add(t, r)
 				}
@@ -68,6 +78,9 @@ func TestSimulation(t *testing.T) {
 	t.Logf("seeds %d to %d: %s%s", first, first+uint64(sum.seeds)-1, sum, sum.tables())
 	if sum.broken > 0 { // whoever sees the end of a log alone must learn which seed
 		t.Errorf("broken invariants (above: how it came to them):\n  %s", strings.Join(sum.violations, "\n  "))
+	}
+	if sum.together == 0 && sum.beside > 0 {
+		t.Error("no call was for several elections")
 	}
 	sum.report(t, *reportFlag, first)
 }
@@ -108,6 +121,9 @@ func TestCheckerNotices(t *testing.T) {
 		{"the fence goes back", Options{Seed: 5, Mode: WallHints, Nodes: 3, Sabotage: lowerFence}, "is lower than"},
 		{"all nodes forget, and don't abstain", Options{Seed: 6, Nodes: 5, Sabotage: forgetAll}, "valid terms at once"},
 		{"a node's clock steps under a bare majority", Options{Seed: 9, Nodes: 3, Sabotage: stepNode}, "valid terms at once"},
+		{"an operator deletes the locks of another election", Options{Seed: 1, Nodes: 3, Beside: 2, Sabotage: deleteLocksBeside}, "valid terms at once beside"},
+		{"the fence of another election goes back", Options{Seed: 2, Mode: WallHints, Nodes: 3, Beside: 2, Sabotage: lowerFence}, "is not above"},
+		{"a node's clock steps under a bare majority of another election", Options{Seed: 5, Nodes: 3, Beside: 2, Sabotage: stepNodeBeside}, "valid terms at once beside"},
 		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},
 	} {

@@ -69,6 +69,7 @@ const (
 // deed is what a request does for one election.
 type deed struct {
 	kind kind
+	lock string   // the key
 	argv [][]byte // as they lie in the request: they can be changed in place
 }
 
@@ -100,7 +101,7 @@ func (c command) elections() (all []deed) {
 			}
 		case quorum.ScriptRaise, quorum.ScriptAnnounce:
 		}
-		all = append(all, deed{k, argv[i*each : (i+1)*each]})
+		all = append(all, deed{k, call.Keys[0], argv[i*each : (i+1)*each]})
 	}
 	return all
 }
