@@ -14,7 +14,7 @@ import (
 // goodFacts are those of a node about which nothing is to be said.
 func goodFacts(name string) quorum.Facts {
 	return quorum.Facts{
-		Node: name, RTT: time.Millisecond, Heard: time.Millisecond,
+		Node: name, RTT: time.Millisecond, Delivery: time.Millisecond,
 		Info: map[string]string{
 			"redis_version": "7.2.4", "run_id": "run-" + name, "role": "master", "connected_slaves": "0",
 			"maxmemory": "0", "maxmemory_policy": "noeviction", "used_memory": "1000000", "aof_enabled": "1",

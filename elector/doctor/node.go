@@ -86,7 +86,7 @@ func (e *examination) messages(f *quorum.Facts) {
 		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
 			"no message is received on the channels: %s", problemOf(f.ReceiveErr))
 	default:
-		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Heard))
+		e.add(f.Node, "messages", LevelOK, "", "a message arrives %v after it was sent", short(f.Delivery))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Bounds of a request and its answers.
 const (
-	askTimeout = time.Second // for all answers
+	requestTimeout = time.Second // for all answers
 	// JoinTimeout is for a subscription to be taken by all nodes.
 	JoinTimeout = 500 * time.Millisecond
 	// linger is for more answers than are expected: candidates of one process share their
@@ -52,12 +52,12 @@ func (c Channel) channelOf(kind string) string {
 	return c.Keys.Ask
 }
 
-// RollCall asks all candidates what they are, and waits until all that listen have
+// RollCall queries all candidates, and waits until all that are subscribed have
 // answered, or for a bounded time. It returns the errors of the nodes, by node, when no
-// majority of them could be asked, or none lets us receive the answers.
+// majority of them could be reached, or none lets us receive the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
-	if expected == 0 { // nobody is there; or a Redis lets nobody subscribe, us neither
+	if expected == 0 { // no candidate is there; or Redis lets none subscribe, nor us
 		answers := c.Bus.Collect(quorum.Reply(c.Keys.Roll, rand.Text()), quorum.MaxMessage)
 		defer answers.Close()
 		return nil, answers.Ready(ctx, JoinTimeout)
@@ -73,7 +73,7 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 	return all, failed
 }
 
-// StepDown asks the leader of the term with that token to hand over, to the incarnation
+// StepDown requests of the leader of the term with that token to hand over, to the incarnation
 // to or, when that is "", to any. ok is false when it has not answered; the errors are
 // RollCall's.
 func (c Channel) StepDown(ctx context.Context, token uint64, to, note string) (a Answer, ok bool, failed []error) {
@@ -84,14 +84,14 @@ func (c Channel) StepDown(ctx context.Context, token uint64, to, note string) (a
 	return a, ok, failed
 }
 
-// Paused tells the candidates to look whether the election is paused.
+// Paused has the candidates check whether the election is paused.
 func (c Channel) Paused(ctx context.Context, note string) {
-	c.publish(ctx, request{Kind: paused, Note: note}, askTimeout)
+	c.publish(ctx, request{Kind: paused, Note: note}, requestTimeout)
 }
 
-// Resumed tells those that wait for the end of a pause to look.
+// Resumed has those that wait for the end of a pause check again.
 func (c Channel) Resumed(ctx context.Context) {
-	c.publish(ctx, request{Kind: resumed}, askTimeout)
+	c.publish(ctx, request{Kind: resumed}, requestTimeout)
 }
 
 func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
@@ -99,7 +99,7 @@ func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []
 	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
-// ask publishes a request and hands over the answers until enough says so and what
+// ask publishes a request and passes on the answers until enough is true and what
 // it lingers for has come too, or time is up.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
 	q.Nonce = rand.Text()
@@ -108,11 +108,11 @@ func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enoug
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // no answer could arrive, and it might be obeyed
 		return refused
 	}
-	errs := c.publish(ctx, q, askTimeout)
+	errs := c.publish(ctx, q, requestTimeout)
 	if len(slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err != nil })) < c.Nodes.Majority() {
 		return errs
 	}
-	timeout := time.NewTimer(askTimeout)
+	timeout := time.NewTimer(requestTimeout)
 	defer timeout.Stop()
 	for over := false; !over; {
 		select {

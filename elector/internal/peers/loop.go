@@ -20,7 +20,7 @@ func (p *Peers) Start(ctx context.Context) {
 	p.turns.begin(func() { p.turn(ctx) })
 }
 
-// Stop takes leave of the others, so that none waits for this candidate.
+// Stop publishes that this candidate is gone, so that none waits for this candidate.
 func (p *Peers) Stop() {
 	for _, unsubscribe := range p.unsubscribe {
 		unsubscribe()
@@ -65,7 +65,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 	p.turns.wake()
 }
 
-// answer does what a request asks for. A request comes once from each node.
+// answer does what a request is for. A request comes once from each node.
 func (p *Peers) answer(ctx context.Context, r received) {
 	switch r.Kind {
 	case info:

@@ -13,7 +13,7 @@ import (
 // Candidate is what a candidate publishes of itself.
 type Candidate struct {
 	ID          string `json:"id"`
-	Incarnation string `json:"incarnation"` // tells two lives of one id apart
+	Incarnation string `json:"incarnation"` // distinguishes two lives of one id
 	Advertise   string `json:"advertise,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Host        string `json:"host,omitempty"`
@@ -139,7 +139,7 @@ func parseAnswer(s string) (Answer, error) {
 const maxNodes = 15
 
 // bound limits what a candidate claims, and how long its texts are: it decides who is
-// asked first, and is kept.
+// preferred, and is kept.
 func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), quorum.Clip(c.Succession, 64)

@@ -1,4 +1,4 @@
-// Package peers is what the candidates of an election tell each other: who they are
+// Package peers is what the candidates of an election publish for each other: who they are
 // (the roll call), requests to hand over, and, where the order of succession needs it, who
 // goes first. All of it is hints: the lock alone decides who leads, and the state machine
 // waits for nothing here.
@@ -14,7 +14,7 @@ import (
 )
 
 // Self is the candidate of this process. Its methods are called on many goroutines, and
-// do no I/O unless they say so.
+// do no I/O unless noted.
 type Self interface {
 	// Info is what the candidate is, without what Peers adds: Host, PID and RunningFor.
 	// HealthyFor may be longer than that.
@@ -25,7 +25,7 @@ type Self interface {
 	HandOver(token uint64, to string, why error)
 	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
-	// ReadPause asks Redis whether it is.
+	// ReadPause reads from Redis whether it is.
 	ReadPause(ctx context.Context)
 }
 
@@ -46,7 +46,7 @@ type Config struct {
 	Lease, RenewEvery, RetryEvery, CallTimeout time.Duration
 }
 
-// Peers is a candidate's part in what the candidates tell each other.
+// Peers is one candidate's end of what the candidates publish for each other.
 type Peers struct {
 	c          Config
 	pauseEnded chan struct{}

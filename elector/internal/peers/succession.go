@@ -9,7 +9,7 @@ import (
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
-// look does what the order of succession asks for.
+// look does what the order of succession requires.
 func (p *Peers) look() {
 	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)

@@ -11,7 +11,7 @@ const maxTwins = 16
 
 // twin is another process that publishes now that it has our id. Each
 // candidate publishes what it is when it starts, and the others with its id answer. A lock
-// that an earlier life of this process has left says nothing, so a restart under a fixed
+// that an earlier life of this process has left proves nothing, so a restart under a fixed
 // id is no twin.
 func (p *Peers) twin(other Candidate) {
 	if other.ID != p.c.ID || other.Incarnation == p.c.Incarnation || p.twins[other.Incarnation] || len(p.twins) >= maxTwins {

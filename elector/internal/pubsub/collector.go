@@ -52,7 +52,7 @@ func (b *Bus) Collect(channel string, maxSize int) *Collector {
 func (c *Collector) Close() { c.unsubscribe() }
 
 // Ready waits until all nodes are subscribed to, at most for the limit. The errors, by
-// node, say why no message can arrive: every node refuses.
+// node, are why no message can arrive: every node refuses.
 func (c *Collector) Ready(ctx context.Context, limit time.Duration) (refused []error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

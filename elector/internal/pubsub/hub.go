@@ -25,7 +25,7 @@ type hub struct {
 
 	mu           sync.Mutex // of all below
 	topics       topics
-	ps           *redis.PubSub // nil while nobody subscribes
+	ps           *redis.PubSub // nil while there is no subscriber
 	changed      chan struct{} // the topics of ps have changed
 	done         chan struct{} // closed when the goroutines of ps have ended
 	lastReceived time.Time
@@ -97,7 +97,7 @@ func (h *hub) start() {
 	}()
 }
 
-// write subscribes and unsubscribes as the subscribers want it, until nobody
+// write subscribes and unsubscribes as the subscribers want it, until none
 // subscribes any more.
 func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}, ready func()) {
 	tick := time.NewTicker(pingEvery)
@@ -129,7 +129,7 @@ func (h *hub) write(ctx context.Context, ps *redis.PubSub, changed chan struct{}
 }
 
 // wanted is what to request of the server; end is set, and the hub is free for a new start,
-// when nobody subscribes.
+// when there is no subscriber.
 func (h *hub) wanted(ps *redis.PubSub) (add, drop []string, end bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +148,7 @@ func (h *hub) wanted(ps *redis.PubSub) (add, drop []string, end bool) {
 }
 
 // ping pings after a silence. Two silent periods in a row mean a dead
-// connection that nobody reset: start again on a new one.
+// connection that was never reset: start again on a new one.
 func (h *hub) ping(ctx context.Context, ps *redis.PubSub) bool {
 	h.mu.Lock()
 	silence := time.Since(h.lastReceived)

@@ -13,7 +13,7 @@ type Bus struct {
 	hubs  []*hub // by node
 }
 
-// New does no I/O: a node is subscribed to while anybody wants its messages.
+// New does no I/O: a node is subscribed to while there is a subscriber to its messages.
 func New(nodes *quorum.Nodes) *Bus {
 	b := &Bus{nodes: nodes}
 	for i := range nodes.Len() {

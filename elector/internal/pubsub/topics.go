@@ -2,7 +2,7 @@ package pubsub
 
 import "slices"
 
-// topics are the channels of one node that somebody subscribes to, or did a moment ago. A
+// topics are the channels of one node that have subscribers, or had some a moment ago. A
 // process with ten thousand elections has several of each: what one subscriber changes
 // must not cost a look at all of them. The hub's mutex guards them.
 type topics struct {

@@ -66,7 +66,7 @@ func Cause(err error) string {
 	return err.Error()
 }
 
-// position is where in a script of ours a command failed: it tells nothing to a person.
+// position is where in a script of ours a command failed: it means nothing to an operator.
 var position = regexp.MustCompile(`(ERR )?user_script:\d+: |,? ?(script: [0-9a-f]{40})?,? on @?user_script:\d+\.?`)
 
 func withoutPosition(msg string) string {
@@ -134,7 +134,7 @@ var remedies = []struct{ prefix, advice string }{
 	{"ERR unknown command", "this server is no Redis that can run scripts"},
 }
 
-// Permanent reports whether waiting will not cure err: somebody has to fix the
+// Permanent reports whether waiting will not fix err: an operator has to change the
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 

@@ -20,7 +20,7 @@ const (
 	notKnown       = "-"
 	identityLength = 6 // of 32 letters each: two of ten nodes share one in 10^8 elections
 	longIdentity   = 16
-	mostIdentities = 64
+	maxIdentities  = 64
 )
 
 func newIdentity() string { return rand.Text()[:identityLength] }
@@ -35,7 +35,7 @@ func parseIdentity(v any) string {
 // parseIdentities reads the field of a lock value. What is none of ours names no node.
 func parseIdentities(s string) Identities {
 	all := strings.Split(s, ",")
-	if len(all) > mostIdentities {
+	if len(all) > maxIdentities {
 		return ""
 	}
 	for _, id := range all {
@@ -91,7 +91,7 @@ func (ids Identities) Differ(others []string, n int) bool {
 	return len(all) > n
 }
 
-// How long an identity is good for. A lock value that somebody reads was written at
+// How long an identity is good for. A lock value that is read now was written at
 // most a lease ago, what it names had been confirmed at most confirmedWithin before it was
 // sent, and in a partition a request waits in the network: for a lease, it is assumed. So
 // who has known a node under one identity for settled can't be misled by a value from

@@ -40,7 +40,7 @@ type Facts struct {
 	EvalErr   error
 	LooksOnly bool // the user may read elections, and neither run scripts nor write
 
-	Heard      time.Duration // from publishing to hearing it
+	Delivery   time.Duration // from publishing to receiving it
 	ReceiveErr error
 
 	View View // of the election, when one was named
@@ -52,9 +52,9 @@ var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxme
 // pings is how many round trips Inspect measures.
 const pings = 5
 
-// Inspect asks every node for what an election depends on, each at most for the
+// Inspect queries every node for what an election depends on, each at most for the
 // limit. It writes two keys beside those of the election, and removes them; for a user who
-// may run no scripts, one that ends by itself.
+// may run no scripts, one that expires.
 func (ns *Nodes) Inspect(ctx context.Context, k Keys, limit time.Duration) []Facts {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -175,7 +175,7 @@ func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, c
 		return
 	}
 	sent := time.Now()
-	if f.ReceiveErr = rdb.Publish(ctx, channel, "hear").Err(); f.ReceiveErr != nil {
+	if f.ReceiveErr = rdb.Publish(ctx, channel, "check").Err(); f.ReceiveErr != nil {
 		return
 	}
 	for {
@@ -187,8 +187,8 @@ func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, c
 			f.ReceiveErr = err
 			return
 		}
-		if msg.Payload == "hear" {
-			f.Heard = time.Since(sent)
+		if msg.Payload == "check" {
+			f.Delivery = time.Since(sent)
 			return
 		}
 	}

@@ -15,12 +15,12 @@ import (
 //	<candidate>/<incarnation>/<seq> n=<nodes> lease=<ms>[ ids=<identities>][ addr=<advertised>] token=<token>
 type LockValue struct {
 	Candidate   string        // the candidate's id
-	Incarnation string        // random per Elector: tells two processes of one id apart
+	Incarnation string        // random per Elector: distinguishes two processes of one id
 	Seq         uint64        // counts the attempts of an incarnation
 	Nodes       int           // how many nodes vote, as the holder believes
 	Lease       time.Duration // whole milliseconds
 	Identities  Identities    // of the nodes that vote, as far as the holder knows them
-	Advertise   string        // where the leader can be reached, in its own words
+	Advertise   string        // where the leader can be reached, as it advertises it
 	Token       uint64        // what the node granted, or the quorum agreed on; 0: not known
 }
 
@@ -150,7 +150,7 @@ func (in Holder) Holds(value string) bool {
 	return value != "" && attempt == in.Attempt
 }
 
-// attemptOf reads a lock value as it comes. Somebody else's lock under our key
+// attemptOf reads a lock value as it comes. Another program's lock under our key
 // is shown as it is.
 func attemptOf(value string) (LockValue, string) {
 	b, err := ParseLockValue(value)

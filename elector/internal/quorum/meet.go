@@ -14,7 +14,7 @@ import (
 // other methods.
 func (v *Voter) Identities() Identities { return v.identities() }
 
-// Meet asks the nodes for their identities where too few are known for the next claim
+// Meet queries the nodes for their identities where too few are known for the next claim
 // to name a majority of them: at the start of a process, and after a long rest. Who
 // comes without them could win beside another that names none either. It blocks for a
 // round trip to a majority, at most for the call time-out.
@@ -44,7 +44,7 @@ func (v *Voter) Meet(ctx context.Context) {
 	}))
 }
 
-// Rival is an attempt of somebody else that holds the lock of a node while this voter
+// Rival is an attempt of another candidate that holds the lock of a node while this voter
 // serves a term.
 type Rival struct {
 	Node   string

@@ -6,7 +6,7 @@
 // A request passes, from top to bottom:
 //
 //	Voter, Release   what one election asks of a round, and the arguments (voter.go, release.go)
-//	round            asks all nodes at once, and ends with a majority and a little patience
+//	round            queries all nodes at once, and ends with a majority and a short wait for the others
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
 //	sender           the requests of all elections of the process to a node: those that meet travel together
 //	batch            one script call for up to 64 elections; on a Cluster a pipeline of calls
@@ -40,7 +40,7 @@ const (
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
 )
 
-// ofSentinel is go-redis' own name for "ask the sentinels".
+// ofSentinel is go-redis' own name for "query the sentinels".
 const ofSentinel = "FailoverClient"
 
 // Node is one voting Redis deployment.

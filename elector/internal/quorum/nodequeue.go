@@ -115,7 +115,7 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	}
 	q.identity.asked = sent
 	since := q.identity.since
-	// Also by the wall clock, which goes on while the machine sleeps; and never by a
+	// Also by the wall clock, which continues while the machine sleeps; and never by a
 	// step of it alone.
 	return min(time.Since(since), time.Since(since.Round(0))) >= settled(lease)
 }

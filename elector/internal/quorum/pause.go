@@ -69,7 +69,7 @@ func (*PausedError) RedisError() {}
 // Pause makes every node refuse claims, for d, or until Resume when d is 0. A pause by
 // another operator stays, unless replace is set: that node's error is a PausedError. If one
 // refuses so and no majority takes this pause, it is taken back: else two operators at once
-// could pause the election together, while both are told that they did not. Where it has
+// could pause the election together, while both get the answer that they did not. Where it has
 // replaced this operator's own, it stays: an attempt to change a pause must not end it.
 func (ns *Nodes) Pause(ctx context.Context, k Keys, note PauseNote, d time.Duration, replace bool, limit time.Duration) []error {
 	value := note.encode()

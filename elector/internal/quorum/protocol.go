@@ -90,7 +90,7 @@ func (m WakeMessage) String() string {
 	return released + token + " " + m.First
 }
 
-// ParseWakeMessage reads a message; false when it is none of ours. Anybody who may
+// ParseWakeMessage reads a message; false when it is none of ours. Anyone who may
 // publish can write one.
 func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
 	number, isElected := strings.CutPrefix(payload, elected)
@@ -110,7 +110,7 @@ func ParseWakeMessage(payload string) (m WakeMessage, ok bool) {
 }
 
 // Heir is who goes first after this term, and for how long the others wait for
-// it. The zero value: nobody in particular.
+// it. The zero value: no candidate in particular.
 type Heir struct {
 	Incarnation string
 	Keep        time.Duration

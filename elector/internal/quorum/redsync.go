@@ -48,12 +48,12 @@ func newRedlock(ps pools, key, value string, expiry time.Duration) redlock {
 		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))}
 }
 
-// claim votes on all nodes. The error says that no majority granted it.
+// claim votes on all nodes. The error means that no majority granted it.
 func (l redlock) claim(ctx context.Context, r *round) error {
 	return l.mutex.TryLockContext(r.in(ctx, Won))
 }
 
-// renew and release vote on all nodes. What redsync makes of it is not asked.
+// renew and release vote on all nodes. redsync's result is not used.
 func (l redlock) renew(r *round) {
 	_, _ = l.mutex.ExtendContext(r.in(context.Background(), Mine))
 }

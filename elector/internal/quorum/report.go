@@ -13,7 +13,7 @@ import (
 // Report is a change of a term that the nodes are to publish and to record.
 type Report struct {
 	// Event is what goes to the events channel and to the history. late is false the first
-	// time: a report that is made again tells how long ago that was.
+	// time: a report that is made again has how long ago that was.
 	Event func(late bool) []byte
 	Front string // goes to the wake channel first, unless empty
 }
@@ -28,16 +28,16 @@ const unrecordedWait = time.Minute
 
 // recorder has one node publish and record reports, in their order. What the node did not
 // record is kept, and recorded when it answers again: a process that lives through an
-// outage of Redis can say why its term ended, and without that the history calls the term
+// outage of Redis can record why its term ended, and without that the history calls the term
 // vanished, as if the process had been killed.
 type recorder struct {
 	rdb        redis.UniversalClient
 	keys       Keys
 	limit      time.Duration // of one request
-	refused    func(error)   // is told why the node did not record a report
+	refused    func(error)   // gets the error of a report that the node did not record
 	background *flights
 
-	waits atomic.Bool // unrecorded is not empty: asked after each answer of the node
+	waits atomic.Bool // unrecorded is not empty: checked after each answer of the node
 
 	mu         sync.Mutex    // of all below
 	last       chan struct{} // closed when the newest attempt has ended; nil: there was none
@@ -90,7 +90,7 @@ func (rec *recorder) inOrder(fn func()) {
 	})
 }
 
-// record tells whether the node took a report into its history.
+// record reports whether the node took a report into its history.
 func (rec *recorder) record(r Report, first bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), rec.limit)
 	defer cancel()
@@ -113,7 +113,7 @@ func (rec *recorder) keep(r Report) {
 	rec.set(append(rec.unrecorded, r))
 }
 
-// begin tells whether it is time to record them.
+// begin reports whether it is time to record them.
 func (rec *recorder) begin() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()

@@ -102,7 +102,7 @@ func (r *request) commit(waited bool) (ok bool) {
 	return r.committed
 }
 
-// end gives a request its outcome, unless nobody waits for it any more.
+// end gives a request its outcome, unless its caller has stopped waiting.
 func (r *request) end(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

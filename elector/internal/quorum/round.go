@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Status is one node's part in a round.
+// Status is what one node answered in a round.
 type Status string
 
 // What the scripts answer, and what stands for no answer.
@@ -26,7 +26,7 @@ const (
 	Taken    Status = "taken"
 	Raised   Status = "raised"
 	Released Status = "released"
-	Met      Status = "met" // asked for its identity alone
+	Met      Status = "met" // queried for its identity alone
 )
 
 // failed is what a script answers in place of a Status where it could not do its work for an election.
@@ -114,7 +114,7 @@ func millis(v any) time.Duration {
 }
 
 // round is one request to all nodes. The caller of vote waits for its node's answer
-// until the round is over: once a majority has answered, the others get a short
+// until the round has ended: once a majority has answered, the others get a short
 // time, then they count as unknown and finish in the background.
 type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
@@ -147,9 +147,9 @@ func newRound(n, majority int, ask func(int) Answer) *round {
 	return r
 }
 
-// vote asks one node and waits until it answered or the round is over.
+// vote asks one node and waits until it answered or the round has ended.
 func (r *round) vote(node int) Answer {
-	if len(r.answers) == 1 { // nobody else to wait for
+	if len(r.answers) == 1 { // there is no other to wait for
 		r.record(node, r.ask(node))
 		return r.now()[node]
 	}
@@ -217,7 +217,7 @@ func (r *round) ignore(node int) {
 
 // awaitExpected waits until all nodes that are expected to have answered, or until
 // their time is over: a majority decides who may lead, but one node may know
-// why nobody should.
+// why no candidate should.
 func (r *round) awaitExpected() {
 	select {
 	case <-r.complete:

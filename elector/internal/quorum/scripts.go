@@ -72,12 +72,12 @@ func (s Script) Source() string { return scripts[s].source }
 // Positions among the arguments of the scripts, for those that look at requests on
 // their way to a node.
 const (
-	ClaimValue   = 0 // the lock value that is asked for
+	ClaimValue   = 0 // the lock value that is requested
 	ClaimSeq     = 2
 	ClaimHint    = 4
 	RenewToken   = 4
 	ReleaseSeq   = 1
-	ReleaseToken = 3 // 0: the release of a failed attempt, which notifies nobody
+	ReleaseToken = 3 // 0: the release of a failed attempt, which notifies no candidate
 )
 
 func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {

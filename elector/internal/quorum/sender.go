@@ -17,7 +17,7 @@ const (
 	// maxFlights is how many full calls of a lane are under way at a time: to a node that is far
 	// away the elections of thousands must not go one call after the other.
 	maxFlights = 8
-	// overdue is the part of its time-out after which nobody waits for a call any more: its
+	// overdue is the part of its time-out after which no caller waits for a call any more: its
 	// connection may be dead, and the next call takes another one.
 	overdue = 8
 	// gathering is how long a renewal lets others join it at most.
@@ -194,7 +194,7 @@ func (s *sender) watch(l *lane) {
 	})
 }
 
-// tidy forgets a lane that nobody uses. With mu held.
+// tidy forgets a lane that is not in use. With mu held.
 func (s *sender) tidy(l *lane) {
 	if len(l.waiting) > 0 {
 		return

@@ -73,7 +73,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 }
 
 // foreignLock describes what a lock key holds that no candidate wrote: another
-// program's value, or one that somebody set by hand. Empty: nothing, or a lock.
+// program's value, or one that was set by hand. Empty: nothing, or a lock.
 func foreignLock(lock *redis.StringCmd) string {
 	switch {
 	case errors.Is(lock.Err(), redis.Nil):

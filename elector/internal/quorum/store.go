@@ -33,7 +33,7 @@ func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payloa
 	return ns.nodeError(node, needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
 }
 
-// each asks all nodes at once; the errors are by node.
+// each queries all nodes at once; the errors are by node.
 func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -46,14 +46,14 @@ func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context
 	return errs
 }
 
-// On asks one node, and waits at most for the limit.
+// On queries one node, and waits at most for the limit.
 func (ns *Nodes) On(ctx context.Context, node int, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return ns.nodeError(node, ask(ctx, ns.list[node].rdb))
 }
 
-// Listeners is how many listen to a channel, by the node that knows of most; -1
+// Listeners is how many subscribe to a channel, by the node that knows of most; -1
 // when no node answers, or when it can't know (a Cluster's nodes count their own).
 func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
 	var mu sync.Mutex

@@ -117,7 +117,7 @@ const scanCount = 1000
 
 // Elections lists the elections of a prefix that the nodes know, each once and
 // in order: all that have a counter or a pause. It looks at every key of every node, until
-// it has found the most that are asked for, or until the limit. An error of a
+// it has found as many as were requested, or until the limit. An error of a
 // node reports that its elections are missing, all or some.
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

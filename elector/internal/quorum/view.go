@@ -9,7 +9,7 @@ import (
 // a node that is merely far away, little enough that what was read is not old.
 const minReadWait = 250 * time.Millisecond
 
-// Read asks all nodes what they know, and waits for each of them at most for
+// Read queries all nodes for what they know, and waits for each of them at most for
 // the limit. Once a majority agrees on holder and pause, so that no other answer
 // can change who leads, the others get a short time only: one hung node would
 // make the answer old. What is left of anything is as of the return. It writes

@@ -35,7 +35,7 @@ type Voter struct {
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
 	lock  LockValue     // of the newest attempt; with its token once that is agreed on
 	mutex redlock       // of the newest attempt
-	met   time.Time     // when the nodes were asked for their identities alone
+	met   time.Time     // when the nodes were queried for their identities alone
 
 	recorders []*recorder // by node
 
@@ -147,7 +147,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	return token, v.all(r).Majority(Raised)
 }
 
-// all asks every node and waits until each has answered or the round is over.
+// all queries every node and waits until each has answered or the round is over.
 func (v *Voter) all(r *round) Tally {
 	var wg sync.WaitGroup
 	for i := range r.answers {
@@ -185,7 +185,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 		defer cancel()
 		return v.callLate(ctx, node, renewScript, v.cfg.Keys.forRenew(), func() []any {
 			if !fit() {
-				r.end() // nobody waits for the others, a hung one perhaps: a release may be next
+				r.end() // none waits for the others, a hung one perhaps: a release may be next
 				return nil
 			}
 			return renewArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, token, q.lastCounter(), heir, newIdentity())
@@ -234,7 +234,7 @@ func (v *Voter) giveBack(t Tally) {
 	}
 }
 
-// release runs the release that notifies nobody behind what is in flight to that node. It
+// release runs the release that notifies no candidate behind what is in flight to that node. It
 // outlives the caller's context: a dead context must not leave a lock behind.
 func (v *Voter) release(node int, seq uint64) {
 	q := v.queues[node]
@@ -242,7 +242,7 @@ func (v *Voter) release(node int, seq uint64) {
 		return
 	}
 	v.background.Go(func() {
-		// After a lease the lock is gone by itself.
+		// After a lease the lock has expired.
 		ctx, cancel := context.WithTimeout(context.Background(), v.cfg.Lease)
 		defer cancel()
 		done := q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {

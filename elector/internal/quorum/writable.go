@@ -17,7 +17,7 @@ func checkKey(k Keys) string { return strings.TrimSuffix(k.Lock, "lock") + "chec
 
 // TryWrite writes a key that ends at once to every node, each at most for the limit: a node
 // may be read, and refuse every write, for want of memory or of disk. The errors are in the
-// order of the nodes; one that Denied knows tells nothing of others than this user.
+// order of the nodes; one that Denied knows proves nothing about other users.
 func (ns *Nodes) TryWrite(ctx context.Context, k Keys, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return needs(c.Set(ctx, checkKey(k), "0", trialLasts).Err(), "+set ~"+checkKey(k))
