@@ -15,37 +15,17 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
-
-// quorumOf is three Redis as a host sees them.
-func quorumOf(t *testing.T, all []*electortest.Redis, host string) *elector.Quorum {
-	t.Helper()
-	var clients []redis.UniversalClient
-	for i, r := range all {
-		o := *r.Client(host).Options()
-		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // electortest's are all called the same
-		c := redis.NewClient(&o)
-		t.Cleanup(func() { _ = c.Close() })
-		clients = append(clients, c)
-	}
-	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	return q
-}
 
 // Regression: the page allowed a roll call 2 s, which takes up to 3 s beside a node that
 // hangs: healthy candidates were shown as unresponsive just when somebody looked.
 func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
-		all := []*electortest.Redis{r, electortest.Start(t), electortest.Start(t)}
-		s := serve(t, r, console.Config{Quorum: quorumOf(t, all, "console")})
+		all := consoletest.Nodes{r, electortest.Start(t), electortest.Start(t)}
+		s := serve(t, r, console.Config{Quorum: all.Quorum(t, "console", 0, 1, 2)})
 		for _, id := range []string{"a", "b", "c"} {
-			consoletest.CandidateOn(t, quorumOf(t, all, id), "e", id)
+			consoletest.CandidateOn(t, all.Quorum(t, id, 0, 1, 2), "e", id)
 		}
 		v := s.view()
 		electortest.Advance(15 * time.Second)
@@ -64,7 +44,7 @@ func TestHungNodeLeavesCandidatesHealthy(t *testing.T) {
 				t.Fatalf("%d candidates", n)
 			}
 		}
-		consoletest.CandidateOn(t, quorumOf(t, all, "d"), "e", "d")
+		consoletest.CandidateOn(t, all.Quorum(t, "d", 0, 1, 2), "e", "d")
 		electortest.Advance(30 * time.Second) // two roll calls and more
 		if n := len(v.list("roll e", "candidates")); n != 4 {
 			t.Errorf("%d candidates after a fourth one came: no roll call succeeds", n)

@@ -46,10 +46,10 @@ func TestChromiumOpensWhileRedisIsAway(t *testing.T) {
 // truth is that none could be called; and it repeated the error in each part of the card.
 func TestChromiumMinorityIsNotKnown(t *testing.T) {
 	b := startBrowser(t)
-	all := nodes{electortest.Start(t), electortest.Start(t), electortest.Start(t)}
-	s := serve(t, all[0], all.quorum(t, "console", 0, 1, 2))
-	a := consoletest.CandidateOn(t, all.quorum(t, "a", 0, 1, 2), "orders", "a")
-	consoletest.CandidateOn(t, all.quorum(t, "b", 0, 1, 2), "orders", "b")
+	all := consoletest.StartNodes(t, 3)
+	s := serve(t, all[0], all.Quorum(t, "console", 0, 1, 2))
+	a := consoletest.CandidateOn(t, all.Quorum(t, "a", 0, 1, 2), "orders", "a")
+	consoletest.CandidateOn(t, all.Quorum(t, "b", 0, 1, 2), "orders", "b")
 	all[0].Lead(a)
 	all[1].CutOff("console")
 	heal := all[2].CutOff("console")

@@ -6,42 +6,17 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
-	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/electortest"
 )
-
-// nodes are several embedded Redis, each under a name of its own.
-type nodes []*electortest.Redis
-
-// quorum is those of the nodes that a host lists.
-func (all nodes) quorum(t *testing.T, host string, list ...int) *elector.Quorum {
-	t.Helper()
-	var clients []redis.UniversalClient
-	for _, i := range list {
-		o := *all[i].Client(host).Options()
-		o.Addr = fmt.Sprintf("redis-%d.test:6379", i+1) // electortest's are all called the same
-		c := redis.NewClient(&o)
-		t.Cleanup(func() { _ = c.Close() })
-		clients = append(clients, c)
-	}
-	q, err := elector.NewQuorum(clients...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = q.Close() })
-	return q
-}
 
 // Two leaders at once come from candidates that list other nodes: the page shows it where
 // the locks contradict each other, and on each candidate before any of them leads.
 func TestChromiumListsThatDiffer(t *testing.T) {
 	b := startBrowser(t)
-	all := nodes{electortest.Start(t), electortest.Start(t), electortest.Start(t), electortest.Start(t)}
-	s := serve(t, all[0], all.quorum(t, "console", 0, 1, 2))
-	consoletest.CandidateOn(t, all.quorum(t, "a", 0, 1, 2), "orders", "a")
+	all := consoletest.StartNodes(t, 4)
+	s := serve(t, all[0], all.Quorum(t, "console", 0, 1, 2))
+	consoletest.CandidateOn(t, all.Quorum(t, "a", 0, 1, 2), "orders", "a")
 	b.look(1100, 900, "light")
 	b.do(chromedp.Navigate(s.url + "#orders,batch"))
 	b.until(leaderIs("a"))
@@ -49,7 +24,7 @@ func TestChromiumListsThatDiffer(t *testing.T) {
 	if !b.is(`document.querySelectorAll(".bad").length === 0`) {
 		t.Errorf("a fault is shown where there is none: %s", eval[string](b, `document.querySelector(".bad").textContent`))
 	}
-	consoletest.CandidateOn(t, all.quorum(t, "b", 0, 1, 3), "orders", "<i>b</i>")
+	consoletest.CandidateOn(t, all.Quorum(t, "b", 0, 1, 3), "orders", "<i>b</i>")
 	// Each holds a majority of its own nodes: one of these is on both lists.
 	for i, ids := range []string{"AAAAAA,BBBBBB,CCCCCC", "AAAAAA,BBBBBB,CCCCCC", "CCCCCC,DDDDDD,EEEEEE"} {
 		rdb, who := all[i].Client("operator"), []string{"left", "left", "<b>right</b>"}[i]
