@@ -13,7 +13,7 @@ const following = "following"
 func TestHeir(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	type change func(*entry)
-	card := func(id string, running time.Duration, more ...change) entry {
+	candidate := func(id string, running time.Duration, more ...change) entry {
 		c := entry{Candidate{ID: id, Incarnation: id + "1", Role: following, Healthy: true, RunningFor: running}, now}
 		for _, f := range more {
 			f(&c)
@@ -22,25 +22,25 @@ func TestHeir(t *testing.T) {
 	}
 	role := func(s string) change { return func(c *entry) { c.Role = s } }
 	rank := func(n int) change { return func(c *entry) { c.Priority = n } }
-	sick := func(c *entry) { c.Healthy = false }
-	late := func(c *entry) { c.at = now.Add(time.Minute) } // its card came later: it began as much later
+	unhealthy := func(c *entry) { c.Healthy = false }
+	late := func(c *entry) { c.at = now.Add(time.Minute) } // its info came later: it began as much later
 	for name, c := range map[string]struct {
 		by   Order
 		all  []entry
 		want string
 	}{
-		"nobody":                        {by: BySeniority},
-		"a race has none":               {by: Race, all: []entry{card("b", time.Hour)}},
-		"not the leader itself":         {by: BySeniority, all: []entry{card("m", time.Hour), card("b", time.Minute)}, want: "b"},
-		"not the unhealthy":             {by: BySeniority, all: []entry{card("c", time.Hour, sick), card("b", time.Minute)}, want: "b"},
-		"not those that rest, or stop":  {by: BySeniority, all: []entry{card("c", time.Hour, role("resting")), card("d", time.Hour, role("stopping")), card("b", time.Minute)}, want: "b"},
-		"the longest running":           {by: BySeniority, all: []entry{card("a", time.Minute), card("z", time.Hour)}, want: "z"},
-		"by when it began":              {by: BySeniority, all: []entry{card("z", 90*time.Second, late), card("a", time.Minute)}, want: "a"},
-		"of the same age, by id":        {by: BySeniority, all: []entry{card("b", time.Hour), card("a", time.Hour)}, want: "a"},
-		"the highest":                   {by: ByPriority, all: []entry{card("a", time.Hour, rank(1)), card("z", time.Minute, rank(2))}, want: "z"},
-		"of the highest the oldest":     {by: ByPriority, all: []entry{card("a", time.Minute, rank(2)), card("z", time.Hour, rank(2))}, want: "z"},
-		"the next in the ring":          {by: ByRotation, all: []entry{card("a", time.Hour), card("z", time.Minute), card("n", time.Minute)}, want: "n"},
-		"the first behind the last one": {by: ByRotation, all: []entry{card("c", time.Hour), card("b", time.Minute)}, want: "b"},
+		"no other":                      {by: BySeniority},
+		"a race has none":               {by: Race, all: []entry{candidate("b", time.Hour)}},
+		"not the leader itself":         {by: BySeniority, all: []entry{candidate("m", time.Hour), candidate("b", time.Minute)}, want: "b"},
+		"not the unhealthy":             {by: BySeniority, all: []entry{candidate("c", time.Hour, unhealthy), candidate("b", time.Minute)}, want: "b"},
+		"not those that rest, or stop":  {by: BySeniority, all: []entry{candidate("c", time.Hour, role("resting")), candidate("d", time.Hour, role("stopping")), candidate("b", time.Minute)}, want: "b"},
+		"the longest running":           {by: BySeniority, all: []entry{candidate("a", time.Minute), candidate("z", time.Hour)}, want: "z"},
+		"by when it began":              {by: BySeniority, all: []entry{candidate("z", 90*time.Second, late), candidate("a", time.Minute)}, want: "a"},
+		"of the same age, by id":        {by: BySeniority, all: []entry{candidate("b", time.Hour), candidate("a", time.Hour)}, want: "a"},
+		"the highest":                   {by: ByPriority, all: []entry{candidate("a", time.Hour, rank(1)), candidate("z", time.Minute, rank(2))}, want: "z"},
+		"of the highest the oldest":     {by: ByPriority, all: []entry{candidate("a", time.Minute, rank(2)), candidate("z", time.Hour, rank(2))}, want: "z"},
+		"the next in the ring":          {by: ByRotation, all: []entry{candidate("a", time.Hour), candidate("z", time.Minute), candidate("n", time.Minute)}, want: "n"},
+		"the first behind the last one": {by: ByRotation, all: []entry{candidate("c", time.Hour), candidate("b", time.Minute)}, want: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := roster{}
@@ -72,8 +72,8 @@ func TestWhoOutranksALeader(t *testing.T) {
 	const hold = 10 * time.Second
 	for _, c := range []struct {
 		priority int
-		healthy  time.Duration // when its card came
-		since    time.Duration // its card came
+		healthy  time.Duration // when its info came
+		since    time.Duration // its info came
 		want     bool
 	}{
 		{6, time.Hour, 0, true},
@@ -95,8 +95,8 @@ func TestWhoOutranksALeader(t *testing.T) {
 	}
 }
 
-// A flood of forged candidates is bounded, and drives out nobody who is known; one that is
-// silent for long is forgotten.
+// A flood of forged candidates is bounded, and displaces none that is known; one that is
+// not renewed for long is forgotten.
 func TestRosterIsBounded(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	r := roster{}
@@ -108,10 +108,10 @@ func TestRosterIsBounded(t *testing.T) {
 	}
 	later := now.Add(time.Second)
 	if r.note(Candidate{Incarnation: "7", ID: "new"}, later); r["7"].ID != "new" {
-		t.Error("what a known one tells anew is dropped")
+		t.Error("what a known one publishes anew is dropped")
 	}
 	if r.forget(later, time.Second); len(r) != maxOthers {
-		t.Errorf("%d are left, none was silent for too long", len(r))
+		t.Errorf("%d are left, none has published nothing for too long", len(r))
 	}
 	if r.forget(later.Add(1), time.Second); len(r) != 1 || r["7"].ID != "new" {
 		t.Errorf("%d are left, want the one", len(r))

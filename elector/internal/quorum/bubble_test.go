@@ -33,10 +33,10 @@ type polls struct {
 
 // line is the way from one voter to one node.
 type line struct {
-	cut  atomic.Bool  // nothing gets through
-	mute atomic.Bool  // requests are executed, answers are lost
-	dial atomic.Int64 // how long a new connection takes, in ns
-	trip atomic.Int64 // how long each answer takes, in ns
+	cut         atomic.Bool  // nothing gets through
+	answersLost atomic.Bool  // requests are executed, answers are lost
+	dial        atomic.Int64 // how long a new connection takes, in ns
+	trip        atomic.Int64 // how long each answer takes, in ns
 }
 
 type lineConn struct {
@@ -92,7 +92,7 @@ func (c lineConn) Read(b []byte) (int, error) {
 		}
 		c.sleeps(time.Duration(trip))
 	}
-	if c.l.mute.Load() {
+	if c.l.answersLost.Load() {
 		c.Close()
 		return 0, syscall.ECONNRESET
 	}
@@ -123,8 +123,8 @@ type booth struct {
 	t     *testing.T
 	lines []*line
 
-	mu    sync.Mutex
-	heard []error // how requests failed
+	mu     sync.Mutex
+	failed []error // how requests failed
 }
 
 // voter comes with connections of its own.
@@ -166,7 +166,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 			if err != nil {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				b.heard = append(b.heard, err)
+				b.failed = append(b.failed, err)
 			}
 		},
 	})
@@ -184,9 +184,9 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 func (b *booth) troubles() []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	heard := b.heard
-	b.heard = nil
-	return heard
+	failed := b.failed
+	b.failed = nil
+	return failed
 }
 
 // counters gives the nodes their counters, so that none is new.

@@ -60,7 +60,7 @@ func TestWhatLivesTooLongIsCutShort(t *testing.T) {
 		"a marker without an end":   {k.New, "m", 0, testLease, New},
 		"a marker in order":         {k.New, "m", 2 * testLease, 2 * testLease, New},
 		"a marker beyond it":        {k.New, "m", 2*testLease + time.Millisecond, testLease, New},
-		"a seat in order":           {k.Heir, "!ghost", 2 * testLease, 2 * testLease, Kept},
+		"a reservation in order":    {k.Heir, "!ghost", 2 * testLease, 2 * testLease, Kept},
 		"a lock without an end":     {k.Lock, ours, 0, 4 * time.Second, Held},
 		"a lock in order":           {k.Lock, ours, 4 * time.Second, 4 * time.Second, Held},
 		"a lock near its end":       {k.Lock, ours, time.Second, time.Second, Held},

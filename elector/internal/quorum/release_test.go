@@ -23,12 +23,12 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := a.Releasing(token, Heir{})
-		a.lines[0].mute.Store(true)
+		a.lines[0].answersLost.Store(true)
 		if tally := r.Try(testLease); tally.Count(Unknown) != 1 || r.Definite() || r.Left() != 1 {
 			t.Fatalf("%+v, definite %v", tally.Answers, r.Definite())
 		}
 		closed := p.get(0, p.keys.Fence)
-		a.lines[0].mute.Store(false)
+		a.lines[0].answersLost.Store(false)
 		if tally := r.Try(testLease); tally.Count(Gone) != 1 || !r.Definite() || r.Left() != 0 {
 			t.Errorf("%+v, definite %v", tally.Answers, r.Definite())
 		}

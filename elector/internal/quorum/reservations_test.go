@@ -42,22 +42,22 @@ func (p *polls) messages(node int, channel string, subscribers int) func() []str
 // ended no term tells nobody and closes no token.
 func TestWhatAReleaseSays(t *testing.T) {
 	for name, tc := range map[string]struct {
-		next string // before
-		heir Heir
-		do   func(p *polls, a *booth, token uint64, heir Heir)
-		want []string
-		seat string // after
-		open bool   // the token is not closed
+		next        string // before
+		heir        Heir
+		do          func(p *polls, a *booth, token uint64, heir Heir)
+		want        []string
+		reservation string // after
+		open        bool   // the token is not closed
 	}{
-		"nobody waits":      {want: []string{"released 2 "}},
-		"somebody is named": {next: "incb", want: []string{"released 2 incb"}, seat: "incb"},
-		"an heir":           {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, seat: "!incc"},
-		"an heir given up":  {next: "!incc", want: []string{"released 2 "}},
-		"the lock had lapsed": {next: "incb", seat: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) {
+		"nobody waits":         {want: []string{"released 2 "}},
+		"a successor is named": {next: "incb", want: []string{"released 2 incb"}, reservation: "incb"},
+		"an heir":              {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, reservation: "!incc"},
+		"an heir given up":     {next: "!incc", want: []string{"released 2 "}},
+		"the lock had lapsed": {next: "incb", reservation: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) {
 			p.redis[0].Del(p.keys.Lock)
 			a.Releasing(token, heir).Try(testLease)
 		}},
-		"an attempt is given up": {next: "incb", seat: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
+		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
@@ -81,8 +81,8 @@ func TestWhatAReleaseSays(t *testing.T) {
 				if got := wake(); !slices.Equal(got, tc.want) {
 					t.Errorf("told %q, want %q", got, tc.want)
 				}
-				if seat := p.get(0, p.keys.Heir); seat != tc.seat {
-					t.Errorf("the seat is %q, want %q", seat, tc.seat)
+				if reservation := p.get(0, p.keys.Heir); reservation != tc.reservation {
+					t.Errorf("the reservation is %q, want %q", reservation, tc.reservation)
 				}
 				if fence := p.get(0, p.keys.Fence); fence != map[bool]string{false: "3", true: "2"}[tc.open] {
 					t.Errorf("the counter is %s", fence)
@@ -96,7 +96,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 }
 
 // Who goes first: the first that finds room in the front row, for two leases, until it
-// has been; and an heir before all others. Only the one whose seat it is gives it up.
+// has been; and an heir before all others. Only the one whose reservation it is gives it up.
 func TestWhoIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before    string
@@ -131,21 +131,21 @@ func TestWhoIsNamed(t *testing.T) {
 				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
 					t.Errorf("named by %d, want %d", tally.Named(), want)
 				}
-				if seat, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); seat != tc.after || ttl != tc.ttl {
-					t.Errorf("the seat is %q for %v, want %q for %v", seat, ttl, tc.after, tc.ttl)
+				if reservation, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); reservation != tc.after || ttl != tc.ttl {
+					t.Errorf("the reservation is %q for %v, want %q for %v", reservation, ttl, tc.after, tc.ttl)
 				}
-				// A leader that hands over to nobody takes an heir's seat back, at its next renewal.
+				// A leader that hands over to no heir takes an heir's reservation back, at its next renewal.
 				a.Renew(testLease, token, Heir{}, fit)
 				synctest.Wait()
-				if seat := p.get(0, p.keys.Heir); (seat == "") != (tc.after == "" || tc.after[0] == '!') {
-					t.Errorf("after a renewal the seat is %q", seat)
+				if reservation := p.get(0, p.keys.Heir); (reservation == "") != (tc.after == "" || tc.after[0] == '!') {
+					t.Errorf("after a renewal the reservation is %q", reservation)
 				}
 			})
 		})
 	}
 }
 
-// Whoever wins leaves the seat of another alone, and its own to nobody.
+// A winner leaves the reservation of another alone, and removes its own.
 func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 	for before, want := range map[string]string{"inca": "", "!inca": "", "incb": "incb"} {
 		atThePolls(t, 1, func(t *testing.T, p *polls) {
@@ -153,14 +153,14 @@ func TestAReservationIsGivenUpByItsOwner(t *testing.T) {
 			_ = p.redis[0].Set(p.keys.Heir, before)
 			p.redis[0].SetTTL(p.keys.Heir, testLease)
 			p.voter("a").wins(1)
-			if seat := p.get(0, p.keys.Heir); seat != want {
-				t.Errorf("%q became %q, want %q", before, seat, want)
+			if reservation := p.get(0, p.keys.Heir); reservation != want {
+				t.Errorf("%q became %q, want %q", before, reservation, want)
 			}
 		})
 	}
 }
 
-// An heir's seat is planted with the lock.
+// An heir's reservation is planted with the lock.
 func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		p.counters("1")
@@ -172,8 +172,8 @@ func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 		if p.get(0, p.keys.Lock) == "" {
 			t.Error("no lock was planted")
 		}
-		if seat, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); seat != "!incc" || ttl != testLease+time.Second {
-			t.Errorf("%q for %v", seat, ttl)
+		if reservation, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); reservation != "!incc" || ttl != testLease+time.Second {
+			t.Errorf("%q for %v", reservation, ttl)
 		}
 	})
 }

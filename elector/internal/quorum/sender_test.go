@@ -348,14 +348,14 @@ func TestBatchIsCut(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(4)
 		all.busy()
-		all.voters[0].lines[0].mute.Store(true)
+		all.voters[0].lines[0].answersLost.Store(true)
 		tallies := all.renew(testLease, nil)
 		for i, tally := range tallies[1:] {
 			if tally.Answered() || tally.Answers[0].Err == nil || errors.As(tally.Answers[0].Err, new(redis.Error)) {
 				t.Errorf("election %d: %+v", i+1, tally.Answers)
 			}
 		}
-		all.voters[0].lines[0].mute.Store(false)
+		all.voters[0].lines[0].answersLost.Store(false)
 		all.renewed(all.renew(testLease, nil))
 	})
 }

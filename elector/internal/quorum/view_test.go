@@ -18,7 +18,7 @@ func TestAnswersThatCameInTimeAreRead(t *testing.T) {
 		}
 		gather(seen, answers, func() <-chan time.Time { return over })
 		if i := slices.IndexFunc(seen, func(s timedView) bool { return s.Node == "" }); i >= 0 {
-			t.Fatalf("node %d has answered, and was not heard", i)
+			t.Fatalf("node %d has answered, and does not count", i)
 		}
 	}
 }

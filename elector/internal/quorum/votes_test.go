@@ -221,7 +221,7 @@ func TestPausedNodesRefuse(t *testing.T) {
 	})
 }
 
-// The seat of an heir is bounded in time, whoever wrote it.
+// The reservation of an heir is bounded in time, whatever wrote it.
 func TestReservationForAnHeirLapses(t *testing.T) {
 	const keep = 2 * time.Second
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
@@ -230,11 +230,11 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 		token := a.wins(1)
 		a.Renew(testLease, token, heir, fit)
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
-			t.Errorf("after a renewal the seat is kept for %v", ttl)
+			t.Errorf("after a renewal the reservation is kept for %v", ttl)
 		}
 		a.Releasing(token, heir).Try(testLease)
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
-			t.Errorf("after a release the seat is kept for %v", ttl)
+			t.Errorf("after a release the reservation is kept for %v", ttl)
 		}
 		if tally := b.loses(); tally.Answers[0].Status != Kept || tally.Answers[0].Left > keep {
 			t.Errorf("%+v", tally.Answers)
@@ -244,8 +244,8 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 
 		_ = p.redis[0].Set(p.keys.Heir, "!incghost") // by hand: without an end
 		b.wins(1)
-		if seat := p.get(0, p.keys.Heir); seat != "" {
-			t.Errorf("the seat is still %q: it would be read each time", seat)
+		if reservation := p.get(0, p.keys.Heir); reservation != "" {
+			t.Errorf("the reservation is still %q: it would be read each time", reservation)
 		}
 	})
 }
@@ -279,11 +279,11 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		p.counters("1")
 		a := p.voter("a")
-		a.lines[0].mute.Store(true)
+		a.lines[0].answersLost.Store(true)
 		a.loses()
 		phantom := a.lock.String()
 		a.WaitIdle(time.Minute)
-		a.lines[0].mute.Store(false)
+		a.lines[0].answersLost.Store(false)
 		// Its clean-up got lost.
 		p.onScript(0, claimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })
 		a.wins(1)
