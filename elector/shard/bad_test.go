@@ -291,3 +291,35 @@ func TestTwins(t *testing.T) {
 		}
 	})
 }
+
+// A key of one shard that another program has written costs that shard alone.
+func TestBadKeyOfOneShard(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			if _, err := n.Server().Push("mandate:{orders/5}:next", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := newGroup(t, c, 6)
+		a, b := g.join("a"), g.join("b")
+		time.Sleep(6 * lease)
+		if n := len(a.Owned()) + len(b.Owned()); n != 5 {
+			t.Errorf("a owns %v and b %v, want all but 5", a.Owned(), b.Owned())
+		}
+	})
+}
+
+// A member whose requests arrive, and which gets its answers too late, leaves the shards to
+// the others.
+func TestSlowLine(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.join("x")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
+		c.Each(testredis.Fault{Delay: 1200 * time.Millisecond}, "x")
+		time.Sleep(lease)
+		g.join("a")
+		g.join("b")
+		g.eventually(10*lease, "a and b own all", func() bool { return g.l.even(8, "a", "b") })
+	})
+}

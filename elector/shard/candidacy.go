@@ -96,7 +96,7 @@ func leaves(r elector.Reason) bool {
 }
 
 func (e began) apply(d *desk) {
-	e.c.term = e.term
+	e.c.term, d.led = e.term, true
 	d.report()
 	if d.next != nil {
 		d.act() // the plan may have changed meanwhile
@@ -115,7 +115,9 @@ func (e over) apply(d *desk) {
 	c := e.c
 	c.cancel()
 	delete(d.running, c.shard)
-	if e.err != nil && errors.Is(e.err, elector.ErrPermanent) {
+	// One shard whose keys another program has written must not end what else this member
+	// does; a member that can't work at all must not go on in silence.
+	if errors.Is(e.err, elector.ErrPermanent) && !d.led && len(d.running) == 0 {
 		go d.send(failure{e.err})
 	}
 	moved := c.shard < len(d.next) && d.next[c.shard] != d.me

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -25,16 +24,19 @@ type desk struct {
 	events chan event
 	ended  chan struct{} // closed when Run's loop has ended: events are dropped then
 
-	byNode  []*group.Plan // what each node has shown last
-	errs    []error       // the last error of each node
-	joined  bool          // a node has accepted this member
-	plan    *group.Plan   // in force
-	me      int           // this member's index in it
-	next    []int         // by shard: who should own it
+	byNode   []*group.Plan // what each node has shown last
+	errs     []error       // the last error of each node
+	answered []time.Time   // when each node has answered last
+	joined   bool          // a node has accepted this member
+
+	plan    *group.Plan // in force
+	me      int         // this member's index in it
+	next    []int       // by shard: who should own it
 	running map[int]*candidacy
 	unable  map[int]inability
 	loads   weighed
 	closing bool
+	led     bool // it has owned a shard
 
 	mu   sync.Mutex // of what the links send
 	self group.Member
@@ -83,6 +85,7 @@ func newDesk(ctx context.Context, m *Member, work Work) *desk {
 	}
 	for i := range d.links {
 		d.links[i].woken = make(chan struct{}, 1)
+		d.answered = append(d.answered, time.Now())
 	}
 	return d
 }
@@ -184,7 +187,9 @@ func (a answer) apply(d *desk) {
 		d.m.log().Warn("redis node refused this member or did not answer", "error", a.err)
 	}
 	d.errs[a.node] = a.err
-	d.joined = d.joined || a.err == nil
+	if a.err == nil {
+		d.joined, d.answered[a.node] = true, time.Now()
+	}
 	if errors.As(a.err, &differs) || errors.As(a.err, &election) {
 		d.refused()
 		return
@@ -314,7 +319,7 @@ func (d *desk) act() {
 
 // begin starts to campaign for a shard, unless this member has failed at it lately.
 func (d *desk) begin(shard int) {
-	if time.Now().Before(d.unable[shard].until) || d.closing {
+	if time.Now().Before(d.unable[shard].until) || d.closing || d.m.silent.Load() {
 		return
 	}
 	c, err := newCandidacy(d, shard)
@@ -324,78 +329,4 @@ func (d *desk) begin(shard int) {
 	}
 	d.running[shard] = c
 	c.start()
-}
-
-// look is what time alone changes: shards that this member may try again, loads, health.
-func (d *desk) look() {
-	now := time.Now()
-	for s, u := range d.unable {
-		// Twice as long as it lasted it is remembered, for the next one.
-		if now.After(u.until.Add(d.m.cfg.Cooldown)) {
-			delete(d.unable, s)
-		}
-	}
-	for s, c := range d.running {
-		if !c.stuck && c.overdue() && d.next[s] == d.me { // one that moves has its next owner waiting
-			c.stuck = true
-			d.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
-		}
-	}
-	if d.next != nil {
-		d.act()
-	}
-	d.report()
-}
-
-// report brings what the links send up to date, and has it sent where it has changed.
-func (d *desk) report() {
-	next := d.self
-	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
-	for s, c := range d.running {
-		switch {
-		case c.stuck:
-			next.Unable = append(next.Unable, s)
-		case c.term != nil:
-			next.Owned = append(next.Owned, s)
-		default:
-			next.Ready[s] = c.elector.Incarnation()
-		}
-	}
-	now := time.Now()
-	for s, u := range d.unable {
-		if now.Before(u.until) {
-			next.Unable = append(next.Unable, s)
-		}
-	}
-	slices.Sort(next.Owned)
-	slices.Sort(next.Unable)
-	next.Unable = slices.Compact(next.Unable)
-	next.Loads = d.loads.of(next.Owned)
-	next.Closed, next.Why = d.closing, ""
-	if d.closing {
-		next.Why = "stopping"
-	} else if err := d.m.unhealthy(); err != nil {
-		next.Closed, next.Why = true, elector.Problem(err)
-	}
-	if same(next, d.self) {
-		return
-	}
-	next.Seq++
-	d.mu.Lock()
-	d.self = next
-	d.mu.Unlock()
-	for i := range d.links {
-		d.links[i].wake()
-	}
-}
-
-// record is what the links send.
-func (d *desk) record() group.Member {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.self
-}
-
-func same(a, b group.Member) bool {
-	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
 }

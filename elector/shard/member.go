@@ -32,6 +32,7 @@ type Member struct {
 	probe       *health.Runner // of Config.Probe; nil: always healthy
 	incarnation string
 	running     atomic.Bool
+	silent      atomic.Bool // no majority of the nodes answers
 
 	mu     sync.Mutex // of all below
 	owned  map[int]*Term

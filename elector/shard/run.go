@@ -10,6 +10,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // Run joins the group and calls work once for each shard that this member owns, until ctx
@@ -67,6 +68,13 @@ func (m *Member) leave(ctx context.Context) {
 func (d *desk) assign(ctx context.Context) {
 	m := d.m
 	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
+	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
+	cfg.Probe = health.Func(func(context.Context) error { // its claims would only be in the others' way
+		if m.silent.Load() {
+			return health.Definite(errSilence)
+		}
+		return nil
+	})
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
