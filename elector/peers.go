@@ -14,7 +14,7 @@ type self struct{ c *candidate }
 // newPeers makes what exchanges messages with the other candidates.
 func newPeers(c *candidate) *peers.Peers {
 	return peers.New(peers.Config{
-		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go,
+		Channel: c.election.channel(), Self: self{c}, Log: c.log, Go: c.voter.Go, NotSubscribed: c.logNotSubscribed,
 		ID: c.cfg.ID, Incarnation: c.incarnation, Order: c.cfg.Succession.order(),
 		Following: string(RoleFollowing), Stopping: string(RoleStopping),
 		Lease: c.cfg.Lease, RenewEvery: c.timing.RenewEvery, RetryEvery: c.timing.RetryEvery(), CallTimeout: c.timing.CallTimeout(),

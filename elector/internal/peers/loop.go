@@ -51,7 +51,12 @@ func (p *Peers) turn(ctx context.Context) {
 
 // receive runs on the subscription's goroutine.
 func (p *Peers) receive(s pubsub.Signal) {
-	if s.Kind != pubsub.Message {
+	switch s.Kind {
+	case pubsub.Message:
+	case pubsub.Failed:
+		p.c.NotSubscribed(s.Err)
+		return
+	default:
 		return
 	}
 	q, err := parseRequest(s.Payload)

@@ -34,6 +34,9 @@ type Config struct {
 	Channel
 	Self Self
 	Log  *slog.Logger
+	// NotSubscribed is called with the reason when a node sends no messages, also while this
+	// candidate leads: nobody can request anything of it then.
+	NotSubscribed func(error)
 	// Go runs a function in the background; the owner of Peers waits for it.
 	Go func(func())
 

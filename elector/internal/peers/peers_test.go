@@ -49,6 +49,7 @@ type fakeSelf struct {
 	paused     bool
 	handedTo   []string
 	pauseReads int
+	refused    int // subscriptions
 }
 
 func (s *fakeSelf) Info() Candidate {
@@ -65,7 +66,7 @@ func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, quorum.KeysOf("mandate", "orders")
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
-		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() },
+		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) { self.refused++ },
 		ID: "m", Incarnation: "m1", Order: order, Following: following, Stopping: "stopping",
 		Lease: 10 * time.Second, RenewEvery: 2500 * time.Millisecond, RetryEvery: 625 * time.Millisecond, CallTimeout: time.Second,
 	})
@@ -115,9 +116,13 @@ func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {
 
 // A flood of messages is bounded, and what is no request is not kept.
 func TestFloodOfRequestsIsBounded(t *testing.T) {
-	p, _ := testPeers(&fakeSelf{}, Race)
+	self := &fakeSelf{}
+	p, _ := testPeers(self, Race)
 	p.receive(pubsub.Signal{Kind: pubsub.Message, Payload: "x"})
 	p.receive(pubsub.Signal{Kind: pubsub.Failed, Err: errors.New("gone")})
+	if self.refused != 1 {
+		t.Errorf("a subscription that failed was reported %d times", self.refused)
+	}
 	p.receiveAll(request{Kind: info, Candidate: &Candidate{ID: "m", Incarnation: "m1"}}) // its own
 	for range 2 * maxReceived {
 		p.receiveAll(request{Kind: rollCall, Nonce: "A"}, request{Kind: leaderAll, Nonce: "A"})
