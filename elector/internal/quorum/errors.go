@@ -141,6 +141,12 @@ func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrS
 // Denied reports whether a Redis refused a request for want of a right.
 func Denied(err error) bool { return Advice(err) == lacksRight }
 
+// RefusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
+// command in quotes.
+func RefusedUnsubscribe(err error) bool {
+	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
+}
+
 // WrongType reports whether a Redis found a key to be of another type than it must be.
 func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 

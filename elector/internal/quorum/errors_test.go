@@ -46,3 +46,17 @@ func TestNodeErrorNamesItsNodeOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusedUnsubscribe(t *testing.T) {
+	for msg, want := range map[string]bool{
+		"NOPERM this user has no permissions to run the 'unsubscribe' command":                true,
+		"NOPERM User mandate has no permissions to run the 'unsubscribe' command":             true,
+		"NOPERM this user has no permissions to run the 'subscribe' command":                  false,
+		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
+		"ERR 'unsubscribe'": false,
+	} {
+		if got := RefusedUnsubscribe(errors.New(msg)); got != want {
+			t.Errorf("%s: %v", msg, got)
+		}
+	}
+}
