@@ -182,7 +182,9 @@ func lead(quorum *elector.Quorum, id, advertise string) (leave func()) {
 		})
 	}()
 	for {
-		if _, err := candidate.Election().Leader(ctx); err == nil && candidate.Check() == nil {
+		l, err := candidate.Election().Leader(ctx)
+		// Redis shows the lock a moment before the candidate that has won it leads.
+		if err == nil && candidate.Check() == nil && (l.Candidate != id || candidate.IsLeader()) {
 			return func() { stop(); <-ended }
 		}
 		time.Sleep(time.Millisecond)
