@@ -125,11 +125,14 @@ func memberTable(st shard.Status, wide bool) *output.Table {
 		if wide {
 			where = []string{m.Host, strconv.Itoa(m.PID), m.Advertise}
 		}
-		if m.Closed != "" || len(m.Unable) > 0 {
+		if m.Closed != "" || len(m.Unable) > 0 || m.Twin {
 			color = output.Yellow
 		}
 		cells := []string{m.ID, strconv.Itoa(len(m.Owned)), number(m.Due), load, moving(m), weight, m.Version}
 		t.Row(color, append(append(cells, where...), shard.Set(m.Owned).String())...)
+		if m.Twin {
+			t.Note(color, fmt.Sprintf("another member has the same id (this one is process %d on %s): give each its own, unless one was just killed and started again", m.PID, m.Host))
+		}
 		if m.Closed != "" {
 			t.Note(color, "wants no shards: "+m.Closed)
 		}

@@ -289,6 +289,10 @@ func TestTwins(t *testing.T) {
 		if len(twin.Owned()) != 4 {
 			t.Errorf("the twin owns %v", twin.Owned())
 		}
+		st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders")
+		if err != nil || len(st.Members) != 2 || !st.Members[0].Twin || !st.Members[1].Twin {
+			t.Errorf("a reader sees %+v, %v", st.Members, err)
+		}
 	})
 }
 

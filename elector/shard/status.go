@@ -46,6 +46,9 @@ type MemberStatus struct {
 	Unable      []int   `json:"unable,omitempty"` // what it has failed at lately
 	Load        float64 `json:"load"`             // of what it owns; in shards unless Config.Load is set
 	Due         float64 `json:"due"`              // its part of the whole load, by weight
+	// Twin: another living member has the same id. For half a lease that may be the former life
+	// of one that was killed and started again.
+	Twin bool `json:"twin,omitempty"`
 }
 
 // Set is some shards in ascending order.
@@ -165,6 +168,11 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			one.Load += loadOf(loads, s, average)
 		}
 		st.Members = append(st.Members, one)
+	}
+	for i := 1; i < len(st.Members); i++ { // they are in the order of their ids
+		if a, b := &st.Members[i-1], &st.Members[i]; a.ID == b.ID {
+			a.Twin, b.Twin = true, true
+		}
 	}
 	for s := range st.Shards {
 		if owner[s] == "" {

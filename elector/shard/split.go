@@ -1,0 +1,56 @@
+package shard
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/group"
+)
+
+// Split separates the names of elections, as elector.Quorum.Elections lists them, into those
+// that belong to groups and the others, both in the order that they came in. shards has by
+// group the numbers of those that are listed, in ascending order.
+//
+// A group is a name below which there is an assigner's election and at least one shard's. It
+// may have no members any more; Read knows.
+func Split(elections []string) (others []string, shards map[string]Set) {
+	assigned := map[string]bool{}
+	for _, name := range elections {
+		if group, is := strings.CutSuffix(name, assignerOf("")); is && group != "" {
+			assigned[group] = true
+		}
+	}
+	shards = map[string]Set{}
+	for _, name := range elections {
+		if group, n, is := shardOf(name); is && assigned[group] {
+			shards[group] = append(shards[group], n)
+		}
+	}
+	for _, all := range shards {
+		slices.Sort(all)
+	}
+	for _, name := range elections {
+		if group, _, is := shardOf(name); is && shards[group] != nil {
+			continue
+		}
+		if group, is := strings.CutSuffix(name, assignerOf("")); is && shards[group] != nil {
+			continue
+		}
+		others = append(others, name)
+	}
+	return others, shards
+}
+
+// shardOf is the shard whose election has that name, whether or not there is such a group.
+func shardOf(election string) (name string, shard int, is bool) {
+	i := strings.LastIndexByte(election, '/')
+	if i < 1 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(election[i+1:])
+	if err != nil || n < 0 || n >= group.MaxShards || election != ElectionOf(election[:i], n) {
+		return "", 0, false
+	}
+	return election[:i], n, true
+}
