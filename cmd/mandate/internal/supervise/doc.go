@@ -23,6 +23,10 @@
 // it has a member: so mandate and the reaper may be killed together, and COMMAND may start
 // processes of other users.
 //
+// One mandate may run several commands (the shards that it owns). Each has a guard and a reaper
+// of its own, and is ended alone: where mandate is searched for what a killed reaper has left,
+// the helpers of the others, and what is below them, are spared.
+//
 // What remains possible is in the help of `mandate run`. On other Unix systems than
 // Linux there are no subreapers, and the tree is COMMAND's process group.
 package supervise

@@ -19,7 +19,7 @@ func (p *Process) isGone() bool {
 		return true
 	}
 	// The kernel has killed the command, and we have inherited the rest.
-	living, _ := p.rest().signal(0, p.GuardPID())
+	living, _ := p.rest().signal(0)
 	return living == 0
 }
 
@@ -39,16 +39,17 @@ func (p *Process) signal(sig syscall.Signal) {
 		// A reaper that was stopped could neither reap nor report.
 		_ = p.reaper.Process.Signal(syscall.SIGCONT)
 	case p.orphaned:
-		p.rest().signal(sig, p.GuardPID())
+		p.rest().signal(sig)
 	case sig == syscall.SIGKILL: // the cgroup has members that are not below the reaper
 		p.tree.cgroup.kill()
 	}
 }
 
-// rest is what a killed reaper leaves behind: it is below us now.
+// rest is what a killed reaper leaves behind: it is below us now. What the reaper of
+// another command has left, if that was killed too, can't be told from it.
 func (p *Process) rest() tree {
 	t := p.us
-	t.group, t.cgroup = p.pid, p.tree.cgroup
+	t.left, t.group, t.cgroup = true, p.pid, p.tree.cgroup
 	return t
 }
 
@@ -101,7 +102,7 @@ func (p *Process) Left() []Living {
 	case !closed(p.gone):
 		return p.tree.living()
 	case p.orphaned:
-		return p.us.living(p.GuardPID())
+		return p.rest().living()
 	default:
 		return p.tree.cgroup.members()
 	}

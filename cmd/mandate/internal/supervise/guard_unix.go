@@ -145,7 +145,7 @@ const recheckEvery = 250 * time.Millisecond
 // keepAlive is the message that lets a tree live on until a point in time.
 type keepAlive struct {
 	tree    tree
-	mandate tree // what mandate itself has started: the tree is in it if the reaper was killed
+	mandate tree // what mandate has inherited: the tree is in it if the reaper was killed
 	until   Instant
 }
 
@@ -172,6 +172,8 @@ func (o keepAlive) enforce() {
 	}
 	o.tree.kill()
 	if o.mandate.root > 1 && o.mandate.rootStopped() {
-		o.mandate.signal(syscall.SIGKILL, os.Getpid())
+		rest := o.mandate
+		rest.left = true
+		rest.signal(syscall.SIGKILL)
 	}
 }

@@ -9,11 +9,11 @@ import (
 
 // signal sends a signal to the whole tree, and returns how many living processes were found
 // below the root, and how many of them may not be signalled.
-func (t tree) signal(sig syscall.Signal, spare ...int) (living, denied int) {
+func (t tree) signal(sig syscall.Signal) (living, denied int) {
 	if sig == syscall.SIGKILL {
 		t.cgroup.kill()
 	}
-	return t.signalBelow(sig, spare...)
+	return t.signalBelow(sig)
 }
 
 // kill kills the tree until nothing of it is left, and then its root: one scan of

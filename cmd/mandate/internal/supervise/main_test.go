@@ -43,6 +43,14 @@ func felledWithoutReaper(script string) {
 	for text := []byte(nil); strings.Count(string(text), "\n") < n; time.Sleep(time.Millisecond) {
 		text, _ = os.ReadFile(os.Getenv("PIDS"))
 	}
+	if beside := os.Getenv("SUPERVISE_BESIDE"); beside != "" { // another command, whose time is not over
+		if _, err := Start(Command{Path: "/bin/sh", Argv: []string{"sh", "-c", beside}, Env: os.Environ()}, Now().Add(time.Hour)); err != nil {
+			panic(err)
+		}
+		for _, err := os.Stat(os.Getenv("PIDS") + ".beside"); err != nil; _, err = os.Stat(os.Getenv("PIDS") + ".beside") {
+			time.Sleep(time.Millisecond)
+		}
+	}
 	// The guard must not act before the signal: it is stopped until the test has seen that.
 	syscall.Kill(p.GuardPID(), syscall.SIGSTOP)
 	p.Extend(Now())

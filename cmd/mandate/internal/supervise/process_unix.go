@@ -23,7 +23,7 @@ type Process struct {
 	reaper *exec.Cmd
 	pipe   *os.File // to the reaper: its end is ours
 	tree   tree     // below the reaper
-	us     tree     // below this process
+	us     tree     // below this process, where a killed reaper leaves it
 
 	exited, gone chan struct{}
 	status       syscall.WaitStatus // set when exited is closed

@@ -75,9 +75,9 @@ func parseStat(stat []byte) (p process, ok bool) {
 	return p, errors.Join(errs[:]...) == nil
 }
 
-// below are the living descendants of a process, without those that spare holds and
+// below are the living descendants of a process, without those that the function spares, and
 // what is below them.
-func below(all []process, root int, spare ...int) (tree []process) {
+func below(all []process, root int, spare func(process) bool) (tree []process) {
 	children := map[int][]process{}
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
@@ -87,7 +87,7 @@ func below(all []process, root int, spare ...int) (tree []process) {
 		pid := todo[0]
 		todo = todo[1:]
 		for _, p := range children[pid] {
-			if p.pid == root || slices.Contains(spare, p.pid) {
+			if p.pid == root || pid == root && spare(p) {
 				continue
 			}
 			todo = append(todo, p.pid) // a zombie's threads may have children yet
@@ -99,16 +99,44 @@ func below(all []process, root int, spare ...int) (tree []process) {
 	return tree
 }
 
+// spares returns which children of the root are not of the tree: the helpers of mandate's
+// other commands, which live on, and a process that is about to become one, which is still a
+// copy of mandate. They are known by their program, which no orphan of a command has that
+// is not the helper of another mandate; such a one ends what it is there for by itself.
+func (t tree) spares() func(process) bool {
+	if !t.left {
+		return func(process) bool { return false }
+	}
+	program, argv := programOf(t.root)
+	return func(p process) bool {
+		of, args := programOf(p.pid)
+		return program != nil && of != nil && os.SameFile(program, of) &&
+			(args == GuardName+"\x00" || args == ReaperName+"\x00" || args == argv)
+	}
+}
+
+// programOf returns the file of the program that a process runs, and its arguments; nil when
+// that can't be read.
+func programOf(pid int) (program os.FileInfo, argv string) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	program, err := os.Stat(dir + "/exe")
+	args, aerr := os.ReadFile(dir + "/cmdline")
+	if err != nil || aerr != nil {
+		return nil, ""
+	}
+	return program, string(args)
+}
+
 // signalBelow sends a signal to every living descendant of the root, each once, and returns
 // how many there are and how many of them may not be signalled. A group is signalled
 // as a whole where its leader is one of them: the kernel does that in one step, and
 // no process of it can fork away between two others.
-func (t tree) signalBelow(sig syscall.Signal, spare ...int) (living, denied int) {
+func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 	all, err := processes()
 	if err != nil { // no /proc: the group is all that we know
 		return t.signalGroup(sig)
 	}
-	found := below(all, t.root, spare...)
+	found := below(all, t.root, t.spares())
 	groups := map[int]bool{}
 	for _, p := range found {
 		if p.group == p.pid {
@@ -129,12 +157,12 @@ func (t tree) signalBelow(sig syscall.Signal, spare ...int) (living, denied int)
 }
 
 // living lists the living descendants of the root.
-func (t tree) living(spare ...int) (found []Living) {
+func (t tree) living() (found []Living) {
 	all, err := processes()
 	if err != nil {
 		return nil
 	}
-	for _, p := range below(all, t.root, spare...) {
+	for _, p := range below(all, t.root, t.spares()) {
 		found = append(found, Living{p.pid, p.name})
 	}
 	return found

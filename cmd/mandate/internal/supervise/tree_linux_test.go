@@ -204,9 +204,10 @@ func TestLooksAtProc(t *testing.T) {
 }
 
 func TestBelow(t *testing.T) {
+	// 6 is a child of the root, so that it can be spared; 5 is none.
 	all := []process{{pid: 2, parent: 1}, {pid: 3, parent: 2}, {pid: 4, parent: 3, dead: true}, {pid: 5, parent: 4}, {pid: 6, parent: 2}, {pid: 7, parent: 6}, {pid: 8, parent: 1}}
 	got := map[int]bool{}
-	for _, p := range below(all, 2, 6) {
+	for _, p := range below(all, 2, func(p process) bool { return p.pid == 6 || p.pid == 5 }) {
 		got[p.pid] = true
 	}
 	if len(got) != 2 || !got[3] || !got[5] {

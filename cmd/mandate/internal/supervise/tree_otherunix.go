@@ -4,11 +4,11 @@ package supervise
 
 import "syscall"
 
-func (t tree) signalBelow(sig syscall.Signal, _ ...int) (living, denied int) {
+func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 	return t.signalGroup(sig)
 }
 
-func (t tree) living(...int) []Living { return nil }
+func (t tree) living() []Living { return nil }
 
 func (t tree) rootLives() bool { return syscall.Kill(t.root, 0) == nil }
 

@@ -15,6 +15,10 @@ type tree struct {
 	start  uint64
 	group  int // of the command; 0: not known yet
 	cgroup cgroup
+
+	// left: the root is mandate itself, which has inherited what a killed reaper has left.
+	// The helpers of its other commands, and what is below those, are not of the tree.
+	left bool
 }
 
 // signalGroup is signalBelow for the command's process group alone.
