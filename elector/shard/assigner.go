@@ -25,6 +25,7 @@ type assigner struct {
 	twins twins
 
 	snapshots []snapshot // by node
+	saw       time.Time  // when enough nodes had shown the members last
 	seen      chan snapshot
 	lookouts  []link
 	wanted    atomic.Pointer[group.Plan] // what the lookouts publish
@@ -66,10 +67,15 @@ func (a *assigner) run(ctx context.Context) {
 		}
 	})()
 	var due <-chan time.Time
+	blind := time.NewTicker(a.m.cfg.beatEvery())
+	defer blind.Stop()
+	a.saw = time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-blind.C:
+			a.giveUp()
 		case s := <-a.seen:
 			a.snapshots[s.node] = s
 			if due == nil {
@@ -87,6 +93,16 @@ func (a *assigner) wait() time.Duration {
 		return a.firstPlanDelay()
 	}
 	return planDelay
+}
+
+// giveUp has the office go to another member when this one can't read who the members are,
+// and keeps away from it for a lease.
+func (a *assigner) giveUp() {
+	if _, ok := a.members(); ok {
+		a.saw = time.Now()
+	} else if time.Since(a.saw) > a.m.cfg.aliveFor() {
+		a.m.blindUntil.Store(time.Now().Add(a.m.cfg.Lease).UnixNano())
+	}
 }
 
 // lookout looks at one node, and writes the plan to it where that is another one.

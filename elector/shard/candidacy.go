@@ -96,25 +96,21 @@ func leaves(r elector.Reason) bool {
 }
 
 func (e began) apply(d *desk) {
-	e.c.term, d.led = e.term, true
-	d.report()
-	if d.next != nil {
-		d.act() // the plan may have changed meanwhile
-	}
+	e.c.term, d.led, d.changed = e.term, true, true
 }
 
 func (e ran) apply(d *desk) {
-	e.c.term = nil
+	e.c.term, d.changed = nil, true
 	if e.c.stuck {
 		e.c.cancel() // the shard is for others by now
 	}
-	d.report()
 }
 
 func (e over) apply(d *desk) {
 	c := e.c
 	c.cancel()
 	delete(d.running, c.shard)
+	d.changed = true
 	// One shard whose keys another program has written must not end what else this member
 	// does; a member that can't work at all must not go on in silence.
 	if errors.Is(e.err, elector.ErrPermanent) && !d.led && len(d.running) == 0 {
@@ -128,10 +124,6 @@ func (e over) apply(d *desk) {
 		u.until = time.Now().Add(d.m.cfg.Cooldown << (u.trips - 1))
 		d.unable[c.shard] = u
 		d.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", d.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
-	}
-	d.report()
-	if d.next != nil {
-		d.act()
 	}
 }
 

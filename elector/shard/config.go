@@ -147,6 +147,10 @@ func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
 
+// assignerTrip is the longest round trip of an assigner: with a little more its claims are
+// granted, and the answers come too late, so that it holds the lock and does not lead.
+func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 / 5 * 3 / 4 }
+
 // remembered is for how long the nodes keep a group without members: no lock of a former
 // member is held any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type desk struct {
 	byNode   []*group.Plan // what each node has shown last
 	errs     []error       // the last error of each node
 	answered []time.Time   // when each node has answered last
+	took     []roundTrips  // how long each node took to answer
 	joined   bool          // a node has accepted this member
 
 	plan    *group.Plan // in force
@@ -36,7 +38,10 @@ type desk struct {
 	unable  map[int]inability
 	loads   weighed
 	closing bool
-	led     bool // it has owned a shard
+	led     bool      // it has owned a shard
+	leaveBy time.Time // set before the links end
+	changed bool      // by the events that are being applied
+	failed  error     // ends Run
 
 	mu   sync.Mutex // of what the links send
 	self group.Member
@@ -67,7 +72,15 @@ type answer struct {
 	node int
 	plan *group.Plan // nil: no news
 	err  error
+	took time.Duration
 }
+
+// roundTrips are the last two times that a node took to answer. The shorter one counts: the
+// first has a connection made, and any may meet a pause.
+type roundTrips [2]time.Duration
+
+func (r roundTrips) add(took time.Duration) roundTrips { return roundTrips{took, r[0]} }
+func (r roundTrips) best() time.Duration               { return min(r[0], r[1]) }
 
 // failure ends Run.
 type failure struct{ err error }
@@ -76,7 +89,7 @@ func newDesk(ctx context.Context, m *Member, work Work) *desk {
 	n := m.nodes.Len()
 	d := &desk{
 		m: m, ctx: ctx, work: work, links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
-		byNode: make([]*group.Plan, n), errs: make([]error, n), running: map[int]*candidacy{}, unable: map[int]inability{},
+		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
 		me: group.NoMember,
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
@@ -112,10 +125,8 @@ func (d *desk) run(ctx context.Context) error {
 	for err == nil {
 		select {
 		case e := <-d.events:
-			e.apply(d)
-			if f, ok := e.(failure); ok {
-				err = f.err
-			}
+			d.apply(e)
+			err = d.failed
 		case <-tick.C:
 			d.look()
 		case <-stopping:
@@ -155,15 +166,21 @@ func (d *desk) drained() bool {
 	return true
 }
 
-// cutOff reports whether a majority of the nodes has not answered the newest beat.
+// cutOff reports whether no majority of the nodes has answered for as long as this member
+// counts as alive. Until then others may still take over what it owns.
 func (d *desk) cutOff() bool {
-	failed := 0
-	for _, err := range d.errs {
-		if err != nil {
-			failed++
+	return d.without(func(node int) bool { return time.Since(d.answered[node]) <= d.m.cfg.aliveFor() })
+}
+
+// without reports whether so many nodes are not as they should be that the others are no majority.
+func (d *desk) without(ok func(node int) bool) bool {
+	n := 0
+	for node := range d.links {
+		if ok(node) {
+			n++
 		}
 	}
-	return failed >= d.m.nodes.Majority()
+	return n < d.m.nodes.Majority()
 }
 
 // endAll ends the candidacies that are left, all at once, and waits for them.
@@ -173,11 +190,33 @@ func (d *desk) endAll() {
 		c.cancel()
 	}
 	for len(d.running) > 0 {
-		(<-d.events).apply(d)
+		d.apply(<-d.events)
 	}
 }
 
-func (failure) apply(*desk) {}
+// apply takes an event and those that wait behind it, and then looks once at what they have
+// changed: a thousand shards that begin or end together would otherwise be looked at a
+// thousand times.
+func (d *desk) apply(e event) {
+	for {
+		e.apply(d)
+		select {
+		case e = <-d.events:
+			continue
+		default:
+		}
+		break
+	}
+	if d.changed {
+		d.changed = false
+		if d.next != nil {
+			d.act()
+		}
+		d.report()
+	}
+}
+
+func (f failure) apply(d *desk) { d.failed = cmp.Or(d.failed, f.err) }
 
 // apply takes the plan of a node, and what it refused.
 func (a answer) apply(d *desk) {
@@ -186,7 +225,7 @@ func (a answer) apply(d *desk) {
 	if a.err != nil && d.errs[a.node] == nil && d.ctx.Err() == nil {
 		d.m.log().Warn("redis node refused this member or did not answer", "error", a.err)
 	}
-	d.errs[a.node] = a.err
+	d.errs[a.node], d.took[a.node] = a.err, d.took[a.node].add(a.took)
 	if a.err == nil {
 		d.joined, d.answered[a.node] = true, time.Now()
 	}
@@ -287,8 +326,7 @@ func (d *desk) follow(p *group.Plan) {
 	d.mu.Lock()
 	d.seen = p
 	d.mu.Unlock()
-	d.act()
-	d.report()
+	d.changed = true
 }
 
 // known is the plan in force.

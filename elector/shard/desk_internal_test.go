@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 )
 
@@ -29,5 +31,37 @@ func TestNewest(t *testing.T) {
 		if (got == nil) != (c.want == nil) || got != nil && got.Version != c.want.Version {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// BenchmarkEvents: what one shard's begin costs a member that begins to own so many at once.
+func BenchmarkEvents(b *testing.B) {
+	q, err := elector.Open("redis://127.0.0.1:1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer q.Close()
+	for _, shards := range []int{1024, 4096, 16384} {
+		b.Run(fmt.Sprint(shards), func(b *testing.B) {
+			m, err := New(q, Config{Group: "bench", Shards: shards})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				d := newDesk(b.Context(), m, nil)
+				for s := range shards {
+					if d.running[s], err = newCandidacy(d, s); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for s := range shards {
+					go d.send(began{c: d.running[s], term: &Term{Shard: s}})
+				}
+				for len(d.self.Owned) < shards {
+					d.apply(<-d.events)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "us/shard")
+		})
 	}
 }

@@ -11,8 +11,7 @@ import (
 type weighed map[int]float64
 
 func (w weighed) apply(d *desk) {
-	d.loads = w
-	d.report()
+	d.loads, d.changed = w, true
 }
 
 // weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs

@@ -32,7 +32,9 @@ type Member struct {
 	probe       *health.Runner // of Config.Probe; nil: always healthy
 	incarnation string
 	running     atomic.Bool
-	silent      atomic.Bool // no majority of the nodes answers
+	silent      atomic.Bool  // no majority of the nodes answers
+	far         atomic.Bool  // none answers within the time that an assigner has
+	blindUntil  atomic.Int64 // as the assigner it could not see the members; Unix ns
 
 	mu     sync.Mutex // of all below
 	owned  map[int]*Term

@@ -91,13 +91,8 @@ var errSilence = errors.New("no majority of the Redis nodes answers this member"
 // alive. What it sends may arrive all the same, over a line that is slow or works one way: it
 // would be given shards whose claims it could not hear granted.
 func (d *desk) silence() error {
-	silent := 0
-	for _, at := range d.answered {
-		if time.Since(at) > d.m.cfg.aliveFor() {
-			silent++
-		}
-	}
-	is := silent >= d.m.nodes.Majority()
+	d.m.far.Store(d.without(func(node int) bool { return d.took[node].best() <= d.m.cfg.assignerTrip() }))
+	is := d.cutOff()
 	d.m.silent.Store(is)
 	if !is {
 		return nil

@@ -33,7 +33,10 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	d := newDesk(inner, m, work)
 	var all sync.WaitGroup
 	for node := range d.links {
-		all.Go(func() { d.link(inner, node) })
+		all.Go(func() {
+			d.link(inner, node)
+			d.leave(inner, node)
+		})
 	}
 	unsubscribe := m.bus.Subscribe(m.store.Changes, d.notify)
 	if m.probe != nil {
@@ -44,24 +47,22 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	}
 	all.Go(func() { d.assign(inner) })
 	err := d.run(ctx)
+	d.leaveBy = time.Now().Add(m.cfg.requestTimeout())
 	cancel()
 	unsubscribe()
 	all.Wait()
-	m.leave(inner)
 	return err
 }
 
-// leave takes this member from the roll, so that the others need not wait for its death.
-func (m *Member) leave(ctx context.Context) {
-	var all sync.WaitGroup
-	for node := range m.nodes.Len() {
-		all.Go(func() {
-			if err := m.store.Leave(context.WithoutCancel(ctx), node, m.incarnation); err != nil {
-				m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
-			}
-		})
+// leave takes this member from a node's roll, so that the others need not wait for its death.
+// It comes after the last beat to that node, which would enter the member again; a node that
+// hangs holds both of them up for one request's time in all.
+func (d *desk) leave(ctx context.Context, node int) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), d.leaveBy)
+	defer cancel()
+	if err := d.m.store.Leave(ctx, node, d.m.incarnation); err != nil {
+		d.m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
 	}
-	all.Wait()
 }
 
 // assign campaigns in the election of the assigner.
@@ -69,12 +70,7 @@ func (d *desk) assign(ctx context.Context) {
 	m := d.m
 	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
 	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
-	cfg.Probe = health.Func(func(context.Context) error { // its claims would only be in the others' way
-		if m.silent.Load() {
-			return health.Definite(errSilence)
-		}
-		return nil
-	})
+	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
@@ -87,6 +83,26 @@ func (d *desk) assign(ctx context.Context) {
 	}
 }
 
+// unfit is why this member must not campaign as the assigner: its claims would only be in
+// the way of others, who could do what it can't.
+func (m *Member) unfit() error {
+	switch {
+	case m.silent.Load():
+		return errSilence
+	case m.far.Load():
+		return errFar
+	case time.Now().Before(time.Unix(0, m.blindUntil.Load())):
+		return errBlind
+	default:
+		return nil
+	}
+}
+
+var (
+	errFar   = errors.New("the Redis nodes answer too late for an assigner")
+	errBlind = errors.New("the members could not be read from a majority of the Redis nodes")
+)
+
 // link reports to one node that this member lives, and takes the plan from it.
 func (d *desk) link(ctx context.Context, node int) {
 	l := &d.links[node]
@@ -97,7 +113,7 @@ func (d *desk) link(ctx context.Context, node int) {
 		if plan != nil {
 			have = plan.Version
 		}
-		d.send(answer{node: node, plan: plan, err: err})
+		d.send(answer{node: node, plan: plan, err: err, took: time.Since(sent)})
 		timer := time.NewTimer(max(d.m.cfg.beatEvery()-time.Since(sent), minBeat))
 		select {
 		case <-ctx.Done():
