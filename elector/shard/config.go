@@ -23,7 +23,7 @@ import (
 // ends, and a panic ends the process. When it returns an error, or its probe fails, the
 // shard is given to another member, and this one does not take it for a Config.Cooldown
 // (doubling with each failure in a row, up to 16 times). When it returns nil the term ends,
-// and the member runs it again after a tenth of the lease.
+// and the member runs it again after Config.RestartDelay.
 type Work func(ctx context.Context, term *Term) error
 
 // Config describes one member of a group. The zero value of a field means its default.
@@ -47,6 +47,9 @@ type Config struct {
 	// Lease is how long a shard is held without renewal, as elector.Config.Lease. The same
 	// for all members. At least 500 ms. Default 10 s.
 	Lease time.Duration
+	// StopMargin is how long before the lease of a shard ends its work is cancelled. Default
+	// a quarter of the lease.
+	StopMargin time.Duration
 	// DrainTimeout is how long Run keeps its shards after its context has ended, until other
 	// members have taken them over, and how long the lease of a shard is kept while its work
 	// stops. Default one lease; negative: none.
@@ -54,6 +57,9 @@ type Config struct {
 	// Cooldown is how long this member does not take a shard again that it failed at, or
 	// that an operator has taken from it. Default one lease.
 	Cooldown time.Duration
+	// RestartDelay is the pause before the work of a shard runs again that has returned nil.
+	// Default a tenth of the lease; negative: none.
+	RestartDelay time.Duration
 	// Moves is how many shards change their owner at one time, in the whole group: the
 	// assigner's own setting counts. Default 8: with more of them each shard is without an owner for
 	// longer, because their releases and claims wait for each other.

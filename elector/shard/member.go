@@ -92,6 +92,7 @@ func assignerOf(group string) string { return group + "/assigner" }
 
 func (m *Member) shardConfig(shard int) elector.Config {
 	c := m.cfg.candidate(ElectionOf(m.cfg.Group, shard), m.cfg.Lease)
+	c.StopMargin, c.RestartDelay = m.cfg.StopMargin, m.cfg.RestartDelay
 	if m.cfg.Probe != nil {
 		// Checked once for all shards; here only its verdict is read.
 		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })

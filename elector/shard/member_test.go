@@ -89,3 +89,29 @@ func TestObserve(t *testing.T) {
 		<-done
 	})
 }
+
+// What the work of a shard needs to stop in is its owner's to choose, as is the pause after
+// work that has nothing left to do.
+func TestTimesOfAShard(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 1)
+		m, err := shard.New(c.Quorum("a"), shard.Config{
+			Group: "orders", Shards: 1, ID: "a", Lease: lease, StopMargin: 4 * time.Second, RestartDelay: 3 * time.Second, Logger: g.log.Logger(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan time.Time, 10)
+		g.run(m, func(_ context.Context, term *shard.Term) error {
+			if left := term.Left(); left > 6*time.Second || left < 5*time.Second {
+				t.Errorf("the work may run for %v of a lease of %v", left, lease)
+			}
+			began <- time.Now()
+			return nil
+		})
+		first := <-began
+		if pause := (<-began).Sub(first); pause < 3*time.Second || pause > 4*time.Second {
+			t.Errorf("the work ran again after %v", pause)
+		}
+	})
+}
