@@ -39,6 +39,7 @@ var _ = inside.Provide(inside.Face{
 			t.hand(handover{to: incarnation, why: why})
 		}
 	},
+	ConfigError: configError,
 })
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -184,6 +185,18 @@ func TestBadConfig(t *testing.T) {
 			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, want %q", cfg, err, want)
 			}
+		}
+		// All at once, each under the name of its setting, those that an election refuses, too.
+		var all *elector.ConfigError
+		_, err := shard.New(q, shard.Config{ID: "a b", StopMargin: time.Hour})
+		settings := map[string]bool{}
+		if errors.As(err, &all) {
+			for _, p := range all.Problems {
+				settings[p.Setting] = true
+			}
+		}
+		if len(settings) != 4 || !settings["Group"] || !settings["Shards"] || !settings["ID"] || !settings[""] {
+			t.Errorf("problems with %v: %v", settings, err)
 		}
 		if _, err := shard.New(nil, shard.Config{Group: "g", Shards: 1}); err == nil {
 			t.Error("New took no quorum")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -113,8 +112,7 @@ func defaultID() string {
 // maxGroup leaves room for the number of a shard in the name of its election.
 const maxGroup = quorum.MaxName - 20
 
-func (c Config) validate() error {
-	var problems []error
+func (c Config) validate() (problems []error) {
 	add := func(err error) { problems = append(problems, err) }
 	add(quorum.CheckWord("Group", c.Group, maxGroup, "{}"))
 	if c.Shards < 1 || c.Shards > group.MaxShards {
@@ -135,7 +133,7 @@ func (c Config) validate() error {
 	if c.Cooldown > elector.MaxLease {
 		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, elector.MaxLease))
 	}
-	return errors.Join(problems...)
+	return problems
 }
 
 // candidate is the configuration of an election in which this member campaigns.

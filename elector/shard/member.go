@@ -58,25 +58,26 @@ type Owner struct {
 	Advertise string
 }
 
-// New makes a member. It does no I/O. The error lists every problem of the configuration.
+// New makes a member. It does no I/O. The error is an *elector.ConfigError that lists every
+// problem of the configuration.
 func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	nodes, bus := inside.NodesOf(q), inside.BusOf(q)
 	if nodes == nil {
 		return nil, errors.New("shard: New: the quorum is nil: make one with elector.NewQuorum or elector.Open")
 	}
 	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("shard: %w", err)
-	}
 	m := &Member{cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}}
 	// What an election refuses is refused here, before Run.
-	if _, err := elector.New(q, m.shardConfig(0)); err != nil {
+	problems := cfg.validate()
+	election := m.shardConfig(0)
+	election.Election, election.Lease = "any", max(election.Lease, minLease) // those were checked
+	_, err := elector.New(q, election)
+	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
 	}
 	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, group.Settings{Shards: cfg.Shards, Lease: cfg.Lease},
 		cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
 	if cfg.Probe != nil {
-		var err error
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("shard: Probe: %w", err)
 		}

@@ -18,6 +18,9 @@ type Face struct {
 	// HandOver requests the end of an *elector.Term in favour of the candidate with that
 	// incarnation.
 	HandOver func(term any, incarnation string, why error)
+	// ConfigError makes an *elector.ConfigError of all these errors, which may be joined; nil
+	// when there is none.
+	ConfigError func(of string, errs ...error) error
 }
 
 var face Face
@@ -44,3 +47,8 @@ func BusOf(q any) *pubsub.Bus {
 // HandOver requests the end of an *elector.Term in favour of the candidate with that
 // incarnation: for a quarter of a lease no other one is elected. It returns at once.
 func HandOver(term any, incarnation string, why error) { face.HandOver(term, incarnation, why) }
+
+// ConfigError makes an *elector.ConfigError of what is wrong with a configuration, from the
+// errors of package setting, so that a program finds the settings by their names; nil when
+// nothing is.
+func ConfigError(of string, errs ...error) error { return face.ConfigError(of, errs...) }
