@@ -18,6 +18,7 @@ var errGateBusy = failed(nil, "this gate serves another term already: use one ga
 type Gate struct {
 	mu      sync.Mutex
 	term    *Term          // while Work holds it, and it has not ended
+	opened  chan struct{}  // closed when Work gets the next term; nil: it was not asked for
 	serving bool           // Work has not returned
 	running sync.WaitGroup // the functions of Do; grows only while term is set
 }
@@ -31,6 +32,10 @@ func (g *Gate) Work(ctx context.Context, term *Term) error {
 		return errGateBusy
 	}
 	g.serving, g.term = true, term
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
 	g.mu.Unlock()
 
 	<-ctx.Done()
@@ -75,4 +80,26 @@ func (g *Gate) Do(ctx context.Context, f func(ctx context.Context, term *Term) e
 	unlink := context.AfterFunc(term.Context(), func() { cancel(term.Err()) })
 	defer unlink()
 	return f(ctx, term)
+}
+
+// alwaysOpen is what Opened returns during a term.
+var alwaysOpen = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Opened returns a channel that is closed when Do runs functions: at once during a term, else
+// when the next one begins. That term may be over when it is read, too: Do decides. For callers
+// that wait after an ErrNotLeader; each wait needs a new channel. It does no I/O.
+func (g *Gate) Opened() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.term != nil && g.term.Valid() {
+		return alwaysOpen
+	}
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	return g.opened
 }

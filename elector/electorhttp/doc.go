@@ -57,4 +57,9 @@
 //
 // The stopping event of this candidate is sent the moment its term ends. Events
 // are news: none of them permits anybody to work.
+//
+// # A service in front of the leader
+//
+// [Handler.Forward] makes every replica of a service take requests, and the leader execute them: followers
+// pass them on, requests wait while leadership changes hands, and no load balancer needs to know who leads.
 package electorhttp

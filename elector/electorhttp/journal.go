@@ -23,12 +23,14 @@ type journal struct {
 	last    uint64          // the number of the newest; the first one is 1
 	elected *elector.Event  // nil: no candidate leads
 	ended   uint64          // the token of the term that ended last
+	term    uint64          // the token of the term that began last
+	passed  chan struct{}   // closed when another one begins
 	changed chan struct{}   // closed at the next change
 	closed  bool
 }
 
 func newJournal() *journal {
-	return &journal{session: rand.Text()[:10], changed: make(chan struct{}), closed: true}
+	return &journal{session: rand.Text()[:10], changed: make(chan struct{}), passed: make(chan struct{}), closed: true}
 }
 
 func (j *journal) open() {
@@ -57,12 +59,18 @@ func (j *journal) add(ev elector.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others do not change who leads
 	case elector.EventElected: // the newest is right, also when its token is lower
 		j.elected = &ev
+		if j.term != ev.Token {
+			close(j.passed)
+			j.term, j.passed = ev.Token, make(chan struct{})
+		}
 	case elector.EventAddress:
 		if j.elected != nil && j.elected.Token == ev.Token {
 			now := *j.elected // readers may hold the one before
 			now.Advertise = ev.Advertise
 			j.elected = &now
 		}
+	case elector.EventStopping: // of this candidate; it holds the lock until its work has stopped
+		j.ended = ev.Token
 	case elector.EventReleased, elector.EventVacant:
 		j.elected, j.ended = nil, ev.Token
 	}
@@ -79,6 +87,36 @@ func (j *journal) leader() *elector.Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.elected
+}
+
+// changes is closed at the next event.
+func (j *journal) changes() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.changed
+}
+
+// over reports whether the term of a token is known to have ended.
+func (j *journal) over(token uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return token <= j.ended || token < j.term
+}
+
+var past = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// next is closed when a term other than that of the token has begun.
+func (j *journal) next(token uint64) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.term != token {
+		return past
+	}
+	return j.passed
 }
 
 // now is how things stand, for a reader who knows nothing: as an event with the

@@ -1,0 +1,235 @@
+package electorhttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// ForwardConfig is how requests find the leader. The zero value of a field means its default.
+type ForwardConfig struct {
+	// Hold is how long a request waits while no leader can take it; then it is answered 503.
+	// Default: the lease and 2 s, so that requests outlast a leader that was killed. Negative:
+	// none waits.
+	Hold time.Duration
+	// MaxHeld is how many requests wait at a time; one more is answered 503. Default 1024.
+	MaxHeld int
+	// MaxBody is the longest body, in bytes, that is kept in memory until the request has been
+	// answered, so that it can be sent again. A longer one is sent as it comes, and once.
+	// Default 64 KiB.
+	MaxBody int64
+	// Finish is for how long a request under way may go on after a planned end of the term
+	// (Reason.Wanted), before its context ends. It holds up the next leader, and must be shorter than
+	// Config.DrainTimeout of the candidate, during which the lease is kept. Default a quarter of
+	// the lease; negative: none. After any other end the context ends at once.
+	Finish time.Duration
+	// Transport carries requests to the other replicas. Default: one without a proxy, that
+	// dials for a second at most and keeps up to 256 idle connections to a replica. One of yours
+	// needs an ExpectContinueTimeout, or a long body is lost with a leader that refuses it.
+	Transport http.RoundTripper
+}
+
+// Headers between replicas, and for the app. A client's own are removed.
+const (
+	tokenHeader     = "Mandate-Token"      // on requests: the term's that serves it; between replicas: the one that is believed to lead
+	leaderHeader    = "Mandate-Leader"     // on answers
+	forwardedHeader = "Mandate-Forwarded"  // by which candidate: it is forwarded once
+	heldHeader      = "Mandate-Hold-Ms"    // how long it may wait at most
+	notLeaderHeader = "Mandate-Not-Leader" // on answers between replicas: the app has not seen the request
+)
+
+var (
+	errRefused   = errors.New("the replica that was the leader does not lead")
+	errNoLeader  = errors.New("no candidate leads")
+	errOverdue   = errors.New("another candidate leads, and the former leader has not answered")
+	errBodySpent = errors.New("its body is too long to be kept, and was sent already")
+)
+
+// forwarder serves an app on every replica: the leader's answers.
+type forwarder struct {
+	h     *Handler
+	gate  *elector.Gate
+	app   http.Handler
+	cfg   ForwardConfig
+	proxy *httputil.ReverseProxy
+	held  chan struct{}
+}
+
+// Forward returns a handler that serves app on every replica, while only the leader's app gets
+// requests: any replica takes any request, and a follower passes it on to the leader, whose
+// Advertise must be a URL that reaches this handler there (http://10.0.0.7:8080). So all replicas can
+// stand behind one load balancer and be ready at all times.
+//
+//   - The leader serves a request under the gate: the lock is not released before the app has
+//     answered. It gives the term's token to the app in the header Mandate-Token, which it
+//     must compare where it writes, as any work. The gate's Work must be the work of e.Run.
+//   - While no candidate leads, requests are held (ForwardConfig.Hold) and then sent to the
+//     next leader. One that the leader refused since its term had ended was not executed, and is
+//     held too, whatever its method.
+//   - When the leader is gone before it has answered, the request is sent again if its method is idempotent
+//     (RFC 9110, 9.2.2) or it has a header Idempotency-Key; else the client gets 502, since it is not
+//     known whether the request was executed.
+//   - Requests are forwarded once, so there are no loops. Hop-by-hop headers are removed,
+//     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they end with
+//     the term.
+//
+// It needs Handler.Run, which follows the leader. It trusts the other replicas: whoever can write
+// to Redis can name an address to send requests to. A write time-out of the server should be longer
+// than Hold. At a shutdown, continue to serve for a second after e.Run has returned, until the other
+// replicas have learned who leads. The error is for a missing gate or app, and for negative limits.
+func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfig) (http.Handler, error) {
+	if gate == nil || app == nil {
+		return nil, errors.New("electorhttp: Forward needs a gate and an app")
+	}
+	if cfg.MaxHeld < 0 || cfg.MaxBody < 0 {
+		return nil, errors.New("electorhttp: MaxHeld and MaxBody must not be negative")
+	}
+	lease := h.elector.Lease()
+	cfg.Hold = cmp.Or(cfg.Hold, lease+2*time.Second)
+	cfg.MaxHeld = cmp.Or(cfg.MaxHeld, 1024)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, 64<<10)
+	cfg.Finish = cmp.Or(cfg.Finish, lease/4)
+	if cfg.Transport == nil {
+		cfg.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 2 * time.Second, ExpectContinueTimeout: time.Second, ForceAttemptHTTP2: true,
+			MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+		}
+	}
+	f := &forwarder{h: h, gate: gate, app: app, cfg: cfg, held: make(chan struct{}, cfg.MaxHeld)}
+	f.proxy = &httputil.ReverseProxy{
+		Transport: cfg.Transport, Rewrite: rewrite, ModifyResponse: answered, ErrorHandler: broken,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+	}
+	return f, nil
+}
+
+func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := f.take(r)
+	for {
+		led := f.h.journal.changes() // before the question, so that no change falls in between
+		opened := f.gate.Opened()
+		err := f.attempt(w, p)
+		if err == nil {
+			return
+		}
+		if !p.again(err) || !f.wait(p, err, led, opened) {
+			f.fail(w, p, err)
+			return
+		}
+	}
+}
+
+// attempt has the request answered, by this replica's app or by the leader's.
+func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
+	err := f.gate.Do(p.in.Context(), func(ctx context.Context, term *elector.Term) error {
+		f.local(ctx, w, p, term)
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	if p.forwarded {
+		if f.h.journal.over(p.believed) {
+			return errRefused
+		}
+		return errNoLeader // it leads, or is about to, by what the other replica knows
+	}
+	l := f.h.leadership(nil)
+	if l.Leader == "" {
+		return errNoLeader
+	}
+	target, err := leaderURL(l)
+	if err != nil {
+		return err
+	}
+	if err := p.keep(f.cfg.MaxBody); err != nil {
+		return err
+	}
+	return f.remote(w, p, target, l)
+}
+
+// local has this replica's app answer under the term.
+func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending, term *elector.Term) {
+	// The gate's context ends with the term. What is under way may finish after a planned end.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(p.in.Context(), func() { cancel(context.Cause(p.in.Context())) })()
+	defer context.AfterFunc(term.Context(), func() {
+		var ended *elector.Ended
+		if errors.As(term.Err(), &ended) && ended.Reason.Wanted() && f.cfg.Finish > 0 {
+			time.AfterFunc(f.cfg.Finish, func() { cancel(term.Err()) })
+			return
+		}
+		cancel(term.Err())
+	})()
+	r := p.in.Clone(ctx)
+	r.Body = p.body()
+	for _, name := range []string{tokenHeader, forwardedHeader, heldHeader} {
+		r.Header.Del(name)
+	}
+	r.Header.Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
+	w.Header().Set(leaderHeader, f.h.elector.ID())
+	w.Header().Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
+	f.app.ServeHTTP(w, r)
+}
+
+// retryEvery is how long a leader that can't be reached is left alone, while no change is reported.
+const retryEvery = 50 * time.Millisecond
+
+// wait holds the request until there may be a leader for it. False: it has waited for long enough.
+func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) bool {
+	left := time.Until(p.limit)
+	if left <= 0 {
+		return false
+	}
+	select {
+	case f.held <- struct{}{}:
+		defer func() { <-f.held }()
+	default:
+		p.crowded = true
+		return false
+	}
+	var retry <-chan time.Time
+	if !errors.Is(err, errNoLeader) {
+		retry = time.After(retryEvery)
+	}
+	limit := time.NewTimer(left)
+	defer limit.Stop()
+	select {
+	case <-led:
+	case <-opened:
+	case <-retry:
+	case <-p.in.Context().Done():
+		return false
+	case <-limit.C:
+		return false
+	}
+	return true
+}
+
+// fail answers a request that no leader has answered.
+func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
+	w.Header().Set("Cache-Control", "no-store")
+	if p.unknown {
+		refuse(w, http.StatusBadGateway, "the leader was lost before it answered, so it is not known whether the request was executed: %v", err)
+		return
+	}
+	if p.forwarded {
+		w.Header().Set(notLeaderHeader, f.h.elector.ID())
+	}
+	w.Header().Set("Retry-After", "1")
+	if p.crowded {
+		err = fmt.Errorf("%w, and %d requests wait already", err, f.cfg.MaxHeld)
+	}
+	refuse(w, http.StatusServiceUnavailable, "the request was not executed: %v", err)
+}

@@ -1,0 +1,243 @@
+package electorhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// pending is a request until it has been answered.
+type pending struct {
+	in    *http.Request
+	limit time.Time // until when it may wait
+
+	forwarded bool   // by another replica, which believes that this one leads:
+	believed  uint64 // in the term of this token
+
+	kept    []byte // the body, once it was read
+	whole   bool   // kept has all of it
+	touched atomic.Bool
+	crowded bool // too many others wait
+	unknown bool // it may have been executed
+}
+
+func (f *forwarder) take(r *http.Request) *pending {
+	p := &pending{in: r, limit: time.Now().Add(f.cfg.Hold)}
+	if r.Header.Get(forwardedHeader) == "" {
+		return p
+	}
+	p.forwarded = true
+	p.believed, _ = strconv.ParseUint(r.Header.Get(tokenHeader), 10, 64)
+	if ms, err := strconv.ParseInt(r.Header.Get(heldHeader), 10, 32); err == nil && ms >= 0 {
+		p.limit = time.Now().Add(min(f.cfg.Hold, time.Duration(ms)*time.Millisecond))
+	}
+	return p
+}
+
+// keep reads the body, so that it can be sent again, unless it is too long.
+func (p *pending) keep(most int64) error {
+	if p.whole || p.kept != nil || p.in.ContentLength > most {
+		return nil
+	}
+	if p.in.Body == nil || p.in.Body == http.NoBody {
+		p.whole = true
+		return nil
+	}
+	b, err := io.ReadAll(io.LimitReader(p.in.Body, most+1))
+	if err != nil {
+		return fmt.Errorf("its body: %w", err)
+	}
+	p.kept, p.whole = b, int64(len(b)) <= most
+	return nil
+}
+
+// body is what is sent.
+func (p *pending) body() io.ReadCloser {
+	switch {
+	case p.whole && len(p.kept) == 0:
+		return http.NoBody
+	case p.whole:
+		return io.NopCloser(bytes.NewReader(p.kept))
+	case p.in.Body == nil:
+		return nil
+	default:
+		return &once{p, io.MultiReader(bytes.NewReader(p.kept), p.in.Body)}
+	}
+}
+
+// once is a body that can be read a single time.
+type once struct {
+	p *pending
+	io.Reader
+}
+
+func (o *once) Read(b []byte) (int, error) { o.p.touched.Store(true); return o.Reader.Read(b) }
+func (o *once) Close() error               { return nil } // the server does, after the answer
+
+// again reports whether the request may be sent again after an error.
+func (p *pending) again(err error) bool {
+	if p.in.Context().Err() != nil {
+		return false // its client is gone
+	}
+	var lost *lostError
+	if errors.As(err, &lost) && (p.touched.Load() || !p.idempotent()) {
+		p.unknown = true
+		return false
+	}
+	if p.touched.Load() {
+		return false
+	}
+	return !p.forwarded || !errors.Is(err, errRefused)
+}
+
+func (p *pending) idempotent() bool {
+	switch p.in.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return p.in.Header.Get("Idempotency-Key") != ""
+}
+
+// lostError is that of a request which was sent, and not answered.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+// leaderURL is where the leader's Forward is.
+func leaderURL(l Leadership) (*url.URL, error) {
+	if l.Address == "" {
+		return nil, fmt.Errorf("the leader %s advertises no address: give each candidate the URL at which the others reach it (Config.Advertise, --advertise)", l.Leader)
+	}
+	address := l.Address
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the leader %s advertises %q, which is no URL such as http://10.0.0.7:8080 (Config.Advertise, --advertise)", l.Leader, l.Address)
+	}
+	return u, nil
+}
+
+// attempt is a request on its way to the leader.
+type attempt struct {
+	p        *pending
+	target   *url.URL
+	from     string // this replica
+	token    uint64 // of the term that is believed to hold
+	sent     atomic.Bool
+	answered chan struct{} // closed when the headers of the answer have come
+	done     bool          // answered is closed
+	err      error
+}
+
+type attemptKey struct{}
+
+// overdue is how long an answer may take once another candidate leads. What the former leader has
+// executed it has answered before it released the lock; the answer may still travel.
+const overdue = time.Second
+
+// remote has the leader answer.
+func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l Leadership) error {
+	ctx, cancel := context.WithCancelCause(p.in.Context())
+	defer cancel(nil)
+	a := &attempt{p: p, target: target, from: f.h.elector.ID(), token: l.Token, answered: make(chan struct{})}
+	ctx = context.WithValue(ctx, attemptKey{}, a)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { a.sent.Store(true) }})
+	go a.giveUp(ctx, cancel, f.h.journal.next(l.Token))
+	r := p.in.WithContext(ctx)
+	r.Body = p.body()
+	if p.whole {
+		r.ContentLength = int64(len(p.kept))
+		r.GetBody = func() (io.ReadCloser, error) { return p.body(), nil }
+	}
+	f.proxy.ServeHTTP(w, r)
+	switch {
+	case a.err == nil:
+		return nil
+	case a.done: // an upgrade that failed
+		refuse(w, http.StatusBadGateway, "%v", a.err)
+		return nil
+	case errors.Is(a.err, errRefused):
+		if p.touched.Load() {
+			return errBodySpent
+		}
+		return errRefused
+	case a.sent.Load():
+		if cause := context.Cause(ctx); cause != nil && p.in.Context().Err() == nil {
+			a.err = cause
+		}
+		return &lostError{a.err}
+	default:
+		return fmt.Errorf("the leader %s can't be reached at %s: %w", l.Leader, l.Address, a.err)
+	}
+}
+
+// giveUp cancels a request to a leader that is none any more, and does not answer.
+func (a *attempt) giveUp(ctx context.Context, cancel context.CancelCauseFunc, next <-chan struct{}) {
+	select {
+	case <-a.answered:
+		return
+	case <-ctx.Done():
+		return
+	case <-next:
+	}
+	limit := time.NewTimer(overdue)
+	defer limit.Stop()
+	select {
+	case <-a.answered:
+	case <-ctx.Done():
+	case <-limit.C:
+		cancel(errOverdue)
+	}
+}
+
+func attemptOf(r *http.Request) *attempt { return r.Context().Value(attemptKey{}).(*attempt) }
+
+func rewrite(pr *httputil.ProxyRequest) {
+	a, head := attemptOf(pr.Out), pr.Out.Header
+	pr.SetURL(a.target)
+	pr.Out.Host = pr.In.Host
+	chain := pr.In.Header["X-Forwarded-For"]
+	head["X-Forwarded-For"] = slices.Clone(chain)
+	pr.SetXForwarded()
+	if head["X-Forwarded-For"] == nil && chain != nil { // this client has no IP address, as on a Unix socket
+		head["X-Forwarded-For"] = chain
+	}
+	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} { // of a load balancer
+		if was := pr.In.Header[name]; was != nil {
+			head[name] = was
+		}
+	}
+	head.Set(forwardedHeader, a.from)
+	head.Set(tokenHeader, strconv.FormatUint(a.token, 10))
+	head.Set(heldHeader, strconv.FormatInt(max(0, time.Until(a.p.limit)).Milliseconds(), 10))
+	head.Del("Expect")
+	if !a.p.whole {
+		head.Set("Expect", "100-continue") // a leader that refuses has not read the body
+	}
+}
+
+func answered(resp *http.Response) error {
+	if resp.Header.Get(notLeaderHeader) != "" {
+		return errRefused
+	}
+	a := attemptOf(resp.Request)
+	a.done = true
+	close(a.answered)
+	return nil
+}
+
+func broken(_ http.ResponseWriter, r *http.Request, err error) { attemptOf(r).err = err }
