@@ -158,6 +158,10 @@ func TestResign(t *testing.T) {
 		e, h := s.start("a", electorhttp.Config{Token: token})
 		until(t, "a leads", 2*lease, e.IsLeader)
 		_, follower := s.start("b", electorhttp.Config{Token: token})
+		until(t, "b could lead", 2*lease, func() bool { // before it follows, /resign is refused: no other candidate could lead
+			able, err := e.Election().Successors(t.Context())
+			return err == nil && len(able) == 1
+		})
 		if w := ask(follower, http.MethodPost, "/resign", "Authorization", "Bearer "+token); w.Code != http.StatusConflict {
 			t.Errorf("a follower: %d %s", w.Code, w.Body)
 		}
