@@ -203,10 +203,19 @@ func abstains(nodes []elector.NodeStatus) (left time.Duration) {
 	return left
 }
 
-// abstaining is the node that does so for the longest.
+// abstaining is which nodes do so, and for how long at most.
 func abstaining(nodes []elector.NodeStatus) string {
-	left := abstains(nodes)
-	return nodes[slices.IndexFunc(nodes, func(n elector.NodeStatus) bool { return n.Abstains == left })].Node
+	var names []string
+	for _, n := range nodes {
+		if n.Abstains > 0 {
+			names = append(names, n.Node)
+		}
+	}
+	what := "is new, or lost its data"
+	if len(names) > 1 {
+		what = "are new, or lost their data"
+	}
+	return output.List(names, 5) + " " + what + ": no vote for another " + output.Rounded(abstains(nodes))
 }
 
 // sameNodes reports whether all candidates have one list of nodes.

@@ -135,7 +135,7 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 	}
 	found, color := worst.Found, output.Yellow
 	if worst.Node != "" && !strings.Contains(found, worst.Node) {
-		found = worst.Node + ": " + found
+		found = output.List(nodesWith(*worst, findings), 5) + ": " + found
 	}
 	if worst.Level == doctor.LevelFail {
 		color = output.Red
@@ -154,6 +154,16 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		}
 	}
 	return append(lines, "")
+}
+
+// nodesWith are the nodes of which the same was found.
+func nodesWith(f doctor.Finding, findings []doctor.Finding) (nodes []string) {
+	for _, other := range findings {
+		if other.Node != "" && other.Check == f.Check && other.Level == f.Level && other.Found == f.Found {
+			nodes = append(nodes, other.Node)
+		}
+	}
+	return nodes
 }
 
 // summary counts what a short list leaves out.

@@ -39,7 +39,11 @@ func (r *report) problem() (why, next string) {
 		if r.Leader != nil {
 			what = "no other leader can be elected"
 		}
-		return fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found), show
+		what = fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found)
+		if down > 0 {
+			what += ", and " + r.downText()
+		}
+		return what, show
 	case r.Leader == nil:
 		return r.vacant(name)
 	case r.unresponsive:
@@ -50,6 +54,8 @@ func (r *report) problem() (why, next string) {
 		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
 	case differentNodes(r.roll, r.Nodes):
 		return "the candidates vote with different nodes, so two of them can lead", show
+	case abstains(r.Nodes) > 0: // the leader may have won without these
+		return abstaining(r.Nodes), show
 	case r.Paused:
 		return "the election is paused (" + r.Pause + "): when " + r.Leader.Candidate + " stops, no other leader will be elected", r.flags.command("resume", name)
 	}
@@ -192,7 +198,7 @@ func (r *report) vacant(name string) (why, next string) {
 	case abstain > 0 && r.first():
 		return firstElection(abstain), r.flags.command("wait", name)
 	case abstain > 0:
-		return abstaining(r.Nodes) + " is new, or lost its data: no vote for another " + output.Rounded(abstain), r.flags.command("wait", name)
+		return abstaining(r.Nodes), r.flags.command("wait", name)
 	default:
 		return "candidates are there: an election may be under way", r.flags.command("wait", name)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // What is wrong with an election, in the order of what to fix first.
@@ -87,11 +88,20 @@ func TestProblemOfAReport(t *testing.T) {
 		},
 		"a node has a new identity": {
 			report{Status: elector.Status{Leader: leads, Nodes: lost}, roll: []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}},
-			"", "",
+			"n is new, or lost its data: no vote for another 8.5s", "mandate doctor e",
+		},
+		"two nodes have lost their data": {
+			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{abstains[0], known[0], {Node: "n3", Reachable: true, Abstains: time.Second}}}, roll: []elector.CandidateStatus{led, follows}},
+			"n, n3 are new, or lost their data: no vote for another 8.5s", "mandate doctor e",
 		},
 		"another succession": {
 			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing, Succession: "priority"}}},
 			"the candidates have different settings", "mandate doctor e",
+		},
+		"a node is down, and one is full": {
+			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], {Node: "n2:1", Reachable: true}, {Node: "n3:1", Error: "no such host"}}}, rollErr: elector.ErrDenied,
+				writes: []doctor.Finding{{Node: "n2:1", Level: doctor.LevelFail, Found: "OOM"}}},
+			"no other leader can be elected: 1 of 3 nodes refuse writes (OOM), and 1 of 3 nodes do not answer (n3:1: no such host)", "mandate doctor e",
 		},
 		"a node is down": {
 			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], known[0], {Node: "n3:1", Error: "lookup n3: no such host"}}}, rollErr: elector.ErrDenied},

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -174,17 +176,61 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 
 // The first line of a failure names the nodes, and what their absence costs.
 func TestNodesThatAreAway(t *testing.T) {
-	refused := &quorum.NodeError{Node: "n2", Err: answer("dial tcp: connect: connection refused")}
-	up, down := goodFacts("n1"), quorum.Facts{Node: "n2", Ping: refused}
-	for want, facts := range map[string][]quorum.Facts{
-		"1 of 3 nodes can't be used (n2): when another one fails, no leader can be elected":           {up, down, up},
-		"2 of 3 nodes can't be used (n2, n2): no leader can be elected, and a leader loses its lease": {up, down, down},
-		"1 of 5 nodes can't be used (n2); 1 more may fail":                                            {up, up, up, up, down},
+	down := func(name, msg string) quorum.Facts {
+		return quorum.Facts{Node: name, Ping: &quorum.NodeError{Node: name, Err: errors.New(msg)}}
+	}
+	const refused = "dial tcp 127.0.0.1:7: connect: connection refused"
+	up, n2, n3 := goodFacts("n1"), down("n2", refused), down("n3", refused)
+	hung := quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: context.DeadlineExceeded}}
+	odd := down("n3", "connection reset by peer")
+	wrong := quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: answer("WRONGPASS invalid username-password pair or user is disabled.")}}
+	const start = "start Redis at n2, or correct host and port"
+	for want, c := range map[string]struct {
+		facts  []quorum.Facts
+		advice string
+	}{
+		"1 of 3 nodes do not answer (n2: connect: connection refused): when another one fails, no leader can be elected":           {[]quorum.Facts{up, n2, up}, start},
+		"2 of 3 nodes do not answer (n2, n3: connect: connection refused): no leader can be elected, and a leader loses its lease": {[]quorum.Facts{up, n2, n3}, "start Redis at n2, n3, or correct host and port"},
+		"2 of 3 nodes do not answer (n2: connect: connection refused; n3: no answer in time): no leader can be elected, and a leader loses its lease": {
+			[]quorum.Facts{up, n2, hung}, start + "; look for a process that hangs at n3, or a firewall that drops what is sent there",
+		},
+		"1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair or user is disabled): when another one fails, no leader can be elected": {[]quorum.Facts{up, up, wrong}, "check user and password"},
+		"1 of 5 nodes do not answer (n3: connection reset by peer); 1 more may fail":                                                                      {[]quorum.Facts{up, up, up, up, odd}, "bring n3 back"},
 	} {
-		e := newExamination(quorum.KeysOf("mandate", "e"), facts, len(facts)/2+1, 0)
+		e := newExamination(quorum.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
 		e.together()
-		if got := find(e.findings, "majority"); got.Found != want || got.Advice != "start Redis at n2, or correct host and port" {
-			t.Errorf("%+v", got)
+		if got := find(e.findings, "majority"); got.Found != want || got.Advice != c.advice {
+			t.Errorf("%+v\nwant %s\n%s", got, want, c.advice)
+		}
+	}
+}
+
+// Nodes that answer and refuse what is written count like those that are away: without a majority
+// of others no leader can be elected, and the findings of single nodes do not add that up.
+func TestNodesThatRefuseWritesAreNoMajority(t *testing.T) {
+	full := func(name string) quorum.Facts {
+		f := goodFacts(name)
+		f.Refused = []string{"XADD: OOM command not allowed.", "SET: OOM command not allowed."}
+		return f
+	}
+	up, quiet, down := goodFacts("n1"), goodFacts("n1"), quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: errors.New("connection reset by peer")}}
+	quiet.Refused = []string{"PUBLISH: no right"}
+	const room = "give this Redis more memory, or make room"
+	for name, c := range map[string]struct {
+		facts        []quorum.Facts
+		level        Level
+		want, advice string
+	}{
+		"two of three":        {[]quorum.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes refuse what an election writes (n1, n3: OOM command not allowed): no other leader can be elected", room},
+		"one of three":        {[]quorum.Facts{full("n1"), up, up}, LevelOK, "all 3 nodes answer", ""},
+		"one, and one is off": {[]quorum.Facts{full("n1"), up, down}, LevelFail, "1 of 3 nodes do not answer (n3: connection reset by peer), and 1 of 3 nodes refuse what an election writes (n1: OOM", room + "; bring n3 back"},
+		"only messages":       {[]quorum.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer", ""},
+		"the only one":        {[]quorum.Facts{full("n1")}, LevelOK, "one node, and it answers", ""}, // its own finding says it
+	} {
+		e := newExamination(quorum.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
+		e.together()
+		if got := find(e.findings, "majority"); got.Level != c.level || !strings.HasPrefix(got.Found, c.want) || c.level == LevelFail && got.Advice != c.advice {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -66,9 +66,9 @@ func (e *examination) rights(f *quorum.Facts) {
 	case f.EvalErr != nil:
 		e.add(f.Node, "rights", LevelFail, remedy(problemOf(f.EvalErr)), "scripts can't be run: %s", problemOf(f.EvalErr))
 	case len(f.Refused) > 0:
-		level := LevelWarn // these only report and speed up
+		level := LevelWarn
 		for _, r := range f.Refused {
-			if cmd, _, _ := strings.Cut(r, ":"); cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD" {
+			if needed(r) {
 				level = LevelFail
 			}
 		}
@@ -76,6 +76,13 @@ func (e *examination) rights(f *quorum.Facts) {
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
 	}
+}
+
+// needed reports whether an election does not work without a command that was refused: the
+// others only report and speed up.
+func needed(refused string) bool {
+	cmd, _, _ := strings.Cut(refused, ":")
+	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD"
 }
 
 func (e *examination) messages(f *quorum.Facts) {

@@ -19,7 +19,7 @@ func unreachable(node string, err error) string {
 	case errors.As(err, &name):
 		return "correct the host name, or DNS on this machine"
 	case late(err):
-		return "check whether " + node + " hangs, or a firewall drops what is sent to it"
+		return "look for a process that hangs at " + node + ", or a firewall that drops what is sent there"
 	case strings.Contains(msg, "connection refused"):
 		return "start Redis at " + node + ", or correct host and port"
 	case quorum.Answered(err) && remedy(msg) != grant:
@@ -27,6 +27,18 @@ func unreachable(node string, err error) string {
 	default:
 		return ""
 	}
+}
+
+// causeOf is problemOf in a few words where a connection failed: the address stands beside it.
+func causeOf(err error) string {
+	if late(err) {
+		return "no answer in time"
+	}
+	msg := problemOf(err)
+	if _, after, found := strings.Cut(msg, ": "); found && strings.HasPrefix(msg, "dial ") {
+		msg = after
+	}
+	return strings.TrimRight(msg, ".")
 }
 
 func late(err error) bool {

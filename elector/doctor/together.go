@@ -3,6 +3,8 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -32,9 +34,12 @@ func (e *examination) together() {
 		}
 	}
 	n := len(e.facts)
+	refuse, remedy := e.refusing(up)
 	switch {
 	case up < e.majority:
 		e.add("", "majority", LevelFail, e.back(), "%s: no leader can be elected, and a leader loses its lease", e.away())
+	case refuse != "" && n > 1: // of one node its own finding is enough
+		e.add("", "majority", LevelFail, remedy, "%s", refuse)
 	case up < n && up == e.majority:
 		e.add("", "majority", LevelWarn, e.back(), "%s: when another one fails, no leader can be elected", e.away())
 	case up < n:
@@ -59,32 +64,94 @@ func (e *examination) together() {
 	}
 }
 
-// away is which nodes can't be used.
+// away is which nodes can't be used, and why.
 func (e *examination) away() string {
-	var names []string
 	what := "do not answer"
-	for _, f := range e.facts {
+	why := e.byText(func(f *quorum.Facts) string {
 		if f.Ping == nil {
-			continue
+			return ""
 		}
-		names = append(names, f.Node)
 		if quorum.Answered(f.Ping) {
 			what = "can't be used"
 		}
-	}
-	return fmt.Sprintf("%d of %d nodes %s (%s)", len(names), len(e.facts), what, list(names))
+		return causeOf(f.Ping)
+	})
+	return fmt.Sprintf("%d of %d nodes %s (%s)", why.nodes, len(e.facts), what, why.text())
 }
 
 // back is how to get the nodes that don't answer: one that refuses us is up, and
 // needs no restart.
 func (e *examination) back() string {
-	for _, f := range e.facts {
+	const which = "\x00" // in the place of the nodes
+	how := e.byText(func(f *quorum.Facts) string {
 		if f.Ping == nil {
+			return ""
+		}
+		return cmp.Or(quorum.Advice(f.Ping), unreachable(which, f.Ping), "bring "+which+" back")
+	})
+	var all []string
+	for _, advice := range how.texts {
+		all = append(all, strings.ReplaceAll(advice, which, list(how.names[advice])))
+	}
+	return strings.Join(all, "; ")
+}
+
+// refusing is which nodes answer and take no lock, so that with those that don't answer no
+// majority is left; and what helps. Both are empty when a majority would elect a leader.
+func (e *examination) refusing(up int) (found, advice string) {
+	why := e.byText(func(f *quorum.Facts) string {
+		if f.Ping != nil || f.LooksOnly {
+			return ""
+		}
+		refused := ""
+		if i := slices.IndexFunc(f.Refused, needed); i >= 0 {
+			_, refused, _ = strings.Cut(f.Refused[i], ": ")
+		}
+		if f.EvalErr != nil {
+			refused = problemOf(f.EvalErr)
+		}
+		return strings.TrimRight(refused, ".")
+	})
+	if why.nodes == 0 || up-why.nodes >= e.majority {
+		return "", ""
+	}
+	found = fmt.Sprintf("%d of %d nodes refuse what an election writes (%s): no other leader can be elected", why.nodes, len(e.facts), why.text())
+	advice = remedy(why.texts[0])
+	if up < len(e.facts) {
+		found, advice = e.away()+", and "+found, advice+"; "+e.back()
+	}
+	return found, advice
+}
+
+// byText is what there is to say of nodes, and of which ones.
+type byText struct {
+	texts []string            // in the order of the nodes
+	names map[string][]string // of the nodes
+	nodes int
+}
+
+// byText puts together the nodes of which a function says the same; "" is nothing.
+func (e *examination) byText(of func(f *quorum.Facts) string) byText {
+	all := byText{names: map[string][]string{}}
+	for i := range e.facts {
+		text := of(&e.facts[i])
+		if text == "" {
 			continue
 		}
-		if advice := cmp.Or(quorum.Advice(f.Ping), unreachable(f.Node, f.Ping)); advice != "" {
-			return advice
+		if all.names[text] == nil {
+			all.texts = append(all.texts, text)
 		}
+		all.names[text] = append(all.names[text], e.facts[i].Node)
+		all.nodes++
 	}
-	return "bring them back"
+	return all
+}
+
+// text is all of it, the names before each.
+func (b byText) text() string {
+	var all []string
+	for _, text := range b.texts {
+		all = append(all, list(b.names[text])+": "+text)
+	}
+	return strings.Join(all, "; ")
 }

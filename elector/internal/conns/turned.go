@@ -52,6 +52,12 @@ func (c *alerted) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// TurnedAway is the line with which a server ended a connection, unasked. Unlike a redis.Error
+// it leaves no connection to be used again.
+type TurnedAway string
+
+func (e TurnedAway) Error() string { return string(e) }
+
 // refusals begin the lines with which a server ends a connection unasked.
 var refusals = []string{"-DENIED ", "-ERR max number of clients"}
 
@@ -73,7 +79,7 @@ func (c *turnedAway) note(b []byte) {
 		if bytes.HasPrefix(b, []byte(begin)) {
 			line, _, _ := strings.Cut(string(b[1:]), "\r\n")
 			short, _, _ := strings.Cut(line, " because ") // what goes on for a screen about the server's settings
-			c.why = errors.New(short)
+			c.why = TurnedAway(short)
 		}
 	}
 }

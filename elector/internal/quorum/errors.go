@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // NodeError is what one node answered instead of a vote, with what to do about
@@ -107,7 +109,8 @@ func (refusal) RedisError() {}
 // Answered reports whether an error is one that a node answered with: it is up and can be reached.
 func Answered(err error) bool {
 	var answer redis.Error
-	return errors.As(err, &answer)
+	var turned conns.TurnedAway
+	return errors.As(err, &answer) || errors.As(err, &turned)
 }
 
 // inspect is how to find out what a foreign key holds.
