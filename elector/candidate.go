@@ -25,6 +25,7 @@ type candidate struct {
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
+	since       lease.Stamp   // when the member began whose shard it is about; zero: it is an election of its own
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone
 	log         *slog.Logger
 

@@ -17,7 +17,7 @@ type machine struct {
 	*candidate
 
 	clock  *lease.Clock
-	begun  lease.Stamp // when this Run or Campaign began
+	begun  lease.Stamp // when this Run or Campaign began, or what it is a part of
 	memory *memory     // of the election: the machine before has left it
 
 	advertised string // what the lock of the newest term holds
@@ -32,11 +32,13 @@ type machine struct {
 // newMachine starts what accompanies being a candidate, until leave is called. Until then
 // the memory is the machine's.
 func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
-	m := &machine{candidate: c, clock: c.hostClock, memory: before}
+	m := &machine{candidate: c, clock: c.hostClock, memory: before, begun: c.since}
 	if own := lease.ClockFrom(ctx); own != nil {
 		m.clock = own
 	}
-	m.begun = m.clock.Now()
+	if m.begun.IsZero() {
+		m.begun = m.clock.Now()
+	}
 	if !before.introduced {
 		before.introduced = true
 		c.introduce()

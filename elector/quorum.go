@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -40,6 +41,12 @@ var _ = inside.Provide(inside.Face{
 		}
 	},
 	ConfigError: configError,
+	Now:         func(ctx context.Context) any { return cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil)).Now() },
+	Began: func(e, at any) {
+		if e, ok := e.(*Elector); ok {
+			e.since, _ = at.(lease.Stamp)
+		}
+	},
 })
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,

@@ -53,6 +53,24 @@ func TestForgedPlan(t *testing.T) {
 	}
 }
 
+// A member that has lived for a lease takes no shard from an owner when all nodes forget who
+// that is, although it campaigns for that shard for the first time: the owner, which is cut
+// off, keeps it until its lease ends.
+func TestLossOfAllData(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 12)
+		g.join("a")
+		g.join("b")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		time.Sleep(3 * lease)
+		c.Each(testredis.Cut, "b")
+		for _, n := range c.Nodes {
+			n.Server().FlushAll()
+		}
+		g.eventually(2*lease, "a owns all", func() bool { return g.l.even(12, "a") })
+	})
+}
+
 // Records that no member wrote make no member.
 func TestForgedMembers(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {

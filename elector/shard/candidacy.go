@@ -46,6 +46,7 @@ func newCandidacy(d *desk, shard int) (*candidacy, error) {
 	if err != nil {
 		return nil, err
 	}
+	inside.Began(e, d.began)
 	c := &candidacy{d: d, shard: shard, elector: e}
 	c.ctx, c.cancel = context.WithCancel(d.ctx)
 	return c, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -21,6 +22,7 @@ type desk struct {
 	m      *Member
 	ctx    context.Context // of the candidacies
 	work   Work
+	began  any // when this member did: inside.Now
 	links  []link
 	events chan event
 	ended  chan struct{} // closed when Run's loop has ended: events are dropped then
@@ -88,7 +90,7 @@ type failure struct{ err error }
 func newDesk(ctx context.Context, m *Member, work Work) *desk {
 	n := m.nodes.Len()
 	d := &desk{
-		m: m, ctx: ctx, work: work, links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
+		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
 		me: group.NoMember,
 		self: group.Member{

@@ -5,6 +5,8 @@
 package inside
 
 import (
+	"context"
+
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -21,6 +23,10 @@ type Face struct {
 	// ConfigError makes an *elector.ConfigError of all these errors, which may be joined; nil
 	// when there is none.
 	ConfigError func(of string, errs ...error) error
+	// Now reads the clocks that an Elector uses which runs under ctx.
+	Now func(ctx context.Context) any
+	// Began makes an *elector.Elector that has not run yet one that runs since a reading of Now.
+	Began func(e, at any)
 }
 
 var face Face
@@ -52,3 +58,11 @@ func HandOver(term any, incarnation string, why error) { face.HandOver(term, inc
 // errors of package setting, so that a program finds the settings by their names; nil when
 // nothing is.
 func ConfigError(of string, errs ...error) error { return face.ConfigError(of, errs...) }
+
+// Now reads the clocks that an Elector uses which runs under ctx: for Began.
+func Now(ctx context.Context) any { return face.Now(ctx) }
+
+// Began makes an *elector.Elector that has not run yet count as one that runs since then. What
+// has run for a lease never takes nodes that know nothing for those of a first start: an
+// Elector that is made for a moment would do so whenever they have lost their data.
+func Began(e, at any) { face.Began(e, at) }
