@@ -19,7 +19,8 @@ import (
 const consoleHelp = `Serve one live page with every election of the prefix in a table, those with
 problems first. A line opens to the leader, the lease, the candidates and their
 health, and the latest terms with the reason of each end; the page's address
-holds the open ones (#orders). With names, only those elections.
+holds the open ones (#orders). A group of shards is one line, which opens to a
+map of them. With names, only those elections and groups.
 
 Redis is queried only while the page is open, whatever the number of viewers:
 at most about 200 elections a second, and every open one each second.

@@ -23,7 +23,7 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 	}
 	shards = map[string]Set{}
 	for _, name := range elections {
-		if group, n, is := shardOf(name); is && assigned[group] {
+		if group, n, is := OfElection(name); is && assigned[group] {
 			shards[group] = append(shards[group], n)
 		}
 	}
@@ -31,7 +31,7 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 		slices.Sort(all)
 	}
 	for _, name := range elections {
-		if group, _, is := shardOf(name); is && shards[group] != nil {
+		if group, _, is := OfElection(name); is && shards[group] != nil {
 			continue
 		}
 		if group, is := strings.CutSuffix(name, assignerOf("")); is && shards[group] != nil {
@@ -42,8 +42,9 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 	return others, shards
 }
 
-// shardOf is the shard whose election has that name, whether or not there is such a group.
-func shardOf(election string) (name string, shard int, is bool) {
+// OfElection is the group and the shard whose election would have that name (ElectionOf),
+// whether or not there is such a group.
+func OfElection(election string) (name string, shard int, is bool) {
 	i := strings.LastIndexByte(election, '/')
 	if i < 1 {
 		return "", 0, false

@@ -46,6 +46,8 @@ type MemberStatus struct {
 	Unable      []int   `json:"unable,omitempty"` // what it has failed at lately
 	Load        float64 `json:"load"`             // of what it owns; in shards unless Config.Load is set
 	Due         float64 `json:"due"`              // its part of the whole load, by weight
+	// Loads are those of single shards that it owns, where Config.Load has measured them.
+	Loads map[int]float64 `json:"loads,omitempty"`
 	// Twin: another living member has the same id. For half a lease that may be the former life
 	// of one that was killed and started again.
 	Twin bool `json:"twin,omitempty"`
@@ -128,10 +130,14 @@ func alive(views []group.View, majority int) []group.Member {
 // describe takes what the members report and what the plan has.
 func (st *Status) describe(members []group.Member, p *group.Plan) {
 	planned := map[string]group.Set{}
-	next := map[int]string{}
+	next, gone := map[int]string{}, lost{}
 	if p != nil {
 		for i, pm := range p.Members {
 			planned[pm.Incarnation] = p.Next[i]
+			if !slices.ContainsFunc(members, func(m group.Member) bool { return m.Incarnation == pm.Incarnation }) {
+				gone.add(pm.ID, p.Next[i])
+				continue
+			}
 			for _, s := range p.Next[i] {
 				next[s] = pm.ID
 			}
@@ -157,7 +163,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	for _, m := range members {
 		one := MemberStatus{
 			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
-			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable,
+			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable, Loads: m.Loads,
 		}
 		if m.Closed {
 			one.Closed = cmp.Or(m.Why, "closed")
@@ -176,7 +182,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	}
 	for s := range st.Shards {
 		if owner[s] == "" {
-			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], members, p)})
+			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], gone[s], members, p)})
 		} else if i := slices.IndexFunc(st.Members, func(m MemberStatus) bool { return m.Incarnation == owner[s] }); next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
 			st.Moving = append(st.Moving, s)
 		}
@@ -202,7 +208,16 @@ func averageOf(loads map[int]float64) float64 {
 	return sum / float64(len(loads))
 }
 
-func whyUnowned(shard int, next string, members []group.Member, p *group.Plan) string {
+// lost are the shards that the plan still assigns to a member that lives no more, with its id.
+type lost map[int]string
+
+func (l lost) add(id string, shards group.Set) {
+	for _, s := range shards {
+		l[s] = id
+	}
+}
+
+func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
 	unable, closed := 0, 0
 	for _, m := range members {
 		if m.Closed {
@@ -218,6 +233,8 @@ func whyUnowned(shard int, next string, members []group.Member, p *group.Plan) s
 		return "no member wants shards"
 	case closed+unable == len(members):
 		return "every member has failed at it lately"
+	case gone != "":
+		return gone + " lives no more, and the plan for the others is not made yet"
 	case next == "":
 		return "the plan assigns it to no member"
 	default:

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,6 +36,13 @@ func (a *attention) add(elections []string, by int) {
 	}
 	close(a.changed)
 	a.changed = make(chan struct{})
+}
+
+// isOpen are the elections and groups that are open, and what to wait on for a change.
+func (a *attention) isOpen() (names []string, changed <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Keys(a.opened)), a.changed
 }
 
 func (a *attention) follow(n int) {

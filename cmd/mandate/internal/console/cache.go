@@ -33,6 +33,8 @@ const (
 	kindStatus = "status" // who leads
 	kindRoll   = "roll"   // the candidates
 	kindTerms  = "terms"  // the history
+	kindGroup  = "group"  // a group of shards in the table
+	kindShards = "shards" // who owns its shards
 	kindGone   = "gone"   // the election is not there any more
 	kindHosts  = "hosts"  // who is a candidate where
 )
@@ -55,12 +57,14 @@ func (c *cache) set(kind, election string, v any) {
 	}
 	c.last++
 	c.entries[at] = entry{c.last, data}
-	delete(c.entries, key{kindGone, election})
+	if kind != kindGone {
+		delete(c.entries, key{kindGone, election})
+	}
 	c.wake()
 }
 
 // details are the kinds that only viewers of that election get.
-var details = []string{kindStatus, kindRoll, kindTerms}
+var details = []string{kindStatus, kindRoll, kindTerms, kindShards}
 
 // forget takes the details of an election off.
 func (c *cache) forget(election string) {
@@ -84,6 +88,7 @@ func (c *cache) drop(election string) {
 	c.mu.Lock()
 	delete(c.entries, key{kindRow, election})
 	delete(c.entries, key{kindPast, election})
+	delete(c.entries, key{kindGroup, election})
 	c.mu.Unlock()
 	c.set(kindGone, election, gone{election})
 }

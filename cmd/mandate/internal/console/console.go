@@ -33,7 +33,7 @@ var page embed.FS
 // Config says what a Console shows, and to whom.
 type Config struct {
 	Quorum *elector.Quorum
-	// Elections are those to show. Default: all of the Quorum's prefix.
+	// Elections are those to show, or groups of shards. Default: all of the Quorum's prefix.
 	Elections []string
 	// Token enables the buttons for anyone who knows it. At least 16 bytes. Default:
 	// the page only shows.
@@ -45,7 +45,7 @@ type Config struct {
 	// MaxViewers are served at a time; one more is refused. Default 64: a page with an
 	// open election is two.
 	MaxViewers int
-	// MaxElections are shown. Default 2000.
+	// MaxElections are shown, beside the groups of shards. Default 2000.
 	MaxElections int
 	// ReadToken is needed to see the page. At least 16 bytes. Default: anyone who
 	// reaches it sees it.
@@ -64,6 +64,7 @@ type Console struct {
 	mux       *http.ServeMux
 	visitors  *visitors
 	operators *operators
+	glances   *glances
 	watch     *watch
 }
 
@@ -92,11 +93,12 @@ func New(cfg Config) (*Console, error) {
 		mux:      http.NewServeMux(),
 		visitors: &visitors{base: base, hosts: cfg.Hosts, proxies: cfg.Proxies},
 		watch: &watch{
-			quorum: cfg.Quorum, elections: cfg.Elections, max: cmp.Or(cfg.MaxElections, maxShown), actions: cfg.Token != "",
+			quorum: cfg.Quorum, elections: cfg.Elections, max: cmp.Or(cfg.MaxElections, maxShown), actions: cfg.Token != "", groups: map[string]bool{},
 			cache: cache, nodes: newNodeCache(), viewers: viewers, attention: attention, hosts: hosts,
 		},
 	}
 	c.operators = &operators{quorum: cfg.Quorum, elections: cfg.Elections, cache: cache, visitors: c.visitors, running: make(chan struct{}, maxActions), log: cfg.Logger}
+	c.glances = &glances{quorum: cfg.Quorum, cache: cache, turns: make(turns, maxGlances)}
 	if cfg.Token != "" {
 		c.operators.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
@@ -120,6 +122,7 @@ func (c *Console) route(live *streams) {
 	}
 	c.mux.HandleFunc("GET /api/live", live.serve)
 	c.mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
+	c.mux.HandleFunc("GET /api/shard", c.glances.serve)
 	c.mux.HandleFunc("POST /api/drain", c.operators.drain)
 	for name, do := range actions {
 		c.mux.HandleFunc("POST /api/"+name, func(w http.ResponseWriter, r *http.Request) { c.operators.act(w, r, name, do) })

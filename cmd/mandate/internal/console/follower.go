@@ -32,7 +32,11 @@ type follower struct {
 
 func (f *follower) run(ctx context.Context, quorum *elector.Quorum) {
 	name := f.known.election
-	defer f.cache.drop(name)
+	if f.known.inGroup {
+		defer f.cache.forget(name)
+	} else {
+		defer f.cache.drop(name)
+	}
 	defer f.known.hosts.drop(name)
 	el, err := quorum.Election(name)
 	if err != nil { // anyone who may write to Redis can make such a key
@@ -166,7 +170,9 @@ func (f *follower) readTerms(ctx context.Context, el *elector.Election, at atten
 		}
 		if err == nil {
 			f.known.terms(records, time.Now())
-			f.cache.set(kindPast, el.Name(), pastOf(el.Name(), records))
+			if !f.known.inGroup {
+				f.cache.set(kindPast, el.Name(), pastOf(el.Name(), records))
+			}
 		}
 		// What was read before stays where nothing can be read now.
 		if t := termsOf(el.Name(), records, err); at.open && (err == nil || !f.cache.has(kindTerms, el.Name())) {

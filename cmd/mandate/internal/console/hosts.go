@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // What the view by host shows: which elections the candidates of each host lead, and which
@@ -32,6 +33,13 @@ type (
 		Leads   []string `json:"leads"`
 		Follows []string `json:"follows"`
 		Unable  []string `json:"unable"` // a part of follows: it could not be elected now
+		// Groups are those that it is a member of, and how many of their shards it owns.
+		Groups []owned `json:"groups,omitempty"`
+	}
+
+	owned struct {
+		Group  string `json:"group"`
+		Shards int    `json:"shards"`
 	}
 )
 
@@ -54,10 +62,11 @@ type hostCache struct {
 	dirty   bool
 	rolls   map[string][]elector.CandidateStatus // by election
 	leaders map[string]elector.Leader
+	groups  map[string][]shard.MemberStatus
 }
 
 func newHostCache() *hostCache {
-	return &hostCache{rolls: map[string][]elector.CandidateStatus{}, leaders: map[string]elector.Leader{}}
+	return &hostCache{rolls: map[string][]elector.CandidateStatus{}, leaders: map[string]elector.Leader{}, groups: map[string][]shard.MemberStatus{}}
 }
 
 // open notes a viewer, until it calls closed.
@@ -87,6 +96,20 @@ func (h *hostCache) led(election string, l *elector.Leader) {
 	} else {
 		h.leaders[election] = *l
 	}
+	h.dirty = true
+}
+
+// grouped notes the members of a group.
+func (h *hostCache) grouped(st shard.Status) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.groups[st.Group], h.dirty = st.Members[:min(maxMembers, len(st.Members))], true
+}
+
+func (h *hostCache) dropGroup(group string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.groups, group)
 	h.dirty = true
 }
 
@@ -140,6 +163,13 @@ func (h *hostCache) arranged() hostList {
 			one.Leads = append(one.Leads, election)
 		}
 	}
+	for _, group := range slices.Sorted(maps.Keys(h.groups)) {
+		for _, m := range h.groups[group] {
+			one := at(place{m.Host, m.PID, m.ID})
+			one.Address, one.Version = bounded(m.Advertise), bounded(m.Version)
+			one.Groups = append(one.Groups, owned{group, len(m.Owned)})
+		}
+	}
 	return hostsOf(places)
 }
 
@@ -163,6 +193,7 @@ func hostsOf(places map[place]*line) hostList {
 		}
 		same.ID, same.Address, same.IDs = "", "", same.IDs+1
 		same.Leads, same.Follows, same.Unable = append(same.Leads, one.Leads...), append(same.Follows, one.Follows...), append(same.Unable, one.Unable...)
+		same.Groups = joined(same.Groups, one.Groups)
 	}
 	list := hostList{Hosts: []host{}}
 	for _, name := range slices.Sorted(maps.Keys(byHost)) {
@@ -181,4 +212,16 @@ func hostsOf(places map[place]*line) hostList {
 		list.Hosts = append(list.Hosts, one)
 	}
 	return list
+}
+
+// joined are the groups of several members of one process.
+func joined(a, b []owned) []owned {
+	for _, o := range b {
+		if i := slices.IndexFunc(a, func(x owned) bool { return x.Group == o.Group }); i >= 0 {
+			a[i].Shards += o.Shards
+		} else {
+			a = append(a, o)
+		}
+	}
+	return a
 }

@@ -15,6 +15,7 @@ type known struct {
 	election string
 	cache    *cache
 	hosts    *hostCache
+	inGroup  bool // a shard that is open: the row is its group's
 
 	mu     sync.Mutex
 	status elector.Status
@@ -97,7 +98,9 @@ func (k *known) show(now time.Time) {
 	if k.err != nil && k.answered { // that no node answers stands above the table, once
 		r.Error = cut(problemText(k.err), rowDetail)
 	}
-	k.cache.set(kindRow, k.election, r)
+	if !k.inGroup {
+		k.cache.set(kindRow, k.election, r)
+	}
 }
 
 // leader is the incarnation that leads, as far as is known.

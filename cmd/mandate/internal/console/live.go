@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	maxOpen      = 20               // elections that one stream of details may be of
+	maxOpen      = 20               // elections and groups that one stream of details may be of
 	writeTimeout = 5 * time.Second  // for a piece of a stream: a slower client is cut off
 	beatEvery    = 10 * time.Second // on a quiet stream
 	gather       = 50 * time.Millisecond

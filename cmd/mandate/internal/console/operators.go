@@ -13,6 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp/webguard"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // operators are those who know the token.
 type operators struct {
 	quorum    *elector.Quorum
-	elections []string // that are shown; empty: all
+	elections []string // that are shown, or groups; empty: all
 	cache     *cache
 	visitors  *visitors
 	bearer    *webguard.Bearer // nil: there are no buttons
@@ -38,7 +39,7 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 	if !ok {
 		return
 	}
-	if len(o.elections) > 0 && !slices.Contains(o.elections, req.Election) {
+	if !o.shows(req.Election) {
 		refuse(w, http.StatusNotFound, "%q is no election that is shown here", req.Election)
 		return
 	}
@@ -64,6 +65,16 @@ func (o *operators) act(w http.ResponseWriter, r *http.Request, name string, do 
 	done, err := do(ctx, el.As(by), req)
 	o.log.Info("operator action", "action", name, "election", req.Election, "to", req.To, "by", by, "from", r.RemoteAddr, "reason", bounded(req.Reason), "result", done, "error", problemText(err))
 	answer(w, done, err)
+}
+
+// shows reports whether an election, or the group whose shard it is, is one of those that were
+// named, if any were.
+func (o *operators) shows(election string) bool {
+	if len(o.elections) == 0 || slices.Contains(o.elections, election) {
+		return true
+	}
+	group, _, is := shard.OfElection(election)
+	return is && slices.Contains(o.elections, group)
 }
 
 // permitted reads a request of anyone who knows the token; false: it was answered.

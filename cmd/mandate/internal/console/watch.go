@@ -2,10 +2,12 @@ package console
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const (
@@ -20,9 +22,10 @@ const (
 // watch follows the elections while there are viewers.
 type watch struct {
 	quorum    *elector.Quorum
-	elections []string // to show; empty: all
-	max       int      // that are shown
-	actions   bool     // the page has buttons
+	elections []string        // to show, or groups; empty: all
+	groups    map[string]bool // of those named: they were groups once. Of follow's goroutine
+	max       int             // that are shown
+	actions   bool            // the page has buttons
 
 	cache     *cache
 	nodes     *nodeCache
@@ -112,43 +115,38 @@ func (w *watch) readNodes(ctx context.Context) {
 	w.nodes.note(st.Nodes, time.Now())
 }
 
-// follow keeps a follower for each election that there is.
+// follow keeps a follower for each election and each group that there is, and for the shards
+// that viewers have opened.
 func (w *watch) follow(ctx context.Context) {
-	followed := map[string]context.CancelFunc{}
-	var wg sync.WaitGroup
 	defer w.attention.follow(0)
-	defer wg.Wait()
-	queries := newLimits()
+	f := newFollowers(ctx, w)
+	defer f.wait()
 	for {
 		began := time.Now()
 		names, s, complete := w.names(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		shown := w.arranged(ctx, names, &s)
 		w.cache.set(kindSite, "", s)
-		w.attention.follow(max(len(names), len(followed))) // a list that failed is empty
-		there := map[string]bool{}
-		for _, name := range names {
-			there[name] = true
-			if followed[name] == nil {
-				one, stop := context.WithCancel(ctx)
-				followed[name] = stop
-				f := &follower{cache: w.cache, nodes: w.nodes, attention: w.attention, limits: queries, known: &known{election: name, cache: w.cache, hosts: w.hosts}}
-				wg.Go(func() { f.run(one, w.quorum) })
-			}
-		}
-		for name, stop := range followed {
-			if complete && !there[name] {
-				stop()
-				delete(followed, name)
-			}
-		}
+		f.listed(shown, complete)
+		w.attention.follow(max(len(shown.elections), f.elections.count())) // a list that failed is empty
 		next := max(listEvery, listShare*time.Since(began))
 		if !complete {
 			next = listAgain
 		}
-		if !sleep(ctx, next) {
-			return
+		timer := time.NewTimer(next)
+		for waiting := true; waiting; {
+			open, changed := w.attention.isOpen()
+			f.opened(open)
+			select {
+			case <-timer.C:
+				waiting = false
+			case <-changed:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
 		}
 	}
 }
@@ -163,8 +161,53 @@ func (w *watch) names(ctx context.Context) (names []string, s site, complete boo
 	defer cancel()
 	names, err := w.quorum.Elections(ctx)
 	s.Problem = problemText(err)
-	if limit := w.max; len(names) > limit {
-		names, s.Hidden = names[:limit], len(names)-limit
-	}
 	return names, s, err == nil
+}
+
+// shown is what the page has a row for.
+type shown struct {
+	elections []string
+	groups    map[string]int // and how many shards Redis lists
+}
+
+// arranged is a list with the shards of each group as one row.
+func (w *watch) arranged(ctx context.Context, names []string, s *site) shown {
+	var all shown
+	if len(w.elections) > 0 {
+		return w.named(ctx, names)
+	}
+	others, shards := shard.Split(names)
+	all.elections, all.groups = others, map[string]int{}
+	for group, listed := range shards {
+		if !slices.Contains(others, group) { // else it stands there as an election, which is what is wrong with it
+			all.groups[group] = len(listed)
+		}
+	}
+	if limit := w.max; len(all.elections) > limit {
+		all.elections, s.Hidden = all.elections[:limit], len(all.elections)-limit
+	}
+	return all
+}
+
+// named are those that the console was started for: groups, where there is such a one.
+func (w *watch) named(ctx context.Context, names []string) shown {
+	all := shown{groups: map[string]int{}}
+	is := make([]bool, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			st, err := shard.Read(ctx, w.quorum, name)
+			is[i] = err == nil && st.Shards > 0
+		})
+	}
+	wg.Wait()
+	for i, name := range names {
+		if is[i] || w.groups[name] {
+			w.groups[name] = true
+			all.groups[name] = 0
+		} else {
+			all.elections = append(all.elections, name)
+		}
+	}
+	return all
 }

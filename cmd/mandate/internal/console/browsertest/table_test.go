@@ -36,12 +36,12 @@ func TestChromiumTable(t *testing.T) {
 	b.until(`document.querySelector("#redis").textContent.startsWith("Redis 1/1")`)
 
 	// 200 of them are rows, not cards.
-	b.do(chromedp.Click(".fold"))
+	b.do(chromedp.Click(".abandoned .fold"))
 	b.until(`document.querySelectorAll(".group.abandoned .rows:not([hidden])").length === 1`)
 	if h := eval[int](b, "document.documentElement.scrollHeight"); h > 204*24+400 {
 		t.Errorf("204 elections are %d px high", h)
 	}
-	b.do(chromedp.Click(".fold"))
+	b.do(chromedp.Click(".abandoned .fold"))
 
 	// A filter finds names and leaders, also among the folded ones.
 	filter := func(text string) {

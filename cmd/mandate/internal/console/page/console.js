@@ -3,6 +3,7 @@ import { Card } from './card.js';
 import { openDrain, open as act } from './actions.js';
 import { Hosts, Views } from './hosts.js';
 import { Line } from './line.js';
+import { GroupCard, GroupRow } from './shards.js';
 import { Table } from './table.js';
 import { el, foreign, moment, text, zone } from './text.js';
 
@@ -31,8 +32,21 @@ function wanted() {
   });
 }
 
+/** The open group of which this is a shard; null: it is none. */
+function groupOf(name) {
+  const card = cards.get(name.slice(0, Math.max(0, name.lastIndexOf('/'))));
+  return card instanceof GroupCard && /\/\d+$/.test(name) ? card : null;
+}
+
+/** Opens a shard below the map of its group, in the place of another one; or closes it. */
+function openShard(name) {
+  const group = groupOf(name);
+  const others = [...cards.keys()].filter((n) => groupOf(n) !== group);
+  open(cards.has(name) ? others : [...others, name]);
+}
+
 function open(names) {
-  const all = names.slice(-atMost);
+  const all = names.filter((n) => !groupOf(n) || names.includes(groupOf(n).name)).slice(-atMost);
   const hash = all.map((n) => encodeURIComponent(n)).join(',');
   history.replaceState(null, '', location.pathname + location.search + (hash ? `#${hash}` : ''));
   applyOpen();
@@ -43,16 +57,19 @@ function applyOpen() {
   const before = [...cards.keys()].join();
   for (const name of cards.keys()) {
     if (names.includes(name)) continue;
+    groupOf(name)?.showShard(null);
     cards.delete(name);
     table.rows.get(name)?.show(null);
   }
   for (const name of names.slice(0, atMost)) {
-    if (cards.has(name) || !table.rows.has(name)) continue;
-    const card = new Card(name, act, table.rows.get(name).colours);
-    card.onNodes(nodes);
-    card.allow(actions);
+    const [row, group] = [table.rows.get(name), groupOf(name)];
+    if (cards.has(name) || (!row && !group)) continue;
+    const card = row instanceof GroupRow ? new GroupCard(name, row.colours, openShard) : new Card(name, act, (row ?? table.rows.get(group.name)).colours);
+    card.onNodes?.(nodes);
+    card.allow?.(actions);
     cards.set(name, card);
-    table.rows.get(name).show(card);
+    if (row) row.show(card);
+    else group.showShard(card);
     table.dirty = true;
   }
   if ([...cards.keys()].join() === before) return;
@@ -98,6 +115,9 @@ const details = new Line({
   terms(t) {
     cards.get(t.election)?.onTerms(t);
   },
+  shards(b) {
+    cards.get(b.election)?.onShards?.(b);
+  },
   beat() {},
 }, () => {});
 
@@ -126,6 +146,14 @@ const main = new Line({
     const before = row.row;
     if (row.onRow(r)) table.dirty = true;
     if (before && !r.as_of && before.token !== r.token) text($('news'), `${r.election}: ${r.leader ? `${r.leader} leads` : 'no leader'}`);
+    if (!before && location.hash) applyOpen();
+  },
+  group(g) {
+    received.add(g.election);
+    const row = table.group(g.election);
+    const before = row.row;
+    if (row.onGroup(g)) table.dirty = true;
+    if (before && !g.as_of && before.state !== g.state) text($('news'), `${g.election}: ${g.unowned ? `${g.unowned} shards without an owner` : 'every shard has an owner'}`);
     if (!before && location.hash) applyOpen();
   },
   past(p) {
@@ -190,13 +218,13 @@ function drawRedis() {
     el('span', n.error ? 'node unhealthy' : 'node', foreign(n.name), ' ', foreign(n.error ? without(n.error, n.name) : `${n.rtt_ms.toFixed(1)} ms`)))));
   drawLine();
   showProblem();
-  for (const c of cards.values()) c.onNodes(nodes);
+  for (const c of cards.values()) c.onNodes?.(nodes);
   allow();
 }
 
 /** Nothing can be done while nothing is known. */
 function allow() {
-  for (const c of cards.values()) c.allow(actions && known());
+  for (const c of cards.values()) c.allow?.(actions && known());
   hosts.allow(actions && known());
 }
 
@@ -245,7 +273,7 @@ function startZone() {
 function applyZone() {
   zone.utc = $('zone').value === 'UTC';
   drawLine();
-  for (const c of cards.values()) c.redraw();
+  for (const c of cards.values()) c.redraw?.();
 }
 
 $('zone').addEventListener('change', () => {
@@ -268,7 +296,7 @@ setInterval(() => {
   }
   summarize();
   if (document.hidden || document.body.classList.contains('stale')) return;
-  for (const c of cards.values()) c.tick();
+  for (const c of cards.values()) c.tick?.();
   if (now - drawn < drawRowsEvery) return;
   drawn = now;
   for (const r of table.rows.values()) r.draw(Date.now() + offset);

@@ -30,7 +30,7 @@ export class Hosts {
   }
 
   holds(host) {
-    const all = [host.host, ...host.lines.flatMap((l) => [l.id ?? '', l.address ?? '', ...l.leads, ...l.follows])];
+    const all = [host.host, ...host.lines.flatMap((l) => [l.id ?? '', l.address ?? '', ...l.leads, ...l.follows, ...(l.groups ?? []).map((g) => g.group)])];
     return all.some((s) => s.toLowerCase().includes(this.want));
   }
 
@@ -48,7 +48,8 @@ export class Hosts {
     const leads = h.lines.flatMap((l) => l.leads);
     const follows = h.lines.reduce((n, l) => n + l.follows.length, 0);
     const heading = el('h2', '', h.host ? foreign(h.host) : 'host not known');
-    const counts = el('span', 'sub', `leads ${leads.length}, follows ${follows}`);
+    const owned = h.lines.flatMap((l) => l.groups ?? []).reduce((n, g) => n + g.shards, 0);
+    const counts = el('span', 'sub', `leads ${leads.length}, follows ${follows}${owned ? `, owns ${plural(owned, 'shard', 'shards')}` : ''}`);
     const head = el('div', 'head', heading, counts);
     if (h.host) head.append(this.button({ host: h.host }, h.host, leads));
     const lines = h.lines.map((l) => this.line(h, l));
@@ -68,7 +69,18 @@ export class Hosts {
     }
     const unable = new Set(l.unable);
     const lists = [['leads', l.leads], ['follows', l.follows]].filter(([, all]) => all.length);
-    return el('div', 'line', name, ...lists.map(([what, all]) => this.names(`${h.host} ${l.pid} ${l.id} ${what}`, what, all, unable)));
+    return el('div', 'line', name, ...(l.groups ?? []).map((g) => this.owns(g)), ...lists.map(([what, all]) => this.names(`${h.host} ${l.pid} ${l.id} ${what}`, what, all, unable)));
+  }
+
+  /** How many shards of a group. */
+  owns(g) {
+    const link = el('a', '', foreign(g.group));
+    link.href = `#${encodeURIComponent(g.group)}`;
+    link.addEventListener('click', (event) => {
+      event.preventDefault();
+      this.opened(g.group);
+    });
+    return el('p', 'names', el('span', 'what', `owns ${g.shards}`), ' ', plural(g.shards, 'shard', 'shards'), ' of ', link);
   }
 
   names(key, what, all, unable) {

@@ -3,16 +3,17 @@ import { Colours, el, foreign, span, text, whole } from './text.js';
 
 /** The groups of the table, in their order: who belongs there, and its name. */
 export const groups = [
-  ['conflict', 'In conflict'], ['vacant', 'Vacant'], ['unresponsive', 'Leader unresponsive'], ['flapping', 'Flapping'],
-  ['unknown', 'Not known'], ['paused', 'Paused'], ['led', 'Led'], ['abandoned', 'Abandoned'],
+  ['conflict', 'In conflict'], ['unowned', 'Groups with shards that have no owner'], ['vacant', 'Vacant'], ['unresponsive', 'Leader unresponsive'], ['flapping', 'Flapping'],
+  ['unknown', 'Not known'], ['paused', 'Paused'], ['shards', 'Groups of shards'], ['led', 'Led'], ['abandoned', 'Abandoned'],
 ];
 
 const problems = { 'two may lead': 'conflict', blocked: 'conflict', 'leader unresponsive': 'unresponsive', flapping: 'flapping' };
-const heads = ['election', 'state', 'leader', 'lease', 'candidates', 'last end', 'time line'];
+const heads = { election: 'election', state: 'state', leader: 'leader', lease: 'lease', candidates: 'candidates', 'last-end': 'last end', 'time-line': 'time line' };
 
-export function head() {
-  const e = el('div', 'row heads', ...heads.map((h) => {
-    const c = el('span', `cell ${h.replace(' ', '-')}`, h);
+/** The heads of columns, by the kinds of their cells. */
+export function head(names = heads) {
+  const e = el('div', 'row heads', ...Object.entries(names).map(([kind, name]) => {
+    const c = el('span', `cell ${kind}`, name);
     c.setAttribute('role', 'columnheader');
     return c;
   }));

@@ -1,0 +1,40 @@
+package consoletest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// Member is a member of a group until the test ends, on a host of its own name.
+func Member(t testing.TB, r *electortest.Redis, group, id string, shards int, change ...func(*shard.Config)) *shard.Member {
+	t.Helper()
+	cfg := shard.Config{
+		Group: group, Shards: shards, ID: id, Advertise: id + ":80", Lease: Lease, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	m, err := shard.New(r.Quorum(id), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}

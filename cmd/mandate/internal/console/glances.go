@@ -1,0 +1,51 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+const (
+	maxGlances    = 4 // at a time
+	glanceTimeout = 2 * time.Second
+)
+
+// glances are looks at single shards of a map, to which somebody points: a map has no tokens,
+// and to follow a thousand elections for them would be dear.
+type glances struct {
+	quorum *elector.Quorum
+	cache  *cache
+	turns  turns
+}
+
+// serve is GET /api/shard?election=NAME: the status of one shard of a group that is on the
+// page. Without viewers it is refused, and Redis is not queried.
+func (g *glances) serve(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("election")
+	group, _, is := shard.OfElection(name)
+	if !is || !g.cache.has(kindGroup, group) {
+		refuse(w, http.StatusNotFound, "%.120q is no shard of a group that is on the page", name)
+		return
+	}
+	el, err := g.quorum.Election(name)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%s", problemText(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*glanceTimeout)
+	defer cancel()
+	answered := false
+	g.turns.query(ctx, glanceTimeout, func(reading context.Context) {
+		st, err := el.Status(reading)
+		reply(w, http.StatusOK, statusOf(name, st, err, time.Now()))
+		answered = true
+	})
+	if !answered {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "%d shards are being looked at: try again", maxGlances)
+	}
+}
