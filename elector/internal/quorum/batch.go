@@ -18,6 +18,28 @@ type wire struct {
 	apart atomic.Bool // the node takes no call for keys of several elections: they are pipelined
 }
 
+// alone sends a request that has met no other, by the goroutine of its caller.
+func (w *wire) alone(script electionScript, limit time.Duration, r *request) outcome {
+	o := notSent()
+	if r.ctx.Err() != nil {
+		return o
+	}
+	o.sent = time.Now()
+	with := r.args()
+	if with == nil {
+		o.dropped = true
+		return o
+	}
+	v, err := script.Run(conns.Bound(r.ctx, limit, r.wanted), w.rdb, r.keys, with...).Result()
+	o.took = time.Since(o.sent)
+	if errors.Is(err, conns.ErrUnwanted) {
+		o.dropped = r.ctx.Err() == nil
+		return o
+	}
+	o.answer = parseAnswers(v, err, 1)[0]
+	return o
+}
+
 // batch is requests of several elections that travel together, all by one script.
 type batch struct {
 	*wire

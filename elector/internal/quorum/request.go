@@ -12,7 +12,7 @@ type request struct {
 	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
 	keys []string
 	args func() []any // nil: it is not wanted any more
-	done chan struct{}
+	done chan struct{} // closed with its outcome, where another goroutine carries it
 
 	mu        sync.Mutex // guards the next two
 	withdrawn bool       // its caller has left: it has no outcome
@@ -40,7 +40,7 @@ func notSent() outcome {
 }
 
 func newRequest(ctx context.Context, keys []string, args func() []any) *request {
-	return &request{ctx: ctx, keys: keys, args: args, done: make(chan struct{})}
+	return &request{ctx: ctx, keys: keys, args: args}
 }
 
 // wait returns the outcome; not ok when the caller's time was over before it was sent. What was sent is waited for: what comes
@@ -87,13 +87,16 @@ func (r *request) uncommit() {
 	r.committed = false
 }
 
-// commit is the last moment before it is sent: from then on it is not withdrawn. Time has passed since its arguments were
-// made if it had to wait for a connection.
+// wanted is asked when there is a connection for it. Time has passed since its arguments were made if it had to wait
+// for that.
+func (r *request) wanted(waited bool) bool { return !waited || r.ctx.Err() == nil && r.args() != nil }
+
+// commit is the last moment before it is sent: from then on it is not withdrawn.
 func (r *request) commit(waited bool) (ok bool) {
 	if r.ended { // by the first of two calls for its batch
 		return true
 	}
-	if waited && (r.ctx.Err() != nil || r.args() == nil) {
+	if !r.wanted(waited) {
 		return false
 	}
 	r.mu.Lock()

@@ -60,6 +60,9 @@ func (l *lane) free() bool {
 	return len(l.flights) == 0 || len(l.waiting) >= maxBatch && len(l.flights) < maxFlights
 }
 
+// gathers reports whether a call lets others join it before it goes.
+func (l *lane) gathers() bool { return l.id.script == renewScript.Script }
+
 func (l *lane) depart() *flight {
 	f := &flight{time.Now()}
 	l.flights = append(l.flights, f)
@@ -91,6 +94,13 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 		l = &lane{id: id, script: script}
 		s.lanes[id] = l
 	}
+	if len(l.waiting) == 0 && len(l.flights) == 0 && !l.gathers() {
+		f := l.depart()
+		s.mu.Unlock()
+		defer s.land(l, f)
+		return s.alone(script, limit, r)
+	}
+	r.done = make(chan struct{})
 	l.waiting = append(l.waiting, r)
 	if !l.free() {
 		s.watch(l)
@@ -100,9 +110,9 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	f := l.depart()
 	s.mu.Unlock()
 	all := s.board(l)
-	if len(all) == 1 && all[0] == r { // as if there were no other election
-		s.fly(l, f, all)
-		return r.outcome
+	if len(all) == 1 && all[0] == r {
+		defer s.land(l, f)
+		return s.alone(script, limit, r)
 	}
 	go s.fly(l, f, all)
 	return s.wait(l, r)
@@ -127,7 +137,7 @@ func (s *sender) wait(l *lane, r *request) outcome {
 // the chance to join. It costs one that is alone a fraction of a microsecond.
 func (s *sender) board(l *lane) []*request {
 	began, n := time.Now(), -1
-	for l.script.Script == renewScript.Script && time.Since(began) < gathering {
+	for l.gathers() && time.Since(began) < gathering {
 		runtime.Gosched()
 		s.mu.Lock()
 		before := n

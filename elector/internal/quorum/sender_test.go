@@ -181,6 +181,54 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 	})
 }
 
+// Those that meet a request that went alone wait for it, and travel together behind it.
+func TestOthersWaitForALoneRequest(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all := p.process(5)
+		var wg sync.WaitGroup
+		for i, v := range all.voters {
+			wg.Go(func() {
+				if tally := v.Releasing(all.tokens[i], Heir{}).Try(testLease); tally.Count(Released) != 1 {
+					t.Errorf("election %d: %+v", i, tally.Answers)
+				}
+			})
+			if i == 0 {
+				time.Sleep(trip / 2)
+			}
+		}
+		wg.Wait()
+		if calls := all.took(); !slices.Equal(calls, []int{1, 4}) {
+			t.Errorf("calls for %v elections, want one and four", calls)
+		}
+	})
+}
+
+// One that waits for its connection is not sent when its election has ended in that time.
+func TestLoneRequestWaitsForItsConnection(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		t.Run(fmt.Sprint("ends=", ends), func(t *testing.T) {
+			atThePolls(t, 1, func(t *testing.T, p *polls) {
+				const dialling = 500 * time.Millisecond
+				all := p.process(1)
+				line := all.voters[0].lines[0]
+				line.cut.Store(true)
+				line.dial.Store(int64(dialling))
+				if tally := all.voters[0].Renew(testLease, all.tokens[0], Heir{}, fit); tally.Answered() {
+					t.Fatalf("%+v", tally.Answers)
+				}
+				line.cut.Store(false)
+				all.took()
+				began := time.Now()
+				tally := all.voters[0].Renew(testLease, all.tokens[0], Heir{}, func() bool { return !ends || time.Since(began) < dialling*4/5 })
+				time.Sleep(time.Second)
+				if calls := all.took(); tally.Majority(Mine) == ends || len(calls) > 0 == ends {
+					t.Errorf("calls for %v elections: %+v", calls, tally.Answers)
+				}
+			})
+		})
+	}
+}
+
 // What is wrong with one election is no other's business, in whatever order they stand in the call; and
 // it is reported as if the election had been alone.
 func TestRefusalIsOneElections(t *testing.T) {
