@@ -24,7 +24,7 @@ func (v *Voter) Meet(ctx context.Context) {
 		return
 	}
 	v.met = time.Now()
-	v.all(newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
 		v.background.begin()
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
@@ -41,7 +41,9 @@ func (v *Voter) Meet(ctx context.Context) {
 			q.meet(a.ID, sent, v.cfg.Lease)
 		})
 		return a
-	}))
+	})
+	r.poll(Met)
+	r.awaitExpected()
 }
 
 // Rival is an attempt of another candidate that holds the lock of a node while this voter

@@ -11,23 +11,19 @@ import (
 	rsredis "github.com/go-redsync/redsync/v4/redis"
 )
 
-// All that concerns redsync is here. It is the fan-out of the three rounds of an attempt,
-// through its documented extension point: a Pool and Conn for each node. What it would
-// send to a node is not sent. Its first operation on a node in a round is that node's
-// vote, by a script of ours, and a second one is its clean-up after a claim that failed,
-// which needs no network: Claim gives back what may have been granted, when all have
-// answered. What decides is the count of the round itself (Tally).
+// All that concerns redsync is here. A claim is decided by it, through its documented
+// extension point: a Pool and Conn for each node. What it would send to a node is not sent.
+// Its first operation on a node is that node's vote, by a script of ours, and a second one is
+// its clean-up after a claim that failed, which needs no network: Claim gives back what may
+// have been granted, when all have answered. Renewals and releases need no decision of
+// redsync: what counts is which node answered what (Tally), and so they spare its goroutines.
 //
 // So an operation is recognized by its place in the round, whatever script a version of
 // redsync has for it; redsyncWorks holds that against the version that is linked.
 
 // redlock is redsync's mutex of one attempt.
 type redlock struct {
-	mutex interface {
-		TryLockContext(context.Context) error
-		ExtendContext(context.Context) (bool, error)
-		UnlockContext(context.Context) (bool, error)
-	}
+	mutex interface{ TryLockContext(context.Context) error }
 }
 
 // pools are the nodes as redsync sees them.
@@ -50,23 +46,12 @@ func newRedlock(ps pools, key, value string, expiry time.Duration) redlock {
 
 // claim votes on all nodes. The error means that no majority granted it.
 func (l redlock) claim(ctx context.Context, r *round) error {
-	return l.mutex.TryLockContext(r.in(ctx, Won))
-}
-
-// renew and release vote on all nodes. redsync's result is not used.
-func (l redlock) renew(r *round) {
-	_, _ = l.mutex.ExtendContext(r.in(context.Background(), Mine))
-}
-
-func (l redlock) release(r *round) {
-	_, _ = l.mutex.UnlockContext(r.in(context.Background(), Released))
+	return l.mutex.TryLockContext(r.in(ctx))
 }
 
 // votes is a round on its way through redsync.
 type votes struct {
 	*round
-
-	yes Status // the answer that is a success to redsync
 
 	mu    sync.Mutex
 	voted map[int]bool
@@ -85,8 +70,8 @@ type roundKey struct{}
 
 // in hands the round down to our connections: a straggler of an earlier call of the same
 // mutex then still finds its own round.
-func (r *round) in(ctx context.Context, yes Status) context.Context {
-	return context.WithValue(ctx, roundKey{}, &votes{round: r, yes: yes, voted: map[int]bool{}})
+func (r *round) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, roundKey{}, &votes{round: r, voted: map[int]bool{}})
 }
 
 // pool is one node. It keeps nothing: the round that a call belongs to comes with its
@@ -116,13 +101,13 @@ func (c conn) operate() (ok bool, err error) {
 	if a.Status == Unknown {
 		return false, a.Err
 	}
-	return a.Status == c.box.yes, nil
+	return a.Status == Won, nil
 }
 
 // SetNX is redsync's claim.
 func (c conn) SetNX(string, string, time.Duration) (bool, error) { return c.operate() }
 
-// Eval is its extension, its release, or its clean-up.
+// Eval is its clean-up.
 func (c conn) Eval(*rsredis.Script, ...any) (any, error) {
 	ok, err := c.operate()
 	if err != nil {
@@ -147,8 +132,8 @@ var checkRedsync = sync.OnceValue(func() error {
 	return redsyncWorks(func() redlock { return newRedlock(newPools(3), "key", "value", time.Minute) })
 })
 
-// redsyncWorks puts an attempt through its rounds, without any network: each must ask
-// every node exactly once, and a claim must succeed and fail as its votes say.
+// redsyncWorks has attempts claim, without any network: each must ask every node exactly
+// once, and succeed or fail as the votes say.
 func redsyncWorks(attempt func() redlock) error {
 	const nodes = 3
 	through := func(what string, answer Status, run func(*round) error) error {
@@ -178,11 +163,8 @@ func redsyncWorks(attempt func() redlock) error {
 		}
 		return nil
 	}
-	won := attempt()
 	err := errors.Join(
-		through("claim", Won, func(r *round) error { return won.claim(context.Background(), r) }),
-		through("renewal", Mine, func(r *round) error { won.renew(r); return nil }),
-		through("release", Released, func(r *round) error { won.release(r); return nil }),
+		through("claim", Won, func(r *round) error { return attempt().claim(context.Background(), r) }),
 		through("claim that is lost", Held, func(r *round) error {
 			if attempt().claim(context.Background(), r) == nil {
 				return errors.New("it is taken for won")

@@ -21,12 +21,10 @@ func TestLinkedRedsyncWorks(t *testing.T) {
 
 // strange is a version of redsync that does things in another way.
 type strange struct {
-	claim, extend, unlock func(context.Context) error
+	claim func(context.Context) error
 }
 
-func (s strange) TryLockContext(ctx context.Context) error        { return s.claim(ctx) }
-func (s strange) ExtendContext(ctx context.Context) (bool, error) { return true, s.extend(ctx) }
-func (s strange) UnlockContext(ctx context.Context) (bool, error) { return true, s.unlock(ctx) }
+func (s strange) TryLockContext(ctx context.Context) error { return s.claim(ctx) }
 
 // A redsync that can't work is noticed before anything depends on it; one that merely has
 // other scripts, or sends them in place of SET NX, works.
@@ -74,16 +72,14 @@ func TestStrangeRedsync(t *testing.T) {
 		s    strange
 		want string // "": it works
 	}{
-		"as it is":                  {s: strange{claim: cleaning, extend: eval, unlock: eval}},
-		"scripts for all":           {s: strange{claim: eval, extend: eval, unlock: eval}},
-		"without a clean-up":        {s: strange{claim: setNX, extend: eval, unlock: eval}},
-		"an extension by SET":       {s: strange{claim: setNX, extend: setNX, unlock: eval}},
-		"a claim that looks first":  {s: strange{claim: get, extend: eval, unlock: eval}, want: "claim: quorum: redsync is not expected to call this"},
-		"a claim that asks nobody":  {s: strange{claim: nothing, extend: eval, unlock: eval}, want: "claim: node 1 is asked 0 times"},
-		"a context of its own":      {s: strange{claim: outside, extend: eval, unlock: eval}, want: "outside of a round"},
-		"an extension by memory":    {s: strange{claim: setNX, extend: nothing, unlock: eval}, want: "renewal: node 1 is asked 0 times"},
-		"a release that never goes": {s: strange{claim: setNX, extend: eval, unlock: nothing}, want: "release: node 1 is asked 0 times"},
-		"a claim that always wins": {s: strange{claim: func(ctx context.Context) error { _ = setNX(ctx); return nil }, extend: eval, unlock: eval},
+		"as it is":               {s: strange{cleaning}},
+		"a script for the claim": {s: strange{eval}},
+		"without a clean-up":     {s: strange{setNX}},
+		"a claim that looks first": {s: strange{get},
+			want: "claim: quorum: redsync is not expected to call this"},
+		"a claim that asks nobody": {s: strange{nothing}, want: "claim: node 1 is asked 0 times"},
+		"a context of its own":     {s: strange{outside}, want: "outside of a round"},
+		"a claim that always wins": {s: strange{func(ctx context.Context) error { _ = setNX(ctx); return nil }},
 			want: "claim that is lost: it is taken for won"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 // newer lock to be none of its business.
 type Release struct {
 	v        *Voter
-	mutex    redlock // of the attempt that won
 	seq      uint64
 	value    string
 	token    uint64
@@ -26,7 +25,7 @@ type Release struct {
 // does not change it.
 func (v *Voter) Releasing(token uint64, heir Heir) *Release {
 	v.alive.Store(0)
-	r := &Release{v: v, mutex: v.mutex, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}}
+	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}}
 	for _, q := range v.queues {
 		r.counters = append(r.counters, q.lastCounter())
 	}
@@ -55,7 +54,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 		r.note(node, a)
 		return a
 	})
-	r.mutex.release(rd)
+	rd.poll(Released)
 	return v.tally(rd)
 }
 

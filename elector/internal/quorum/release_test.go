@@ -42,8 +42,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 
 		late := func() Answer {
-			return p.run(0, releaseScript, k.forRelease(),
-				a.cfg.Incarnation, r.seq, testLease.Milliseconds(), token, k.Wake, r.value, "", 0, r.counters[0])
+			return p.run(0, releaseScript, k.forRelease(), releaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, Heir{}, r.counters[0])...)
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != Taken || p.locks() != 1 {

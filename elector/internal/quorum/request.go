@@ -11,7 +11,7 @@ import (
 type request struct {
 	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
 	keys []string
-	args func() []any // nil: it is not wanted any more
+	args func() []any  // nil: it is not wanted any more
 	done chan struct{} // closed with its outcome, where another goroutine carries it
 
 	mu        sync.Mutex // guards the next two

@@ -171,6 +171,27 @@ func (r *round) vote(node int) Answer {
 	return a
 }
 
+// poll asks all nodes. It returns with a majority that gives this answer, or another definite one, and at the latest when all
+// have answered or the round has ended.
+func (r *round) poll(yes Status) {
+	if len(r.answers) == 1 {
+		r.vote(0)
+		return
+	}
+	voted := make(chan Status, len(r.answers))
+	for i := range r.answers {
+		go func() { voted <- r.vote(i).Status }()
+	}
+	count := map[bool]int{}
+	for range r.answers {
+		if a := <-voted; a != Unknown {
+			if count[a == yes]++; count[a == yes] >= r.majority {
+				return
+			}
+		}
+	}
+}
+
 func (r *round) record(node int, a Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -91,7 +91,7 @@ func renewArgs(value, incarnation string, seq uint64, lease time.Duration, token
 }
 
 func releaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64) []any {
-	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), counter}
+	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1}
 }
 
 // Call is what a node is to do for one election, by a script call as it receives it.

@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,7 +33,6 @@ type Voter struct {
 	seq   uint64
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
 	lock  LockValue     // of the newest attempt; with its token once that is agreed on
-	mutex redlock       // of the newest attempt
 	met   time.Time     // when the nodes were queried for their identities alone
 
 	recorders []*recorder // by node
@@ -98,8 +96,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			r.ignore(i)
 		}
 	}
-	v.mutex = newRedlock(v.pools, v.cfg.Keys.Lock, value, v.cfg.Lease)
-	err := v.mutex.claim(ctx, r)
+	err := newRedlock(v.pools, v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r)
 	r.awaitExpected()
 	t = v.tally(r)
 	for i, a := range t.Answers {
@@ -144,17 +141,8 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		}
 		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
 	})
-	return token, v.all(r).Majority(Raised)
-}
-
-// all queries every node and waits until each has answered or the round is over.
-func (v *Voter) all(r *round) Tally {
-	var wg sync.WaitGroup
-	for i := range r.answers {
-		wg.Go(func() { r.vote(i) })
-	}
-	wg.Wait()
-	return v.tally(r)
+	r.poll(Raised)
+	return token, v.tally(r).Majority(Raised)
 }
 
 func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }
@@ -191,7 +179,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 			return renewArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, token, q.lastCounter(), heir, newIdentity())
 		})
 	}
-	v.mutex.renew(r)
+	r.poll(Mine)
 	return v.tally(r)
 }
 

@@ -5,7 +5,7 @@
 -- -> {status, token or fence, holder, ms left, waiters, subscribers, note, identity}
 local id = identity(6, ARGV[10])
 local mine = whose(got[1], ARGV[2], ARGV[3])
-if mine == 'same' then return {'same', text(fence), got[1], 0, 0, 0, '', id} end
+if mine == 'same' then return {'same', stored, got[1], 0, 0, 0, '', id} end
 
 -- What lives for much longer than a lease was not put there by us, or the clock of
 -- this node was set: it must not block the election for that long.
@@ -53,22 +53,26 @@ elseif kept then
 end
 
 if status == 'won' then
-  local p, hint, now = fence + 1, tonumber(ARGV[5]), redis.call('TIME')
-  local ms = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000)
-  if hint > ms + 3600000 then hint = 0 end
+  local token, p, now = ARGV[5], tonumber(ARGV[5]), redis.call('TIME')
+  local clock = now[1] .. string.sub('00000' .. now[2], -6, -4) -- in ms
+  local ms = tonumber(clock)
+  if p > ms + 3600000 then p = 0 end
   -- A node that decides alone adds its own clock: a claim that was long on its way,
   -- as to a hung master that another has replaced meanwhile, has an old hint. Several
   -- nodes would grant different numbers.
-  if string.find(ARGV[1], ' n=1 ', 1, true) then hint = math.max(hint, ms) end
-  if hint > p then p = hint end
+  if p < ms and string.find(ARGV[1], ' n=1 ', 1, true) then token, p = clock, ms end
+  if p <= fence then
+    p = fence + 1
+    token = string.format('%.0f', p)
+  end
   if p >= 9007199254740991 then
     return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' has reached 2^53-1')
   end
-  redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. text(p), 'PX', ARGV[4])
-  redis.call('SET', KEYS[2], text(p))
+  redis.call('SET', KEYS[1], ARGV[1] .. ' token=' .. token, 'PX', ARGV[4])
+  redis.call('SET', KEYS[2], token)
   if got[3] then redis.call('DEL', KEYS[3]) end
   if got[5] == ARGV[2] or heir == ARGV[2] then redis.call('DEL', KEYS[5]) end
-  return {'won', text(p), '', 0, 0, 0, '', id}
+  return {'won', token, '', 0, 0, 0, '', id}
 end
 
 local waiters, subscribers = -1, -1
@@ -82,4 +86,4 @@ if status == 'held' and mine == 'other' and waiters < tonumber(ARGV[9]) and (not
 elseif status == 'held' and heir == ARGV[2] then
   note = 'next'
 end
-return {status, text(fence), got[1] or '', left, waiters, subscribers, note, id}
+return {status, stored, got[1] or '', left, waiters, subscribers, note, id}

@@ -15,7 +15,9 @@ end
 if got[2] and not string.match(got[2], '^%d+$') then
   return redis.error_reply('MANDATE key ' .. KEYS[2] .. ' holds no number')
 end
-local fence = tonumber(got[2] or '0')
+-- The counter as text and as a number: to format a number takes longer than most of a script.
+local stored = got[2] or '0'
+local fence = tonumber(stored)
 
 -- whose shows how a lock value stands to attempt seq of incarnation inc.
 local function whose(v, inc, seq)
@@ -44,5 +46,3 @@ end
 local function reservedFor(v)
   if v and string.sub(v, 1, #RESERVED) == RESERVED then return string.sub(v, #RESERVED + 1) end
 end
-
-local function text(n) return string.format('%.0f', n) end

@@ -2,18 +2,19 @@
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
 -- KEYS lock fence new heir
--- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms counter
+-- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms closed
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
-local token = tonumber(ARGV[4])
-if mine == 'other' or mine == 'newer' then return {'taken', text(fence)} end
+if mine == 'other' or mine == 'newer' then return {'taken', stored} end
 if mine ~= 'nobody' then redis.call('DEL', KEYS[1]) end
-if token == 0 then return {mine == 'nobody' and 'gone' or 'released', text(fence)} end
+if ARGV[4] == '0' then return {mine == 'nobody' and 'gone' or 'released', stored} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[3]) end
 -- Above all that a late renewal may have been shown. Sent twice it closes no more.
-fence = math.max(fence, math.max(token, tonumber(ARGV[9])) + 1)
-redis.call('SET', KEYS[2], text(fence))
-if mine == 'nobody' then return {'gone', text(fence)} end
+if fence < tonumber(ARGV[9]) then
+  stored = ARGV[9]
+  redis.call('SET', KEYS[2], stored)
+end
+if mine == 'nobody' then return {'gone', stored} end
 local first = got[4] or ''
 if ARGV[7] ~= '' then
   first = RESERVED .. ARGV[7]
@@ -23,4 +24,4 @@ elseif reservedFor(first) then
   redis.call('DEL', KEYS[4])
 end
 redis.pcall('PUBLISH', ARGV[5], RELEASED .. ARGV[4] .. ' ' .. first)
-return {'released', text(fence)}
+return {'released', stored}

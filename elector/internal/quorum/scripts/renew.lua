@@ -22,19 +22,19 @@ if mine == 'same' or mine == 'older' then
   redis.call('PEXPIRE', KEYS[1], ARGV[4])
   local set = got[1] ~= ARGV[1] and redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
   if fence < token then
-    fence = token
-    redis.call('SET', KEYS[2], text(fence))
+    stored = ARGV[5]
+    redis.call('SET', KEYS[2], stored)
   end
   keep()
-  return {'mine', text(fence), set and set.err and got[1] or '', got[5] or '', id}
+  return {'mine', stored, set and set.err and got[1] or '', got[5] or '', id}
 end
-if mine ~= 'nobody' then return {'taken', text(fence), got[1], '', id} end
+if mine ~= 'nobody' then return {'taken', stored, got[1], '', id} end
 -- Free. A counter above all that this term was shown means that others have
 -- come and gone, or that this term was closed by its own release.
-if fence > math.max(token, counter) then return {'gone', text(fence), '', '', id} end
+if fence > math.max(token, counter) then return {'gone', stored, '', '', id} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[4]) end
-fence = math.max(fence, token)
+if fence < token then stored = ARGV[5] end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
-redis.call('SET', KEYS[2], text(fence))
+redis.call('SET', KEYS[2], stored)
 keep()
-return {'planted', text(fence), '', got[2] and '' or 'forgot', id}
+return {'planted', stored, '', got[2] and '' or 'forgot', id}
