@@ -38,12 +38,11 @@ func (p *Pool) do(ctx context.Context, send func(context.Context, sender) error)
 			p.release(c, nil)
 			return ErrUnwanted
 		}
-		once, cancel := ctx, context.CancelFunc(func() {})
+		once := ctx
 		if bounded {
-			once, cancel = context.WithTimeout(ctx, b.answer)
+			once = answering{ctx, time.Now().Add(b.answer)}
 		}
 		err = send(once, c.via)
-		cancel()
 		if errors.Is(err, errMade) { // nothing was sent
 			p.drop(c, err)
 			continue

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // nodeQueue holds the requests of one elector to one node: one in flight, in order.
@@ -32,8 +34,12 @@ const connecting = 2
 func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context.Context)) bool {
 	select {
 	case q.turn <- struct{}{}:
-	case <-ctx.Done():
-		return false
+	default:
+		select {
+		case q.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
 	}
 	defer func() { <-q.turn }()
 	// Nothing is sent after ctx's end (a term's deadline), but once it was sent
@@ -41,7 +47,7 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context
 	if ctx.Err() != nil {
 		return false
 	}
-	call, cancel := context.WithTimeout(ctx, (connecting+1)*limit)
+	call, cancel := conns.Until(ctx, (connecting+1)*limit)
 	defer cancel()
 	f(call)
 	return true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // Release is the giving back of one term. It may be tried until it is definite: it
@@ -43,7 +45,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 		if a, ok := r.definite(node); ok {
 			return a
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		ctx, cancel := conns.Until(context.Background(), limit)
 		defer cancel()
 		a := v.callLate(ctx, node, releaseScript, k.forRelease(), func() []any {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one

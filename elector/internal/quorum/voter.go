@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // VoterConfig is what a Voter needs to know of its elector.
@@ -169,7 +171,7 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
 	r.ask = func(node int) Answer {
 		q := v.queues[node]
-		ctx, cancel := context.WithTimeout(context.Background(), left)
+		ctx, cancel := conns.Until(context.Background(), left)
 		defer cancel()
 		return v.callLate(ctx, node, renewScript, v.cfg.Keys.forRenew(), func() []any {
 			if !fit() {
