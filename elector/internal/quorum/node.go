@@ -1,6 +1,6 @@
 // Package quorum turns n independent Redis deployments into one voting store:
 // claim, renew, release, read and announce. A single Redis is a quorum of
-// one, not a second implementation. The votes are cast through redsync, of which
+// one, not a second implementation. Claims are decided by redsync, of which
 // this package is the only importer.
 //
 // A request passes, from top to bottom:
@@ -8,7 +8,7 @@
 //	Voter, Release   what one election asks of a round, and the arguments (voter.go, release.go)
 //	round            queries all nodes at once, and ends with a majority and a short wait for the others
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
-//	sender           the requests of all elections of the process to a node: those that meet travel together
+//	sender           the requests of all elections of the process to a node: those that meet travel together, one that meets none goes alone
 //	batch            one script call for up to 64 elections; on a Cluster a pipeline of calls
 //	conns            a connection, made outside of the request's time
 //
