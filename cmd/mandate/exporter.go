@@ -19,6 +19,8 @@ const exporterHelp = `Serve metrics for Prometheus about every election of the p
 them: whether there is a leader and for how long not, how many candidates answer
 and could lead, whether it is paused, and which Redis nodes can be read. It also
 sees elections whose candidates are all gone, and programs that are not scraped.
+A group of shards is read as a whole, and has series for the group and for each
+of its members, and none for its single shards.
 
 GET /metrics reads all elections, at most every 5 s and for at most 8 s: it
 searches for elections (SCAN), reads their status, and calls the roll of each.

@@ -55,6 +55,8 @@ func scraped(t *testing.T) map[string]*metric {
 		cancel()
 		wg.Wait()
 		get(electorprom.New(candidate(t, r, "orders", "b")).Handler())
+		member(t, r, "invoices", "m", 4)
+		electortest.Advance(10 * time.Second)
 		get(exporter.New(r.Quorum("exporter")))
 	})
 	all := map[string]*metric{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // Bounds of what scrapes may cost.
@@ -32,11 +33,13 @@ type Exporter struct {
 	text   []byte
 	seen   map[string]vacancy.Sight // by election
 	denied map[string]time.Time     // when the Redis user might not call the roll
+
+	unowned map[string]map[int]time.Time // by group: since when shards have had no owner
 }
 
 // New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}}
+	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}, unowned: map[string]map[int]time.Time{}}
 }
 
 // ServeHTTP answers a scrape.
@@ -57,13 +60,15 @@ func (e *Exporter) metrics() []byte {
 	defer cancel()
 	began := time.Now()
 	names, err := e.quorum.Elections(ctx)
+	names, shards := shard.Split(names)
 	all := e.readAll(ctx, names, err == nil)
+	groups := e.readGroups(ctx, shards, err == nil)
 	e.read = time.Now()
 	names, up := nodesOf(all)
 	if len(names) == 0 {
 		names, up = e.readNodes(ctx, err == nil)
 	}
-	e.text = write(e.quorum.Prefix(), all, err == nil, e.read.Sub(began), names, up)
+	e.text = write(e.quorum.Prefix(), all, groups, err == nil, e.read.Sub(began), names, up)
 	return e.text
 }
 
@@ -141,7 +146,7 @@ func able(roll []elector.CandidateStatus) int {
 }
 
 // write is the text format of Prometheus, by family.
-func write(prefix string, all []reading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
+func write(prefix string, all []reading, groups []groupReading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
 	var b bytes.Buffer
 	w := &writer{b: &b, prefix: prefix}
 	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections.")
@@ -162,6 +167,7 @@ func write(prefix string, all []reading, complete bool, took time.Duration, node
 		func(r *reading) (float64, bool) { return float64(len(r.roll)), r.rollErr == nil })
 	w.each(all, "mandate_election_candidates_able", "Candidates that lead or could be elected.",
 		func(r *reading) (float64, bool) { return float64(able(r.roll)), r.rollErr == nil })
+	writeGroups(w, groups)
 	return b.Bytes()
 }
 

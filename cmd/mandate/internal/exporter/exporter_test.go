@@ -21,6 +21,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -60,6 +61,26 @@ func start(t *testing.T, r *electortest.Redis, cfg elector.Config) *elector.Elec
 		}
 	})
 	return e
+}
+
+func member(t *testing.T, r *electortest.Redis, group, id string, shards int) *shard.Member {
+	t.Helper()
+	m, err := shard.New(r.Quorum(id), shard.Config{Group: group, Shards: shards, ID: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error { <-ctx.Done(); return nil })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
 }
 
 // scrape is every sample by its name and, in braces, the election or node.
@@ -291,4 +312,52 @@ func TestTextByPromtool(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, text)
 	}
+}
+
+// A group has series for itself and for its members, and none for single shards.
+func TestGroups(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Lead(candidate(t, r, "orders", "x"))
+		member(t, r, "invoices", "a", 40)
+		member(t, r, "invoices", "b", 40)
+		electortest.Advance(15 * time.Second)
+		e := exporter.New(r.Quorum("exporter"))
+		got, text := scrape(t, e)
+		for name, want := range map[string]float64{
+			"group_shards{invoices}": 40, "group_shards_unowned{invoices}": 0, "group_unowned_seconds{invoices}": 0, "group_shards_moving{invoices}": 0,
+			"group_members{invoices}": 2, "group_members_open{invoices}": 2, "group_assigner_known{invoices}": 1, "election_leader_known{orders}": 1,
+		} {
+			if g, there := got[name]; !there || g != want {
+				t.Errorf("%s is %v (there: %v), want %v", name, g, there, want)
+			}
+		}
+		if !strings.Contains(text, `mandate_group_member_owned{prefix="mandate",group="invoices",member="b"} 20`) || strings.Contains(text, "invoices/") {
+			t.Errorf("the members, or a series for each shard:\n%s", text)
+		}
+
+		r.CutOff("b")
+		electortest.Advance(6 * time.Second)
+		scrape(t, e)
+		electortest.Advance(5 * time.Second)
+		if got, text = scrape(t, e); got["group_members{invoices}"] != 1 {
+			t.Errorf("after b's death:\n%s", text)
+		}
+		electortest.Advance(20 * time.Second)
+		if got, text = scrape(t, e); got["group_shards_unowned{invoices}"] != 0 || got["group_unowned_seconds{invoices}"] != 0 {
+			t.Errorf("b's shards have no owner:\n%s", text)
+		}
+		r.CutOff("a")
+		electortest.Advance(time.Minute)
+		scrape(t, e)
+		electortest.Advance(time.Minute)
+		got, text = scrape(t, e)
+		if s := got["group_unowned_seconds{invoices}"]; s < 60 || s > 130 || got["group_shards_unowned{invoices}"] != 40 || got["group_members{invoices}"] != 0 || got["group_assigner_known{invoices}"] != 0 {
+			t.Errorf("without members:\n%s", text)
+		}
+		r.CutOff("exporter")
+		electortest.Advance(10 * time.Second)
+		if got, text = scrape(t, e); strings.Contains(text, `group="invoices"`) {
+			t.Errorf("what can't be known is there: %v", got)
+		}
+	})
 }

@@ -1,0 +1,144 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+const (
+	groupWithin = 4 * time.Second // two waits for a node that hangs, one after the other
+	maxMembers  = 200             // of a group, that have series of their own
+)
+
+// groupReading is what was read of one group: as a whole, however many shards it has.
+type groupReading struct {
+	name    string
+	listed  int // elections of its shards: all that is known of a group without members
+	status  shard.Status
+	err     error // nothing is known then
+	unowned time.Duration
+}
+
+// readGroups reads them beside each other.
+func (e *Exporter) readGroups(ctx context.Context, groups map[string]shard.Set, complete bool) []groupReading {
+	all := make([]groupReading, 0, len(groups))
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		all = append(all, groupReading{name: name, listed: len(groups[name])})
+	}
+	places := make(chan struct{}, atATime)
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			all[i].readFrom(ctx, e)
+		})
+	}
+	wg.Wait()
+	e.rememberGroups(all, complete, time.Now())
+	return all
+}
+
+func (g *groupReading) readFrom(ctx context.Context, e *Exporter) {
+	ctx, cancel := context.WithTimeout(ctx, groupWithin)
+	defer cancel()
+	g.status, g.err = shard.Read(ctx, e.quorum, g.name)
+	if errors.Is(g.err, shard.ErrNoGroup) { // its members are gone, and its shards without owners
+		g.status, g.err = shard.Status{Group: g.name, Shards: g.listed, Unowned: make([]shard.Vacancy, g.listed)}, nil
+		for i := range g.status.Unowned {
+			g.status.Unowned[i].Shard = i
+		}
+	}
+}
+
+// rememberGroups keeps since when shards have had no owner. It is called with the lock held.
+func (e *Exporter) rememberGroups(all []groupReading, complete bool, now time.Time) {
+	there := map[string]bool{}
+	for i := range all {
+		g := &all[i]
+		there[g.name] = true
+		if g.err != nil {
+			continue
+		}
+		before, since := e.unowned[g.name], map[int]time.Time{}
+		for _, v := range g.status.Unowned {
+			since[v.Shard] = now
+			if at, was := before[v.Shard]; was {
+				since[v.Shard] = at
+			}
+			// At once more than nothing: an alert can go by it.
+			g.unowned = max(g.unowned, time.Millisecond, now.Sub(since[v.Shard]))
+		}
+		e.unowned[g.name] = since
+	}
+	if complete {
+		maps.DeleteFunc(e.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
+	}
+}
+
+// writeGroups writes the families of groups. None has a series for each shard.
+func writeGroups(w *writer, all []groupReading) {
+	group := func(name, help string, value func(*shard.Status) float64) {
+		w.family("mandate_group_"+name, help)
+		for i := range all {
+			if all[i].err == nil {
+				w.sample(value(&all[i].status), "group", all[i].name)
+			}
+		}
+	}
+	group("shards", "Shards of the group.", func(st *shard.Status) float64 { return float64(st.Shards) })
+	group("shards_unowned", "Shards that no member reports as its own.", func(st *shard.Status) float64 { return float64(len(st.Unowned)) })
+	w.family("mandate_group_unowned_seconds", "For how long the shard that is longest without an owner has been seen so, 0 while all have one.")
+	for i := range all {
+		if g := &all[i]; g.err == nil {
+			w.sample(g.unowned.Seconds(), "group", g.name)
+		}
+	}
+	group("shards_moving", "Shards that a member owns and another one is to own.", func(st *shard.Status) float64 { return float64(len(st.Moving)) })
+	group("members", "Living members.", func(st *shard.Status) float64 { return float64(len(st.Members)) })
+	group("members_open", "Living members that want shards: healthy, and not stopping.", func(st *shard.Status) float64 { return float64(len(open(st.Members))) })
+	group("assigner_known", "1 if a member makes the plans, 0 if none does or that cannot be read.", func(st *shard.Status) float64 { return flag(st.Assigner != "") })
+	member := func(name, help string, value func(*shard.MemberStatus) float64) {
+		w.family("mandate_group_member_"+name, help)
+		for i := range all {
+			if all[i].err != nil {
+				continue
+			}
+			for _, m := range first(all[i].status.Members) {
+				w.sample(value(m), "group", all[i].name, "member", m.ID)
+			}
+		}
+	}
+	member("owned", "Shards that the member owns.", func(m *shard.MemberStatus) float64 { return float64(len(m.Owned)) })
+	member("load", "Load of the shards that the member owns; in shards unless the members measure it.", func(m *shard.MemberStatus) float64 { return m.Load })
+	member("due", "The member's part of the whole load, by its weight.", func(m *shard.MemberStatus) float64 { return m.Due })
+}
+
+func open(members []shard.MemberStatus) []shard.MemberStatus {
+	return slices.DeleteFunc(slices.Clone(members), func(m shard.MemberStatus) bool { return m.Closed != "" })
+}
+
+// first are the members that have series: of two with one id, whose series would be the same,
+// the one that owns more.
+func first(members []shard.MemberStatus) []*shard.MemberStatus {
+	var all []*shard.MemberStatus
+	for i := range members {
+		m := &members[i]
+		switch last := len(all) - 1; {
+		case last >= 0 && all[last].ID == m.ID:
+			if cmp.Compare(len(m.Owned), len(all[last].Owned)) > 0 {
+				all[last] = m
+			}
+		case len(all) < maxMembers:
+			all = append(all, m)
+		}
+	}
+	return all
+}
