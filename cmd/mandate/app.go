@@ -9,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // app is what all commands share: the global flags, and where output goes.
@@ -34,6 +35,8 @@ type app struct {
 	quorum   *elector.Quorum
 	election *elector.Election // of a command about one election
 	elector  *elector.Elector  // of a candidate
+
+	shardMember *shard.Member // of a group
 }
 
 const (

@@ -222,12 +222,18 @@ func TestChaosRun(t *testing.T) {
 }
 
 // oneAtATime reads a journal, whose lines the kernel has put in order: when a term's
-// process has written, none of an earlier term may.
+// process has written, none of an earlier term of the same shard may. The shard is the last
+// word of a line; of an election there is none.
 func oneAtATime(journal string) (terms int, problems []string) {
-	newest := uint64(0)
+	newests := map[string]uint64{}
 	late := map[string]int{}
 	for line := range strings.Lines(journal) {
 		f := strings.Fields(line)
+		shard := ""
+		if len(f) == 4 {
+			shard, f = f[3], f[:3]
+		}
+		newest := newests[shard]
 		if len(f) != 3 {
 			problems = append(problems, fmt.Sprintf("no line of ours: %q", line))
 			continue
@@ -237,10 +243,10 @@ func oneAtATime(journal string) (terms int, problems []string) {
 		case err != nil:
 			problems = append(problems, fmt.Sprintf("no token: %q", line))
 		case token > newest:
-			newest = token
+			newests[shard] = token
 			terms++
 		case token < newest:
-			who := fmt.Sprintf("%s (%s) of term %s", f[1], f[2], f[0])
+			who := strings.TrimSpace(fmt.Sprintf("%s (%s) of term %s %s", f[1], f[2], f[0], shard))
 			if late[who]++; late[who] == 1 {
 				problems = append(problems, fmt.Sprintf("%s works beside term %d", who, newest))
 			}
@@ -252,11 +258,13 @@ func oneAtATime(journal string) (terms int, problems []string) {
 // The checker can fail.
 func TestOneAtATime(t *testing.T) {
 	for journal, want := range map[string]int{
-		"1 a 10\n1 b 11\n2 a 12\n2 a 12\n":        0,
-		"1 a 10\n2 a 12\n1 b 11\n2 a 12\n":        1,
-		"1 a 10\n2 a 12\n1 b 11\n1 b 11\n1 a 1\n": 2,
-		"1 a\n":   1,
-		"x a 1\n": 1,
+		"1 a 10\n1 b 11\n2 a 12\n2 a 12\n":         0,
+		"1 a 10\n2 a 12\n1 b 11\n2 a 12\n":         1,
+		"1 a 10\n2 a 12\n1 b 11\n1 b 11\n1 a 1\n":  2,
+		"1 a 10 7\n2 b 11 8\n1 a 10 7\n2 c 12 7\n": 0,
+		"1 a 10 7\n2 b 11 7\n1 a 10 7\n":           1,
+		"1 a\n":                                    1,
+		"x a 1\n":                                  1,
 	} {
 		if terms, problems := oneAtATime(journal); len(problems) != want {
 			t.Errorf("%q: %d terms, %q", journal, terms, problems)

@@ -128,7 +128,7 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 // flagFor is how our flags call a setting of the library.
 func flagFor(setting string) string {
 	switch setting {
-	case "Election", "ID", "Prefix", "Advertise", "Lease", "Cooldown":
+	case "Election", "ID", "Prefix", "Advertise", "Lease", "Cooldown", "Group", "Shards", "Weight":
 		return "--" + strings.ToLower(setting)
 	case "RestartDelay":
 		return "--restart-delay"

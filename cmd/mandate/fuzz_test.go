@@ -230,7 +230,7 @@ func FuzzStopTimes(f *testing.F) {
 	advice := regexp.MustCompile(`use at most --grace (\S+?)(?:, or --lease (\S+))?$`)
 	fits := func(lease, grace time.Duration, given bool) bool {
 		a := &app{}
-		g, kill := a.stopTimes(&runFlags{lease: lease, grace: grace}, given)
+		g, kill := a.stopTimes(&campaignFlags{lease: lease, grace: grace}, given)
 		if len(a.problems) > 0 {
 			return false
 		}
@@ -243,7 +243,7 @@ func FuzzStopTimes(f *testing.F) {
 			return // refused by their own flags
 		}
 		a := &app{}
-		a.stopTimes(&runFlags{lease: lease, grace: grace}, given)
+		a.stopTimes(&campaignFlags{lease: lease, grace: grace}, given)
 		if len(a.problems) == 0 {
 			if !fits(lease, grace, given) {
 				t.Errorf("a lease of %v has no room for a grace of %v", lease, grace)

@@ -43,12 +43,12 @@ type web struct {
 // listen opens the port, so that a port that is taken is reported before anything
 // campaigns. nil without --http. What /leader promises holds for at most so long;
 // 0: it promises nothing.
-func (a *app) listen(ctx context.Context, o httpFlags, token string, e *elector.Elector, promise time.Duration) (*web, error) {
+func (a *app) listen(ctx context.Context, o httpFlags, token string, promise time.Duration) (*web, error) {
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
-	metrics := electorprom.New(e)
-	h, err := electorhttp.New(e, electorhttp.Config{
+	metrics := electorprom.New(a.elector)
+	h, err := electorhttp.New(a.elector, electorhttp.Config{
 		Token: token, Metrics: metrics.Handler(), Promise: cmp.Or(promise, -1), Hosts: o.hosts, Logger: a.log,
 	})
 	if err != nil {

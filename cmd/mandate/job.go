@@ -17,6 +17,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // job is the command that a leader runs.
@@ -25,6 +26,7 @@ type job struct {
 	argv         []string
 	once         bool
 	election, id string
+	group        groupFlags // in the place of the election
 	httpToken    string
 	http         string // where the command can query the leader; empty: nowhere
 
@@ -40,14 +42,33 @@ type job struct {
 	cgroupNoted sync.Once
 }
 
-// work is one term: it starts the command and returns when nothing that the command
-// has started is left, so that the lock is never released beside it.
+// work is one term of an election.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
+	return j.perform(ctx, term, j.log, "MANDATE_ELECTION="+j.election)
+}
+
+// workOn is one term of a shard. Those of others end and begin beside it.
+func (j *job) workOn(ctx context.Context, term *shard.Term) error {
+	go func() { // a second signal does not wait until other members have taken the shard over
+		select {
+		case <-j.hurry:
+			term.Resign()
+		case <-ctx.Done():
+		}
+	}()
+	number := strconv.Itoa(term.Shard)
+	return j.perform(ctx, term.Term, j.log.With("shard", term.Shard), "MANDATE_ELECTION="+shard.ElectionOf(j.group.name, term.Shard),
+		"MANDATE_GROUP="+j.group.name, "MANDATE_SHARD="+number, "MANDATE_SHARDS="+strconv.Itoa(j.group.shards))
+}
+
+// perform is one term: it starts the command and returns when nothing that the command
+// has started is left, so that the lock is never released beside it.
+func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger, mark ...string) error {
 	until, ok := j.until(term)
 	if !ok {
 		return nil // the lease has ended already
 	}
-	mark := []string{"MANDATE_ELECTION=" + j.election, "MANDATE_ID=" + j.id, "MANDATE_TOKEN=" + strconv.FormatUint(term.Token(), 10)}
+	mark = append(mark, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	env := append(os.Environ(), mark...)
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
@@ -60,7 +81,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 		return notStarted(j.argv[0], err)
 	}
 	defer p.Close()
-	log := j.log.With("token", term.Token(), "pid", p.PID())
+	log = log.With("token", term.Token(), "pid", p.PID())
 	log.Info("command started")
 	j.noteCgroup(p)
 	began := time.Now()
@@ -87,6 +108,8 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 		return nil
 	case j.once:
 		return &exitError{code: code, err: fmt.Errorf("the command ended with code %d", code), quiet: true}
+	case code != 0 && j.group.name != "": // another member may do better
+		return errors.New("command: " + statusOf(p.Status()))
 	case code != 0: // the history must not call it finished
 		return &elector.RestartError{Err: errors.New("command: " + statusOf(p.Status()))}
 	default:

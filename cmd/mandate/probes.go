@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,8 +46,60 @@ func (a *app) probeFlags(f *pflag.FlagSet, o *probeFlags) {
 	a.duration(f, &o.startGrace, "probe-start-grace", 0, 0, "ignore failures for this time after the command's start (default the lease)")
 }
 
-// probes puts the probes into the configuration, whose lease is set.
-func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config) {
+// shardPlace stands for the number of the shard in the target of a probe.
+const shardPlace = "{shard}"
+
+// of are the targets of one shard.
+func (p *probeTargets) of(shard int) *probeTargets {
+	one := *p
+	for _, list := range []*[]string{&one.exec, &one.http, &one.tcp, &one.file} {
+		*list = slices.Clone(*list)
+		for i, target := range *list {
+			(*list)[i] = strings.ReplaceAll(target, shardPlace, strconv.Itoa(shard))
+		}
+	}
+	return &one
+}
+
+// ofShards notes targets that can't be those of a group's shards, or of its member.
+func (a *app) ofShards(o *probeFlags) {
+	check := func(prefix string, p *probeTargets, problem func(flag string)) {
+		for _, of := range []struct {
+			kind    string
+			targets []string
+		}{{"exec", p.exec}, {"http", p.http}, {"tcp", p.tcp}, {"file", p.file}} {
+			if slices.ContainsFunc(of.targets, func(target string) bool { return strings.Contains(target, shardPlace) == (prefix != "") }) {
+				problem("--" + prefix + "probe-" + of.kind)
+			}
+		}
+	}
+	check("", &o.work, func(flag string) {
+		a.problem("%s has no %s in it, so that all shards would fail together: write it for the shard's number, or use --candidate%s for the member", flag, shardPlace, flag[1:])
+	})
+	check("candidate-", &o.candidate, func(flag string) {
+		a.problem("%s has %s in it, but it checks the member: use --%s for each shard", flag, shardPlace, strings.TrimPrefix(flag, "--candidate-"))
+	})
+}
+
+// shardProbes returns the probe of each shard's work; nil: none was given.
+func (o *probeFlags) shardProbes(lease time.Duration) func(shard int) health.Probe {
+	if !o.work.given() {
+		return nil
+	}
+	return func(shard int) health.Probe {
+		probe, _ := o.work.of(shard).all(lease) // those of shard 0 have no problem
+		return probe
+	}
+}
+
+// probes puts the probes into the configuration, whose lease is set. With a group the probe
+// of the work is that of shard 0.
+func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config, grouped bool) {
+	work := &o.work
+	if grouped {
+		a.ofShards(o)
+		work = o.work.of(0)
+	}
 	settings := a.probeSettings(o)
 	if !o.work.given() && !o.candidate.given() {
 		for _, name := range []string{"probe-interval", "probe-timeout", "probe-failures"} {
@@ -57,7 +113,7 @@ func (a *app) probes(f *pflag.FlagSet, o *probeFlags, cfg *elector.Config) {
 		o.startGrace = 0
 	}
 	cfg.Probe = a.all(f, "candidate-", &o.candidate, cfg.Lease)
-	cfg.WorkProbe = a.all(f, "", &o.work, cfg.Lease)
+	cfg.WorkProbe = a.all(f, "", work, cfg.Lease)
 	cfg.ProbeSettings, cfg.WorkProbeSettings = settings, settings
 	cfg.WorkProbeSettings.StartGrace = o.startGrace
 	if !f.Changed("probe-start-grace") {
@@ -93,20 +149,32 @@ func targetProblem(err error) string {
 	return err.Error()
 }
 
-// all makes one probe of those given, each under the name of its flag, which
-// then stands in the reason of a step-down. nil: none was given.
+// all makes one probe of those given, and notes what is wrong with them.
 func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.Duration) health.Probe {
+	if f.Changed(prefix+"probe-file-age") && len(p.file) == 0 {
+		a.problem("--%sprobe-file-age is given without --%sprobe-file: name the file", prefix, prefix)
+	}
+	probe, problems := p.all(lease)
+	for _, problem := range problems {
+		a.problem("--%s%s", prefix, problem)
+	}
+	return probe
+}
+
+// all makes one probe of those given, each under the name of its flag, which then stands in
+// the reason of a step-down. nil: none was given.
+func (p *probeTargets) all(lease time.Duration) (probe health.Probe, problems []string) {
 	var probes []health.Probe
 	add := func(flag string, probe health.Probe, err error) {
 		if err != nil {
-			a.problem("--%s%s: %s", prefix, flag, targetProblem(err))
+			problems = append(problems, flag+": "+targetProblem(err))
 			return
 		}
 		probes = append(probes, health.Named(flag, probe))
 	}
 	for _, cmd := range p.exec {
 		if cmd == "" {
-			a.problem("--%sprobe-exec is empty: give a shell command that exits with 0 when all is well", prefix)
+			problems = append(problems, "probe-exec is empty: give a shell command that exits with 0 when all is well")
 			continue
 		}
 		add("probe-exec", health.Command("sh", "-c", cmd), nil)
@@ -119,22 +187,15 @@ func (a *app) all(f *pflag.FlagSet, prefix string, p *probeTargets, lease time.D
 		probe, err := health.TCP(addr)
 		add("probe-tcp", probe, err)
 	}
-	age := p.fileAge
-	if age == 0 {
-		age = lease
-	}
-	if f.Changed(prefix+"probe-file-age") && len(p.file) == 0 {
-		a.problem("--%sprobe-file-age is given without --%sprobe-file: name the file", prefix, prefix)
-	}
 	for _, path := range p.file {
 		if path == "" {
-			a.problem("--%sprobe-file is empty: name the file", prefix)
+			problems = append(problems, "probe-file is empty: name the file")
 			continue
 		}
-		add("probe-file", health.FileAge(path, age), nil)
+		add("probe-file", health.FileAge(path, cmp.Or(p.fileAge, lease)), nil)
 	}
 	if len(probes) == 0 {
-		return nil
+		return nil, problems
 	}
-	return health.All(probes...)
+	return health.All(probes...), problems
 }

@@ -116,7 +116,7 @@ func TestStopTimes(t *testing.T) {
 		10 * time.Second: {2 * time.Second, time.Second}, time.Minute: {12 * time.Second, time.Second},
 	} {
 		a := &app{}
-		grace, kill := a.stopTimes(&runFlags{lease: lease}, false)
+		grace, kill := a.stopTimes(&campaignFlags{lease: lease}, false)
 		if grace != want[0] || kill != want[1] || len(a.problems) > 0 {
 			t.Errorf("lease %v: %v and %v, want %v; %q", lease, grace, kill, want, a.problems)
 		}

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"log/slog"
 	"os/exec"
 	"sync"
 	"time"
@@ -53,6 +51,18 @@ What mandate run cannot protect against:
   - a request that COMMAND sent before it was stopped, and that arrives late.
 Pass MANDATE_TOKEN to what COMMAND writes to, and have it refuse smaller tokens.
 
+Many shards. With --group NAME --shards N this process is a member of a group,
+in place of a candidate: the members own the N shards evenly, and each runs one
+COMMAND for every shard that it owns, which also gets
+  MANDATE_SHARD, MANDATE_SHARDS  the shard, from 0, and how many there are
+  MANDATE_GROUP                  the group; MANDATE_ELECTION is GROUP/SHARD
+Each COMMAND lives as long as its own shard's lease, with a token, probes and
+helper processes of its own (two, some 6 MB of memory). {shard} in a --probe-*
+stands for the number. A shard whose COMMAND fails or is unhealthy goes to
+another member, and this one leaves it alone for --cooldown, doubling. After a
+signal each shard is stopped when another member is ready to run it, and after a
+lease all that are left are. mandate shards NAME shows who owns what.
+
 With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See
 docs/http.md.
@@ -77,23 +87,14 @@ const runExample = `  mandate run --election poller -- ./poller --batch 100
 
   # three independent Redis servers, a majority decides
   mandate run --redis redis://a --redis redis://b --redis redis://c \
-    --election backup -- ./backup`
+    --election backup -- ./backup
 
-// runFlags are the flags of `mandate run`, as they were given.
-type runFlags struct {
-	election, id, advertise string
-
-	succession successionFlags
-
-	lease, grace, restartDelay, cooldown time.Duration
-	once                                 bool
-
-	probeFlags
-	http httpFlags
-}
+  # 16 shards, one ./worker for each, spread over all machines
+  mandate run --group orders --shards 16 \
+    --probe-file '/run/orders.{shard}.alive' -- ./worker`
 
 func (a *app) runCommand() *cobra.Command {
-	var o runFlags
+	var o campaignFlags
 	cmd := &cobra.Command{
 		Use:     "run --election NAME [flags] -- COMMAND [ARG...]",
 		Short:   "Run a command only while leading",
@@ -105,8 +106,9 @@ func (a *app) runCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what follows COMMAND is the command's
 	f.SortFlags = false
-	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
+	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
 	a.completeElectionFlag(cmd)
+	a.groupFlags(cmd, &o.group)
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, 0, "time from SIGTERM to SIGKILL; must fit into the lease (default a fifth of it)")
 	f.BoolVar(&o.once, "once", false, "exit with the command's exit code when the command exits")
@@ -125,20 +127,20 @@ func (a *app) runCommand() *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, j.httpToken, a.elector, j.grace)
+		w, err := a.listen(cmd.Context(), o.http, j.httpToken, j.grace)
 		if err != nil {
 			return err
 		}
 		j.http = w.url()
 		// Beside the candidate's own line: its arguments may be secrets.
 		j.log.Info("command configured", "command", j.path, "grace", j.grace, "kill_time", j.kill, "once", j.once)
-		return w.beside(func() error { return a.runJob(cmd.Context(), a.elector, j, w.keeping(j.work)) })
+		return w.beside(func() error { return a.runJob(cmd.Context(), j, w) })
 	}
 	return cmd
 }
 
 // runJob campaigns until a signal, or the command with --once, ends it.
-func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elector.Work) error {
+func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
@@ -147,37 +149,49 @@ func (a *app) runJob(ctx context.Context, e *elector.Elector, j *job, work elect
 	j.hurry = hurry
 	supervise.Adopt()
 	defer j.aside.Wait()
-	var working sync.Mutex
+	var working sync.RWMutex
 	ended := make(chan error, 1)
 	go func() {
-		ended <- e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-			working.Lock()
-			defer working.Unlock()
-			return work(ctx, term)
-		})
+		if a.shardMember != nil {
+			ended <- a.runMember(ctx, during(&working, j.workOn))
+		} else {
+			ended <- a.elector.Run(ctx, during(&working, w.keeping(j.work)))
+		}
 	}()
 	select {
 	case err := <-ended:
 		return err
 	case <-j.hurry:
 	}
-	// A second signal does not wait for a Redis that is away, but for the command.
+	// A second signal does not wait for a Redis that is away, but for every command.
 	working.Lock()
 	defer working.Unlock()
 	return hurried(ended)
 }
 
-// job reads the flags into an elector and the job to do. It reports everything
+// during is work that holds the lock for reading.
+func during[T any](working *sync.RWMutex, work func(context.Context, T) error) func(context.Context, T) error {
+	return func(ctx context.Context, term T) error {
+		working.RLock()
+		defer working.RUnlock()
+		return work(ctx, term)
+	}
+}
+
+// job reads the flags into an elector, or a member of a group, and the job to do. It reports everything
 // that is wrong with them at once; only a command that can't be run is reported
 // alone, as a shell would.
-func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) {
-	if o.election == "" {
-		a.problem("--election is missing: give the name that all candidates of this election share")
+func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, error) {
+	f := cmd.Flags()
+	grouped := a.ofGroup(f, o)
+	if grouped {
+		if err := supervise.Room(o.group.shards); err != nil { // the last member runs all of them
+			a.problem("--shards %d: %v", o.group.shards, err)
+		}
 	}
 	if len(args) == 0 || args[0] == "" {
 		a.problem("no command given: write it at the end, after --")
 	}
-	f := cmd.Flags()
 	grace, kill := a.stopTimes(o, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise,
@@ -185,9 +199,10 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
 	a.succession(&o.succession, &cfg)
-	a.probes(f, &o.probeFlags, &cfg)
+	a.probes(f, &o.probeFlags, &cfg, grouped)
 	token := a.token(cmd.Context(), o.http)
-	if err := a.candidate(cfg); err != nil {
+	err := a.campaigner(o, cfg, o.shardProbes(o.lease))
+	if err != nil {
 		return nil, err
 	}
 	path, err := exec.LookPath(args[0])
@@ -195,46 +210,7 @@ func (a *app) job(cmd *cobra.Command, o *runFlags, args []string) (*job, error) 
 		return nil, notStarted(args[0], err)
 	}
 	return &job{
-		path: path, argv: args, once: o.once, election: o.election, id: a.elector.ID(),
-		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(slog.String("election", o.election)),
+		path: path, argv: args, once: o.once, election: o.election, group: o.group, id: a.campaignerID(),
+		lease: o.lease, grace: grace, kill: kill, httpToken: token, log: a.log.With(o.attr()),
 	}, nil
-}
-
-// stopTimes divides the time that is left of the lease when the work must
-// stop: the grace, and then the time that SIGKILL needs on a busy machine.
-func (a *app) stopTimes(o *runFlags, graceGiven bool) (grace, kill time.Duration) {
-	kill = killTime(o.lease)
-	if !graceGiven {
-		return o.lease / 5, kill
-	}
-	room := func(lease time.Duration) time.Duration {
-		return elector.Config{Lease: lease}.MaxStopMargin() - killTime(lease)
-	}
-	if maxGrace := room(o.lease); o.grace > maxGrace {
-		enough := o.lease
-		for room(enough) < o.grace && enough < elector.MaxLease {
-			enough = min(elector.MaxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
-		}
-		longer := ""
-		if room(enough) >= o.grace {
-			longer = fmt.Sprintf(", or --lease %v", enough)
-		}
-		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v%s",
-			o.grace, o.lease, max(0, maxGrace.Truncate(time.Millisecond)), longer)
-		return o.lease / 5, kill
-	}
-	return o.grace, kill
-}
-
-// killTime is what the last processes of a group may take to die of SIGKILL, and
-// the guard's report to arrive, on a busy machine.
-func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
-
-// orNone makes a duration that was given as 0 mean none: in the library's
-// Config a zero means the default.
-func orNone(d time.Duration, given bool) time.Duration {
-	if given && d == 0 {
-		return -1
-	}
-	return d
 }

@@ -43,7 +43,7 @@ Exit codes
 const defaultHTTP = "127.0.0.1:7480"
 
 type serveFlags struct {
-	runFlags // some of them
+	campaignFlags // some of them
 
 	healthURL []string
 }
@@ -80,7 +80,7 @@ func (a *app) serveCommand() *cobra.Command {
 		return err
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		w, err := a.listen(cmd.Context(), o.http, s.httpToken, a.elector, s.grace)
+		w, err := a.listen(cmd.Context(), o.http, s.httpToken, s.grace)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
 	}
 	f := cmd.Flags()
-	grace, kill := a.stopTimes(&o.runFlags, f.Changed("grace"))
+	grace, kill := a.stopTimes(&o.campaignFlags, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
 		Cooldown:      orNone(o.cooldown, f.Changed("cooldown")),

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/health"
+)
+
+// campaignFlags are those of `mandate run`, some of which `mandate serve` has, too, as they
+// were given.
+type campaignFlags struct {
+	election, id, advertise string
+	group                   groupFlags
+
+	succession successionFlags
+
+	lease, grace, restartDelay, cooldown time.Duration
+	once                                 bool
+
+	probeFlags
+	http httpFlags
+}
+
+// groupFlags make a member of a group of shards, in the place of a candidate of one election.
+type groupFlags struct {
+	name   string
+	shards int
+	weight float64
+}
+
+func (a *app) groupFlags(cmd *cobra.Command, o *groupFlags) {
+	f := cmd.Flags()
+	f.StringVar(&o.name, "group", "", "instead of --election: the `NAME` of a group of shards, which all its members share")
+	_ = cmd.RegisterFlagCompletionFunc("group", a.completeGroups) // the only error is a flag of another name
+	f.IntVar(&o.shards, "shards", 0, "with --group: how many shards it has, the same for all members")
+	f.Float64Var(&o.weight, "weight", 1, "with --group: how many shards this member should own relative to the others")
+}
+
+// ofGroup reports whether a member of a group is meant, and notes what does not fit together.
+func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
+	switch {
+	case o.group.name != "" && o.election != "":
+		a.problem("--election and --group are given: give --election for one leader, or --group for many shards")
+	case o.group.name == "" && o.election == "":
+		a.problem("--election is missing: give the name that all candidates of this election share (or --group, for many shards)")
+	}
+	if o.group.name == "" {
+		for _, name := range []string{"shards", "weight"} {
+			if f.Changed(name) {
+				a.problem("--%s is given without --group: name the group of shards", name)
+			}
+		}
+		return false
+	}
+	if !f.Changed("shards") {
+		a.problem("--shards is missing: give how many shards the group has, the same for all its members")
+		o.group.shards = 1
+	}
+	for _, name := range []string{"once", "succession", "priority", "max-term", "http", "http-host", "http-token-file"} {
+		if f.Changed(name) {
+			a.problem("--%s is for one election: leave it out with --group", name)
+		}
+	}
+	if f.Changed("cooldown") && o.cooldown == 0 {
+		a.problem("--cooldown is 0: with --group a shard would return at once to where it failed; give a time")
+		o.cooldown = o.lease
+	}
+	return true
+}
+
+// attr names the election, or the group, in the log.
+func (o *campaignFlags) attr() slog.Attr {
+	if o.group.name != "" {
+		return slog.String("group", o.group.name)
+	}
+	return slog.String("election", o.election)
+}
+
+// campaigner makes an elector, or a member of a group.
+func (a *app) campaigner(o *campaignFlags, cfg elector.Config, work func(shard int) health.Probe) error {
+	if o.group.name != "" {
+		return a.member(&o.group, cfg, work)
+	}
+	return a.candidate(cfg)
+}
+
+// campaignerID is the id of either.
+func (a *app) campaignerID() string {
+	if a.shardMember != nil {
+		return a.shardMember.ID()
+	}
+	return a.elector.ID()
+}
+
+// member makes the quorum and a member of a group on it, as candidate does an elector: with
+// the settings of one, and a probe of the work of each shard.
+func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) health.Probe) error {
+	err := a.connect()
+	if err != nil {
+		return err
+	}
+	a.shardMember, err = shard.New(a.quorum, shard.Config{
+		Group: o.name, Shards: o.shards, Weight: o.weight, ID: c.ID, Advertise: c.Advertise, Version: buildVersion(), Logger: a.log,
+		Lease: c.Lease, StopMargin: c.StopMargin, Cooldown: c.Cooldown, RestartDelay: c.RestartDelay,
+		Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
+	})
+	if err != nil {
+		a.addProblems(err, flagFor)
+	}
+	return a.usage()
+}
+
+// runMember takes part in the group until ctx ends.
+func (a *app) runMember(ctx context.Context, work shard.Work) error {
+	err := a.shardMember.Run(ctx, work)
+	if err != nil {
+		return &exitError{code: codeOf(err), err: errors.New(strings.TrimPrefix(elector.Problem(err), "shard: "))}
+	}
+	return nil
+}
+
+// completeGroups offers the groups: each has an election of its assigner.
+func (a *app) completeGroups(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (groups []string) {
+		names, _ := q.Elections(ctx) // the shell has no place for errors
+		for _, name := range names {
+			if group, ok := strings.CutSuffix(name, "/assigner"); ok {
+				groups = append(groups, group)
+			}
+		}
+		return groups
+	})
+}
+
+// stopTimes divides the time that is left of the lease when the work must
+// stop: the grace, and then the time that SIGKILL needs on a busy machine.
+func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Duration) {
+	kill = killTime(o.lease)
+	if !graceGiven {
+		return o.lease / 5, kill
+	}
+	room := func(lease time.Duration) time.Duration {
+		return elector.Config{Lease: lease}.MaxStopMargin() - killTime(lease)
+	}
+	if maxGrace := room(o.lease); o.grace > maxGrace {
+		enough := o.lease
+		for room(enough) < o.grace && enough < elector.MaxLease {
+			enough = min(elector.MaxLease, enough+max(time.Second, enough/20).Truncate(time.Second))
+		}
+		longer := ""
+		if room(enough) >= o.grace {
+			longer = fmt.Sprintf(", or --lease %v", enough)
+		}
+		a.problem("--grace %v does not fit into --lease %v: SIGKILL must come before the lease ends, so use at most --grace %v%s",
+			o.grace, o.lease, max(0, maxGrace.Truncate(time.Millisecond)), longer)
+		return o.lease / 5, kill
+	}
+	return o.grace, kill
+}
+
+// killTime is what the last processes of a group may take to die of SIGKILL, and
+// the guard's report to arrive, on a busy machine.
+func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
+
+// orNone makes a duration that was given as 0 mean none: in the library's
+// Config a zero means the default.
+func orNone(d time.Duration, given bool) time.Duration {
+	if given && d == 0 {
+		return -1
+	}
+	return d
+}
