@@ -162,6 +162,10 @@ func (s *Sim) overlap(when string) {
 func (s *Sim) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.group != nil {
+		s.lookGroup()
+		return
+	}
 	s.granted() // before it lapses
 	s.overlap("step")
 	for _, e := range s.beside {
@@ -225,7 +229,9 @@ func (s *Sim) onCommand(p *proc, c command) {
 		return
 	}
 	for _, d := range all {
-		if d.lock == s.keys.Lock {
+		if s.group != nil {
+			s.onShard(p, d)
+		} else if d.lock == s.keys.Lock {
 			s.onDeed(p, d.kind, d.argv)
 		} else {
 			s.onSide(p, d)

@@ -14,6 +14,11 @@
 // In a quarter of the seeds the processes are candidates in more elections (see beside), whose
 // requests travel together.
 //
+// In three of sixteen seeds the processes are the members of a group of shards instead (see group): 12 or 48 shards, and
+// now and then 256 with 8 members. Other programs write over the plan and the members, too. No shard may have two
+// valid owners, and its tokens grow; in the quiet end every shard is owned, evenly, and members join, retire and
+// die, and the work of a shard hangs, without moving more than that takes.
+//
 // One seed is one schedule. The order in which goroutines run at the same
 // instant, and the electors' own random pauses, are not part of it, so a
 // failure that depends on them may need a few runs of its seed.

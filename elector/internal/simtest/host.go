@@ -60,7 +60,8 @@ type proc struct {
 	running   *record
 
 	observer *observer
-	sides    []*side // its candidacies in the elections beside
+	sides    []*side     // its candidacies in the elections beside
+	member   *membership // of a group; nil: it is a candidate
 }
 
 // boot starts a new life on the host. The name is its own unless given.
@@ -87,6 +88,9 @@ func (h *host) boot(name string) *proc {
 	q, err := elector.NewQuorum(clients...)
 	if err != nil {
 		panic(err)
+	}
+	if s.group != nil {
+		return p.enter(q, clients)
 	}
 	p.e, err = elector.New(q, elector.Config{
 		Election: election, ID: name, Advertise: advertised(name), Lease: s.t.lease, RenewEvery: s.t.renewEvery, StopMargin: s.t.stopMargin,
@@ -188,10 +192,14 @@ func (p *proc) resume(slept time.Duration) {
 		p.paused.Store(nil)
 		close(*ch)
 		p.resumed = time.Now()
-		if p.e.IsLeader() && p.running != nil && time.Now().After(p.running.grant.TrueDeadline().Add(s.slack())) {
+		if p.running != nil && p.e.IsLeader() && time.Now().After(p.running.grant.TrueDeadline().Add(s.slack())) {
 			s.violate("%s: IsLeader is true at once after a pause, %v after its deadline", p.name, time.Since(p.running.grant.TrueDeadline()))
 		}
-		s.overlap("resume of " + p.name)
+		if s.group != nil {
+			s.lookGroup()
+		} else {
+			s.overlap("resume of " + p.name)
+		}
 	}
 	s.mu.Unlock()
 	s.net.change(func() {}) // what waited in its sockets continues

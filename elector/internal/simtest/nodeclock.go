@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,9 @@ func (s *Sim) mayStep(stepped *node) bool {
 		if !s.spares(stepped, e.keys) {
 			return false
 		}
+	}
+	if s.group != nil {
+		return !slices.ContainsFunc(s.group.by, func(st shardState) bool { return !s.spares(stepped, st.keys) })
 	}
 	return s.spares(stepped, s.keys)
 }

@@ -252,6 +252,10 @@ func (s *Sim) awaitDone(p *proc) {
 			return
 		default:
 		}
+		if s.found() { // time stands still
+			<-p.done
+			return
+		}
 		if time.Now().After(limit) {
 			s.fault("%s: Run has not returned %v after shutdown, without any fault", p.name, 6*s.t.lease)
 			<-p.done

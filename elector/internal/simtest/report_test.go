@@ -40,6 +40,8 @@ func (s *totals) report(t *testing.T, file string, first uint64) {
 		{"leases", fmt.Sprintf("%.0f", s.lasted)},
 		{"terms", fmt.Sprint(s.terms)},
 		{"renewals", fmt.Sprint(s.renewals)},
+		{"groups of shards", fmt.Sprint(s.groups)},
+		{"terms of their shards", fmt.Sprintf("%d, %d of them handed over", s.shards, s.moves)},
 		{"terms in the elections beside", fmt.Sprint(s.beside)},
 		{"calls for several elections", fmt.Sprint(s.together)},
 		{"late writes that the fenced register refused", fmt.Sprint(s.refused)},

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -23,6 +24,35 @@ func deleteLocksBeside(s *Sim) {
 			n.redis.Del(s.beside[1].keys.Lock)
 		}
 		s.history.addf("sabotage: locks of %s deleted", s.beside[1].name)
+	}
+}
+
+func deleteLocksOfShards(s *Sim) {
+	if s.chance(100) == 0 {
+		for _, n := range s.nodes {
+			for i := range s.group.by {
+				n.redis.Del(s.group.by[i].keys.Lock)
+			}
+		}
+		s.history.addf("sabotage: locks of all shards deleted")
+	}
+}
+
+// addGhost keeps a member alive that never campaigns.
+func addGhost(s *Sim) {
+	for _, n := range s.nodes {
+		s.writeOver(n, 5, nil)
+	}
+}
+
+// forgePlans has a shard handed over to a member that campaigns for it, again and again.
+func forgePlans(s *Sim) {
+	if s.chance(40) == 0 {
+		plan := s.forgedPlan(rand.New(rand.NewPCG(uint64(s.chance(1000)), 1)))
+		for _, n := range s.nodes {
+			_ = n.redis.Set("mandate:{"+election+"}:plan", plan)
+			n.redis.Publish("mandate:{"+election+"}:changes", "plan")
+		}
 	}
 }
 
@@ -72,6 +102,9 @@ func lowerFence(s *Sim) {
 			_ = n.redis.Set(s.keys.Fence, "5")
 			for _, e := range s.beside {
 				_ = n.redis.Set(e.keys.Fence, "5")
+			}
+			for i := 0; s.group != nil && i < s.group.shards; i++ {
+				_ = n.redis.Set(s.group.by[i].keys.Fence, "5")
 			}
 		}
 		for _, h := range s.hosts {

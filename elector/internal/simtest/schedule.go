@@ -119,6 +119,9 @@ func (s *Sim) find(host int) *host {
 	if host >= 0 {
 		return s.hosts[host]
 	}
+	if s.group != nil {
+		return s.findMember()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.procs {

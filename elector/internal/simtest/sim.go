@@ -37,9 +37,12 @@ type Options struct {
 	Seed   uint64
 	Leases float64 // how long the faults last, in leases
 	Mode   Mode
-	Nodes  int           // 0: by the seed
-	Beside int           // so many more elections have the same candidates
-	Lease  time.Duration // 0: by the seed
+	Nodes  int // 0: by the seed
+	Beside int // so many more elections have the same candidates
+	// Shards is how many a group has whose members take the place of the candidates; 0: it is a
+	// single election. Members: 0: by the seed.
+	Shards, Members int
+	Lease           time.Duration // 0: by the seed
 	// Strict also demands what the code does not promise (yet): that no pause
 	// falls between asking the probes and sending a renewal, and that
 	// Election.Leader knows the exact token.
@@ -66,6 +69,8 @@ type Report struct {
 	Renewals    int
 	Batches     int           // calls for several elections
 	BesideTerms int           // terms in the elections beside
+	ShardTerms  int           // terms of shards
+	Moves       int           // of them, how many were handed over
 	Refused     int           // writes of superseded terms that the fenced register refused
 	Recovery    time.Duration // from the end of the faults to a leader
 	Ends        map[string]int
@@ -104,6 +109,7 @@ type Sim struct {
 	recovered time.Duration
 	renewals  int
 	beside    []*beside    // the other elections
+	group     *group       // nil: a single election
 	batches   map[kind]int // calls for several elections
 	refused   int          // writes of superseded terms
 	ends      map[string]int
@@ -142,6 +148,9 @@ func newSim(o Options) *Sim {
 	for i := range o.Beside {
 		s.beside = append(s.beside, newBeside(i))
 	}
+	if o.Shards > 0 {
+		s.beGroup(rand.New(rand.NewPCG(o.Seed, 12)))
+	}
 	n := o.Nodes
 	if n == 0 {
 		n = []int{1, 3, 3, 3, 5}[plan.IntN(5)]
@@ -154,7 +163,11 @@ func newSim(o Options) *Sim {
 		}
 		s.nodes = append(s.nodes, newNode(i, rate))
 	}
-	for i := range 2 + plan.IntN(3) {
+	hosts := 2 + plan.IntN(3)
+	if s.group != nil {
+		hosts = s.group.members
+	}
+	for i := range hosts {
 		s.hosts = append(s.hosts, s.newHost(i, (plan.Float64()-0.5)*0.008))
 	}
 	return s
@@ -164,7 +177,12 @@ func newSim(o Options) *Sim {
 func (s *Sim) storm() time.Duration { return time.Duration(s.o.Leases * float64(s.t.lease)) }
 
 func (s *Sim) run() {
-	steps := s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
+	var steps []step
+	if s.group != nil {
+		steps = s.scheduleGroup(rand.New(rand.NewPCG(s.o.Seed, 4)))
+	} else {
+		steps = s.schedule(rand.New(rand.NewPCG(s.o.Seed, 4)))
+	}
 	s.history.addf("seed %d, %s, %d nodes, %d hosts, lease %v, stop margin %v, succession %q",
 		s.o.Seed, s.o.Mode, len(s.nodes), len(s.hosts), s.t.lease, s.t.stopMargin, s.succession)
 	for _, h := range s.hosts {
@@ -188,6 +206,8 @@ func (s *Sim) run() {
 	if s.found() || s.o.StormOnly {
 		s.healAll()
 		s.halted()
+	} else if s.group != nil {
+		s.settleGroup()
 	} else {
 		s.settle()
 	}
@@ -255,9 +275,10 @@ func (s *Sim) report() Report {
 	}
 	s.faults["plausible message, each"] = s.forgeries
 	batches, besideTerms := s.reportBeside()
+	shardTerms, moves := s.groupReport()
 	r := Report{
 		Options: s.o, Lease: s.t.lease, Hosts: len(s.hosts), Virtual: time.Since(s.start), Terms: len(s.terms),
-		Renewals: s.renewals, Batches: batches, BesideTerms: besideTerms, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
+		ShardTerms: shardTerms, Moves: moves, Renewals: s.renewals, Batches: batches, BesideTerms: besideTerms, Refused: s.refused, Recovery: s.recovered, Ends: s.ends, Faults: s.faults, Violations: s.broken, History: s.snapshot,
 	}
 	return r
 }

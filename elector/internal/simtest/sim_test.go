@@ -41,6 +41,31 @@ func besideOf(seed uint64) int {
 	}
 }
 
+// shardsOf is part of it, too: how many shards the processes own as the members of a group;
+// 0: they are candidates in an election.
+func shardsOf(seed uint64) (shards, members int) {
+	switch seed % 16 {
+	case 2, 10, 14:
+	default:
+		return 0, 0
+	}
+	switch {
+	case seed%320 == 10:
+		return 256, 8
+	case seed%32 == 14:
+		return 48, 0
+	default:
+		return 12, 0
+	}
+}
+
+// optionsOf is all that a seed decides.
+func optionsOf(seed uint64) Options {
+	o := Options{Seed: seed, Leases: *leasesFlag, Mode: modeOf(seed), Beside: besideOf(seed), Strict: *strictFlag}
+	o.Shards, o.Members = shardsOf(seed)
+	return o
+}
+
 // complain shows how a seed broke invariants, with all that happened before.
 func complain(t *testing.T, r Report) {
 	t.Helper()
@@ -68,7 +93,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
 				for n := next.Add(1) - 1; n < uint64(runs) && !sum.enough(*forFlag); n = next.Add(1) - 1 {
-					r := Run(t, Options{Seed: first + n, Leases: *leasesFlag, Mode: modeOf(first + n), Beside: besideOf(first + n), Strict: *strictFlag})
+					r := Run(t, optionsOf(first+n))
 					complain(t, r)
 					sum.add(t, r)
 				}
@@ -81,6 +106,9 @@ func TestSimulation(t *testing.T) {
 	}
 	if sum.together == 0 && sum.beside > 0 {
 		t.Error("no call was for several elections")
+	}
+	if sum.shards > 0 && sum.moves == 0 {
+		t.Error("no shard has moved")
 	}
 	sum.report(t, *reportFlag, first)
 }
@@ -124,11 +152,17 @@ func TestCheckerNotices(t *testing.T) {
 		{"an operator deletes the locks of another election", Options{Seed: 1, Nodes: 3, Beside: 2, Sabotage: deleteLocksBeside}, "valid terms at once beside"},
 		{"the fence of another election goes back", Options{Seed: 2, Mode: WallHints, Nodes: 3, Beside: 2, Sabotage: lowerFence}, "is not above"},
 		{"a node's clock steps under a bare majority of another election", Options{Seed: 5, Nodes: 3, Beside: 2, Sabotage: stepNodeBeside}, "valid terms at once beside"},
+		{"an operator deletes the locks of shards", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: deleteLocksOfShards}, "valid owners of shard"},
+		{"the fences of shards go back", Options{Seed: 2, Mode: WallHints, Nodes: 3, Shards: 12, Sabotage: lowerFence}, "is not above"},
+		{"shards are given to a member that there is not", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: addGhost}, "not owned evenly"},
+		{"shards are handed over without a need", Options{Seed: 4, Nodes: 3, Shards: 12, Sabotage: forgePlans}, "shards moved"},
 		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.o.Leases, c.o.Until = 60, c.want
+			if c.o.Leases, c.o.Until = 60, c.want; c.o.Shards > 0 {
+				c.o.Leases = 10
+			}
 			var all string
 			for range 5 { // seeds: not every schedule meets the damage
 				r := Run(t, c.o)

@@ -17,6 +17,7 @@ type totals struct {
 	began, printed                          time.Time
 	seeds, terms, renewals, refused, broken int
 	together, beside                        int           // calls for several elections; terms in the elections beside
+	groups, shards, moves                   int           // simulations of groups; terms of shards; of them, how many were handed over
 	virtual, worst                          time.Duration // worst: the longest recovery, for a lease of one second
 	lasted                                  float64       // all of it, in leases
 	modes, sizes, leases, ends, faults      map[string]int
@@ -46,6 +47,11 @@ func (s *totals) add(t *testing.T, r Report) {
 	s.refused += r.Refused
 	s.together += r.Batches
 	s.beside += r.BesideTerms
+	s.shards += r.ShardTerms
+	s.moves += r.Moves
+	if r.Shards > 0 {
+		s.groups++
+	}
 	s.broken += len(r.Violations)
 	for _, v := range r.Violations {
 		s.violations = append(s.violations, fmt.Sprintf("seed %d (%s): %s", r.Seed, r.Mode, v))
@@ -72,8 +78,8 @@ func (s *totals) String() string {
 	for _, n := range s.faults {
 		faults += n
 	}
-	return fmt.Sprintf("%.0f virtual hours in %.1f minutes (%.0f hours per minute): %.0f leases, %d faults, %d terms, %d renewals, %d terms beside, %d calls for several elections, %d late writes refused, slowest recovery %.2f leases, VIOLATIONS: %d",
-		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), s.lasted, faults, s.terms, s.renewals, s.beside, s.together, s.refused, s.worst.Seconds(), s.broken)
+	return fmt.Sprintf("%.0f virtual hours in %.1f minutes (%.0f hours per minute): %.0f leases, %d faults, %d terms, %d renewals, %d terms of shards in %d groups (%d handed over), %d terms beside, %d calls for several elections, %d late writes refused, slowest recovery %.2f leases, VIOLATIONS: %d",
+		s.virtual.Hours(), took.Minutes(), s.virtual.Hours()/took.Minutes(), s.lasted, faults, s.terms, s.renewals, s.shards, s.groups, s.moves, s.beside, s.together, s.refused, s.worst.Seconds(), s.broken)
 }
 
 // table is one kind of counts.
