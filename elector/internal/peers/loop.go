@@ -15,9 +15,9 @@ func (p *Peers) Start(ctx context.Context) {
 	p.since = time.Now()
 	p.unsubscribe = [...]func(){p.c.Bus.Subscribe(p.c.Keys.Ask, p.receive), p.c.Bus.Subscribe(p.c.Keys.Roll, p.receive)}
 	if p.c.Order != Race {
-		p.again = time.AfterFunc(p.c.RenewEvery, p.turns.wake)
+		p.again = time.AfterFunc(p.c.RenewEvery, p.worker.wake)
 	}
-	p.turns.begin(func() { p.turn(ctx) })
+	p.worker.begin(func() { p.work(ctx) })
 }
 
 // Stop publishes that this candidate is gone, so that none waits for this candidate.
@@ -25,7 +25,7 @@ func (p *Peers) Stop() {
 	for _, unsubscribe := range p.unsubscribe {
 		unsubscribe()
 	}
-	p.turns.end()
+	p.worker.end()
 	p.heir.Store(nil)
 	if p.c.Order != Race {
 		p.again.Stop()
@@ -34,8 +34,8 @@ func (p *Peers) Stop() {
 	}
 }
 
-// turn does what there is to do. In a race that is to answer; elsewhere to look, too.
-func (p *Peers) turn(ctx context.Context) {
+// work does what there is to do. In a race that is to answer; elsewhere to look, too.
+func (p *Peers) work(ctx context.Context) {
 	for _, r := range append(p.requests.take(), p.rollCalls.take()...) {
 		p.answer(ctx, r)
 	}
@@ -67,7 +67,7 @@ func (p *Peers) receive(s pubsub.Signal) {
 		return // our own
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
-	p.turns.wake()
+	p.worker.wake()
 }
 
 // answer does what a request is for. A request comes once from each node.

@@ -16,7 +16,7 @@ func (p *Peers) confirmPause(ctx context.Context) {
 	if wait := p.c.RetryEvery - time.Since(d.read); wait > 0 {
 		if !d.waiting {
 			d.waiting = true
-			time.AfterFunc(wait, p.turns.wake)
+			time.AfterFunc(wait, p.worker.wake)
 		}
 		return
 	}

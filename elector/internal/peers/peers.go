@@ -56,14 +56,14 @@ type Peers struct {
 	requests   *mailbox
 	rollCalls  *mailbox
 	heir       atomic.Pointer[string] // incarnation; set while leading
-	turns      turns
+	worker     worker
 
 	// of Start and Stop, but for since, which is not changed in between
 	since       time.Time // when this candidate began to run
 	unsubscribe [2]func()
 	again       *time.Timer // when to look again; nil in a race
 
-	// of the turns
+	// of the worker
 	introduced bool
 	others     roster
 	shown      string // what was last published of role and health
@@ -89,7 +89,7 @@ func New(c Config) *Peers {
 // the way of a handover.
 func (p *Peers) RoleChanged() {
 	if p.c.Order != Race {
-		p.turns.wake()
+		p.worker.wake()
 	}
 }
 

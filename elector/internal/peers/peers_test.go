@@ -87,7 +87,7 @@ func TestRoleChangesWakePeersOnlyWhereTheyMatter(t *testing.T) {
 		p, _ := testPeers(&fakeSelf{}, order)
 		p.RoleChanged()
 		p.RoleChanged() // never blocks
-		if got := p.turns.due; got != want {
+		if got := p.worker.due; got != want {
 			t.Errorf("order %d: woken: %v, want %v", order, got, want)
 		}
 	}

@@ -204,7 +204,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.sender = &sender{wire: wire{rdb: n.rdb}, lanes: map[laneID]*lane{}}
+	n.sender = &sender{wire: wire{rdb: n.rdb}, queues: map[queueID]*scriptQueue{}}
 	return n, nil
 }
 

@@ -14,9 +14,9 @@ const (
 	// maxBatch is how many elections one call is for at most: it holds up every other client of the
 	// node for as long as it runs, about half a millisecond.
 	maxBatch = 64
-	// maxFlights is how many full calls of a lane are under way at a time: to a node that is far
+	// maxCalls is how many full calls of a queue are under way at a time: to a node that is far
 	// away the elections of thousands must not go one call after the other.
-	maxFlights = 8
+	maxCalls = 8
 	// overdue is the part of its time-out after which no caller waits for a call any more: its
 	// connection may be dead, and the next call takes another one.
 	overdue = 8
@@ -31,55 +31,55 @@ const (
 type sender struct {
 	wire
 
-	mu    sync.Mutex // guards all below, and the lanes
-	lanes map[laneID]*lane
+	mu     sync.Mutex // guards all below, and the queues
+	queues map[queueID]*scriptQueue
 }
 
-// laneID distinguishes what can't travel together. A release must not wait behind renewals,
+// queueID distinguishes what can't travel together. A release must not wait behind renewals,
 // nor a request with little time behind one with much.
-type laneID struct {
+type queueID struct {
 	script *redis.Script
 	limit  time.Duration // for the answer
 	master *redis.Client // of the elections' slots, where the node is a Cluster
 }
 
-// lane is the requests of one kind. It is guarded by the sender's mutex.
-type lane struct {
-	id      laneID
+// scriptQueue is the requests of one kind. It is guarded by the sender's mutex.
+type scriptQueue struct {
+	id      queueID
 	script  electionScript
 	waiting []*request // in the order in which they came
-	flights []*flight
-	alarm   *time.Timer // looks after flights that are overdue, while requests wait
+	calls   []*call
+	alarm   *time.Timer // looks after calls that are overdue, while requests wait
 }
 
-// flight is a call that is under way, or about to be.
-type flight struct{ since time.Time }
+// call is one that is under way, or about to be.
+type call struct{ since time.Time }
 
-// free reports whether a request that comes need not wait for a flight to end.
-func (l *lane) free() bool {
-	return len(l.flights) == 0 || len(l.waiting) >= maxBatch && len(l.flights) < maxFlights
+// free reports whether a request that comes need not wait for a call to end.
+func (q *scriptQueue) free() bool {
+	return len(q.calls) == 0 || len(q.waiting) >= maxBatch && len(q.calls) < maxCalls
 }
 
 // gathers reports whether a call lets others join it before it goes.
-func (l *lane) gathers() bool { return l.id.script == renewScript.Script }
+func (q *scriptQueue) gathers() bool { return q.id.script == renewScript.Script }
 
-func (l *lane) depart() *flight {
-	f := &flight{time.Now()}
-	l.flights = append(l.flights, f)
-	return f
+func (q *scriptQueue) begin() *call {
+	c := &call{time.Now()}
+	q.calls = append(q.calls, c)
+	return c
 }
 
-func (l *lane) take() []*request {
-	n := min(len(l.waiting), maxBatch)
-	all := slices.Clone(l.waiting[:n])
-	l.waiting = slices.Delete(l.waiting, 0, n)
+func (q *scriptQueue) take() []*request {
+	n := min(len(q.waiting), maxBatch)
+	all := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
 	return all
 }
 
 // send has the request carried to the node, and returns with its outcome: at the end of its
 // context if it was not sent before that.
 func (s *sender) send(script electionScript, limit time.Duration, r *request) outcome {
-	id := laneID{script: script.Script, limit: limit}
+	id := queueID{script: script.Script, limit: limit}
 	if c, ok := s.rdb.(*redis.ClusterClient); ok {
 		master, err := c.MasterForKey(r.ctx, r.keys[0])
 		if err != nil {
@@ -89,59 +89,59 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 		id.master = master
 	}
 	s.mu.Lock()
-	l := s.lanes[id]
-	if l == nil {
-		l = &lane{id: id, script: script}
-		s.lanes[id] = l
+	q := s.queues[id]
+	if q == nil {
+		q = &scriptQueue{id: id, script: script}
+		s.queues[id] = q
 	}
-	if len(l.waiting) == 0 && len(l.flights) == 0 && !l.gathers() {
-		f := l.depart()
+	if len(q.waiting) == 0 && len(q.calls) == 0 && !q.gathers() {
+		c := q.begin()
 		s.mu.Unlock()
-		defer s.land(l, f)
+		defer s.end(q, c)
 		return s.alone(script, limit, r)
 	}
 	r.done = make(chan struct{})
-	l.waiting = append(l.waiting, r)
-	if !l.free() {
-		s.watch(l)
+	q.waiting = append(q.waiting, r)
+	if !q.free() {
+		s.watch(q)
 		s.mu.Unlock()
-		return s.wait(l, r)
+		return s.wait(q, r)
 	}
-	f := l.depart()
+	c := q.begin()
 	s.mu.Unlock()
-	all := s.board(l)
+	all := s.gather(q)
 	if len(all) == 1 && all[0] == r {
-		defer s.land(l, f)
+		defer s.end(q, c)
 		return s.alone(script, limit, r)
 	}
-	go s.fly(l, f, all)
-	return s.wait(l, r)
+	go s.carry(q, c, all)
+	return s.wait(q, r)
 }
 
 // wait is for those that another goroutine carries.
-func (s *sender) wait(l *lane, r *request) outcome {
+func (s *sender) wait(q *scriptQueue, r *request) outcome {
 	o, ok := r.wait()
 	if !ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if i := slices.Index(l.waiting, r); i >= 0 {
-			l.waiting = slices.Delete(l.waiting, i, i+1)
-			s.tidy(l)
+		if i := slices.Index(q.waiting, r); i >= 0 {
+			q.waiting = slices.Delete(q.waiting, i, i+1)
+			s.tidy(q)
 		}
 	}
 	return o
 }
 
-// board takes the requests that the next call is for. Renewals of one lease length are due at
+// gather takes the requests that the next call is for. Renewals of one lease length are due at
 // the same moments (Nodes.Together), and there is no hurry: so all goroutines that can run get
 // the chance to join. It costs one that is alone a fraction of a microsecond.
-func (s *sender) board(l *lane) []*request {
+func (s *sender) gather(q *scriptQueue) []*request {
 	began, n := time.Now(), -1
-	for l.gathers() && time.Since(began) < gathering {
+	for q.gathers() && time.Since(began) < gathering {
 		runtime.Gosched()
 		s.mu.Lock()
 		before := n
-		n = len(l.waiting)
+		n = len(q.waiting)
 		s.mu.Unlock()
 		if n == before || n >= maxBatch {
 			break
@@ -149,71 +149,71 @@ func (s *sender) board(l *lane) []*request {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := l.take()
-	s.next(l)
+	all := q.take()
+	s.next(q)
 	return all
 }
 
-// fly is a flight. A request that travels alone has all the time that its caller gives it, and no more.
-func (s *sender) fly(l *lane, f *flight, all []*request) {
-	defer s.land(l, f)
-	if len(all) == 0 { // another flight was full, and took them
+// carry makes a call. One request alone has all the time that its caller gives it, and no more.
+func (s *sender) carry(q *scriptQueue, c *call, all []*request) {
+	defer s.end(q, c)
+	if len(all) == 0 { // another call was full, and took them
 		return
 	}
 	ctx, cancel := all[0].ctx, context.CancelFunc(func() {})
 	if len(all) > 1 {
-		ctx, cancel = context.WithTimeout(context.Background(), (connecting+1)*l.id.limit)
+		ctx, cancel = context.WithTimeout(context.Background(), (connecting+1)*q.id.limit)
 	}
 	defer cancel()
-	b := batch{&s.wire, l.script, l.id.limit, l.id.master, all}
+	b := batch{&s.wire, q.script, q.id.limit, q.id.master, all}
 	b.carry(ctx)
 }
 
-// next starts a flight for those who wait, unless they wait for another one. With mu held.
-func (s *sender) next(l *lane) {
-	if len(l.waiting) > 0 && l.free() {
-		f := l.depart()
-		go func() { s.fly(l, f, s.board(l)) }()
+// next starts a call for those that wait, unless they wait for another one. With mu held.
+func (s *sender) next(q *scriptQueue) {
+	if len(q.waiting) > 0 && q.free() {
+		c := q.begin()
+		go func() { s.carry(q, c, s.gather(q)) }()
 	}
 }
 
-// land ends a flight.
-func (s *sender) land(l *lane, f *flight) {
+// end is that of a call.
+func (s *sender) end(q *scriptQueue, c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.flights = slices.DeleteFunc(l.flights, func(other *flight) bool { return other == f })
-	s.next(l)
-	s.tidy(l)
+	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
+	s.next(q)
+	s.tidy(q)
 }
 
 // watch sees to it that those who wait do not wait for a call that is overdue. With mu held.
-func (s *sender) watch(l *lane) {
-	if l.alarm != nil {
+func (s *sender) watch(q *scriptQueue) {
+	if q.alarm != nil {
 		return
 	}
-	late := l.id.limit / overdue
-	l.alarm = time.AfterFunc(late, func() {
+	late := q.id.limit / overdue
+	q.alarm = time.AfterFunc(late, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		l.alarm = nil
-		l.flights = slices.DeleteFunc(l.flights, func(f *flight) bool { return time.Since(f.since) >= late })
-		s.next(l)
-		if s.tidy(l); len(l.waiting) > 0 {
-			s.watch(l)
+		q.alarm = nil
+		q.calls = slices.DeleteFunc(q.calls, func(c *call) bool { return time.Since(c.since) >= late })
+		s.next(q)
+		if s.tidy(q); len(q.waiting) > 0 {
+			s.watch(q)
 		}
 	})
 }
 
-// tidy forgets a lane that is not in use. With mu held.
-func (s *sender) tidy(l *lane) {
-	if len(l.waiting) > 0 {
+// tidy forgets a queue that is not in use. With mu held.
+func (s *sender) tidy(q *scriptQueue) {
+	if len(q.waiting) > 0 {
 		return
 	}
-	if l.alarm != nil {
-		l.alarm.Stop()
-		l.alarm = nil
+	if q.alarm != nil {
+		q.alarm.Stop()
+		q.alarm = nil
 	}
-	if len(l.flights) == 0 && s.lanes[l.id] == l {
-		delete(s.lanes, l.id)
+	if len(q.calls) == 0 && s.queues[q.id] == q {
+		delete(s.queues, q.id)
 	}
 }

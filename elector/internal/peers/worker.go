@@ -1,0 +1,67 @@
+package peers
+
+import "sync"
+
+// worker runs a function whenever there is something to do, never twice at a time, and on a
+// goroutine only while there is: of ten thousand elections in a process nearly all wait.
+type worker struct {
+	mu      sync.Mutex // of all below
+	work    func()     // nil before begin and after end
+	due     bool       // there is something to do
+	running bool       // a goroutine is at it
+	idle    chan struct{}
+}
+
+// begin lets it run, the first time at once.
+func (w *worker) begin(work func()) {
+	w.mu.Lock()
+	w.work = work
+	w.mu.Unlock()
+	w.wake()
+}
+
+// wake has it run once more, after the run that is under way. It never blocks.
+func (w *worker) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.due = true
+	if w.work != nil && !w.running {
+		w.running = true
+		go w.run()
+	}
+}
+
+func (w *worker) run() {
+	for work := w.next(); work != nil; work = w.next() {
+		work()
+	}
+}
+
+func (w *worker) next() (work func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.due && w.work != nil {
+		w.due = false
+		return w.work
+	}
+	w.running = false
+	if w.idle != nil {
+		close(w.idle)
+	}
+	return nil
+}
+
+// end waits for the run that is under way: none follows.
+func (w *worker) end() {
+	w.mu.Lock()
+	w.work = nil
+	var idle chan struct{}
+	if w.running {
+		idle = make(chan struct{})
+		w.idle = idle
+	}
+	w.mu.Unlock()
+	if idle != nil {
+		<-idle
+	}
+}
