@@ -23,6 +23,7 @@ func TestFilesStandAboveEachOther(t *testing.T) {
 	for _, dir := range []string{
 		".", "internal/quorum", "internal/peers", "internal/pubsub", "internal/standby", "internal/conns",
 		"internal/access", "internal/lease", "internal/testcluster", "internal/testprogress", "internal/testredis",
+		"internal/group",
 		"doctor", "electorhttp", "electorhttp/webguard", "electortest", "electortest/servertest", "fence", "../health",
 		"../cmd/mandate", "../cmd/mandate/internal/demo", "../cmd/mandate/internal/exporter", "../cmd/mandate/internal/output", "../cmd/mandate/internal/supervise", "../cmd/mandate/internal/console",
 	} {
