@@ -34,7 +34,15 @@ func (u *until) Done() <-chan struct{} {
 	return u.waited.Done()
 }
 
+// Err is nil for as long as Done is open: package context panics in the goroutine of a child
+// that finds an ended parent without an error.
 func (u *until) Err() error {
+	u.mu.Lock()
+	waited := u.waited
+	u.mu.Unlock()
+	if waited != nil {
+		return waited.Err()
+	}
 	if err := u.Context.Err(); err != nil || time.Now().Before(u.at) {
 		return err
 	}
