@@ -14,6 +14,9 @@
 //		})
 //	}
 //
+// For shards: [NewShardTerm] makes a term, [Redis.Join] starts other members, which can leave,
+// be killed or hang, and [Redis.Settle] waits for the shards to be owned.
+//
 // [Test] runs on virtual time: an hour passes in a moment, and the same test
 // takes the same steps on any machine. [Start] is the same Redis on the real
 // clock, for code that can't run in a testing/synctest bubble (it listens on a

@@ -50,16 +50,20 @@ func (r *Redis) Lead(e *elector.Elector) {
 // work may still be stopping then.
 func (r *Redis) TakeLease(e *elector.Elector) {
 	r.t.Helper()
-	term := e.Term()
-	lock, holder := r.lockOf(e.Election().Name())
+	r.takeLease(e.Election().Name(), e.ID(), e.Term())
+}
+
+func (r *Redis) takeLease(election, id string, term *elector.Term) {
+	r.t.Helper()
+	lock, holder := r.lockOf(election)
 	value := quorum.LockValue{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
-	if term == nil || holder.Candidate != e.ID() || !r.seize(lock, holder, value, holder.Lease) {
-		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", e.ID(), e.Election().Name())
+	if term == nil || holder.Candidate != id || !r.seize(lock, holder, value, holder.Lease) {
+		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", id, election)
 	}
 	select {
 	case <-term.Done():
 	case <-time.After(waitLimit):
-		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", e.ID(), waitLimit)
+		r.t.Fatalf("electortest: %s still leads, %v after its lease was taken away", id, waitLimit)
 	}
 }
 

@@ -45,7 +45,7 @@ type Member struct {
 }
 
 // Term is the ownership of one shard, from its begin to its end. A test of your work can
-// make one of a term of package electortest.
+// make one with electortest.NewShardTerm.
 type Term struct {
 	*elector.Term
 
