@@ -47,6 +47,7 @@ type candidate struct {
 	paused    string    // what the key of the pause holds that was logged; "": not paused
 	// pauseReminder is of the pause.
 	pauseReminder reminder
+	keepReminder  reminder  // since when it makes room for no one, see yieldable
 	restWhy       string    // how the term before the rest ended
 	rested        time.Time // when it campaigns again after a term; past, or zero: it does not rest
 }

@@ -80,7 +80,8 @@ type Config struct {
 	Priority int
 	// MaxTerm ends a term after this time, in favour of whom the Succession
 	// names. A candidate that is alone leads again after its Cooldown; until
-	// then there is no leader. Default 0: no limit.
+	// then there is no leader. During a pause, and while a majority of the nodes
+	// refuses writes, the term continues. Default 0: no limit.
 	MaxTerm time.Duration
 
 	// Probe is checked at all times, including before campaigning: an unhealthy

@@ -60,6 +60,7 @@
 //	                  time
 //	the deadline      deadline.go, a timer  with the term           nothing: it ends the term
 //	                  per term
+//	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      a request's time-out    nothing
 //	                  begin and the end     after those before it
 //	                  of a term; quorum,    on its node

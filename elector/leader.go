@@ -25,7 +25,8 @@ type leadership struct {
 	ctx       context.Context // of Run or Campaign
 	term      *Term
 	lease     *renewer
-	maxTerm   <-chan time.Time // fires after MaxTerm; nil: never
+	maxTerm   <-chan time.Time // fires after MaxTerm; nil: never, or it has
+	tried     chan error       // nil: the nodes would let another candidate take the lock
 	disarm    func()           // ends the work's probe
 	probeDone <-chan struct{}  // closed when the runner of the work's probe has returned
 	workDone  chan outcome     // the work's end
@@ -47,7 +48,7 @@ type outcome struct {
 // Campaign: its end is the term's.
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
 	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), workDone: make(chan outcome, 1),
+		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), workDone: make(chan outcome, 1), tried: make(chan error, 1),
 		announced: make(chan struct{}), released: make(chan struct{}), reported: make(chan struct{}),
 	}
 	if m.cfg.MaxTerm > 0 {
@@ -125,7 +126,10 @@ func (l *leadership) hold() {
 		case <-l.term.asked:
 			l.term.end(l.term.request())
 		case <-l.maxTerm:
-			if l.m.isPaused() {
+			l.maxTerm = nil
+			l.m.voter.Go(func() { l.tried <- l.m.yieldable(l.m.going) })
+		case err := <-l.tried:
+			if err != nil {
 				l.maxTerm = time.After(l.m.timing.RenewEvery)
 				continue
 			}

@@ -119,6 +119,41 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 	}
 }
 
+// A Redis without memory lets a leader renew and release, and no one take the lock: a leader
+// that made room there on its own account would leave the election without one.
+func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
+	for name, change := range map[string]func(*elector.Config){
+		"MaxTerm":    func(cfg *elector.Config) { cfg.MaxTerm = 3 * shortLease },
+		"ByPriority": func(cfg *elector.Config) { cfg.Succession, cfg.Priority = elector.SuccessionPriority, int(cfg.ID[0]) },
+	} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/n=%d", name, n), func(t *testing.T) {
+				bubble(t, n, func(t *testing.T, c *cluster) {
+					a := c.Start("a", change)
+					term := a.Elected(3 * shortLease)
+					full := func(full bool) {
+						for i := range n/2 + 1 {
+							c.Nodes[i].Fill(full)
+						}
+					}
+					full(true)
+					b := c.Start("b", change)
+					b.Quiet(6 * shortLease)
+					if !term.Valid() {
+						t.Fatalf("no candidate leads: %v", term.Err())
+					}
+					if lines := a.Log.Lines("not handing over to another candidate", "OOM"); len(lines) == 0 || len(lines) > 2 { // and after 10 s
+						t.Errorf("logged %q", lines)
+					}
+					full(false)
+					b.Elected(2 * shortLease)
+					wantReason(t, term, atOnce, elector.ReasonHandover)
+				})
+			})
+		}
+	}
+}
+
 // What status does not call a pause is none.
 func TestAnEmptyPauseIsNone(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {

@@ -62,6 +62,8 @@ func (s self) HandOver(token uint64, to string, why error) {
 	}
 }
 
+func (s self) Yieldable(ctx context.Context) error { return s.c.yieldable(ctx) }
+
 func (s self) IsPaused() bool { return s.c.isPaused() }
 
 func (s self) ReadPause(ctx context.Context) {

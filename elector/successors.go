@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // trialTimeout bounds the trial write of Successors and Transfer.
@@ -87,26 +85,14 @@ func (c CandidateStatus) unable() string {
 // electable calls the roll, and finds out meanwhile whether the nodes would let anyone take the
 // lock: ErrRefused, when a majority does not. The leader must not release it then.
 func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
-	tried := make(chan []error, 1)
-	go func() { tried <- el.nodes.TryWrite(ctx, el.keys, trialTimeout) }()
+	tried := make(chan error, 1)
+	go func() { tried <- takesLock(ctx, el.nodes, el.keys, trialTimeout) }()
 	all, err := el.Candidates(ctx)
-	errs := <-tried
+	if full := <-tried; err == nil {
+		err = full
+	}
 	if err != nil {
 		return nil, err
 	}
-	took := 0
-	var refusing []error
-	for _, err := range errs {
-		switch {
-		case err == nil, quorum.Denied(err): // what this user may not do, the candidates may
-			took++
-		case quorum.Answered(err):
-			refusing = append(refusing, err)
-		}
-	}
-	if took >= el.nodes.Majority() || len(refusing) == 0 {
-		return all, nil
-	}
-	why := nodeErrors(refusing)[0]
-	return nil, refused("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), el.nodes.Len(), strings.TrimRight(why.Error(), "."))
+	return all, nil
 }

@@ -41,7 +41,7 @@ func (p *Peers) work(ctx context.Context) {
 	}
 	p.confirmPause(ctx)
 	if p.c.Order != Race {
-		p.look() // the first look introduces it
+		p.look(ctx) // the first look introduces it
 		p.again.Reset(p.c.RenewEvery)
 	} else if !p.introduced {
 		p.introduced = true

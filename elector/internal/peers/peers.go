@@ -23,6 +23,9 @@ type Self interface {
 	Leading() (token uint64, ok bool)
 	// HandOver ends the term with that token in favour of an incarnation; "": of any.
 	HandOver(token uint64, to string, why error)
+	// Yieldable queries Redis: the error is why no other candidate could be elected after a
+	// handover that nobody requested.
+	Yieldable(ctx context.Context) error
 	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
 	// ReadPause reads from Redis whether it is.

@@ -49,6 +49,7 @@ type fakeSelf struct {
 	paused     bool
 	handedTo   []string
 	pauseReads int
+	full       error
 	refused    int // subscriptions
 }
 
@@ -59,8 +60,9 @@ func (s *fakeSelf) Leading() (uint64, bool) { return s.token, s.token != 0 }
 func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
 	s.handedTo = append(s.handedTo, to+": "+why.Error())
 }
-func (s *fakeSelf) IsPaused() bool            { return s.paused }
-func (s *fakeSelf) ReadPause(context.Context) { s.pauseReads++ }
+func (s *fakeSelf) Yieldable(context.Context) error { return s.full }
+func (s *fakeSelf) IsPaused() bool                  { return s.paused }
+func (s *fakeSelf) ReadPause(context.Context)       { s.pauseReads++ }
 
 func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
 	nodes, keys := &fakeNodes{}, quorum.KeysOf("mandate", "orders")

@@ -10,7 +10,7 @@ import (
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
 // look does what the order of succession requires.
-func (p *Peers) look() {
+func (p *Peers) look(ctx context.Context) {
 	self, now := p.self(), time.Now()
 	p.others.forget(now, 10*p.c.Lease)
 	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
@@ -27,12 +27,12 @@ func (p *Peers) look() {
 		}
 		return
 	}
-	p.lookAsLeader(self, token, now)
+	p.lookAsLeader(ctx, self, token, now)
 }
 
 // lookAsLeader calls the roll where that is due, names the heir, and yields to a
 // candidate that outranks this one.
-func (p *Peers) lookAsLeader(self Candidate, token uint64, now time.Time) {
+func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, now time.Time) {
 	higher := p.higher(self, now)
 	// A candidate for which this leader should yield may have died since it was seen.
 	doubtful := higher != nil && now.Sub(higher.at) > p.c.RenewEvery && now.Sub(p.called) > p.c.RenewEvery
@@ -45,7 +45,7 @@ func (p *Peers) lookAsLeader(self Candidate, token uint64, now time.Time) {
 		first = &heir.Incarnation
 	}
 	p.heir.Store(first)
-	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery {
+	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}
 }
