@@ -2,15 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
@@ -34,6 +30,10 @@ name matches one. Without a leader an election is
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or the answers did not come in time)
 
+The shards of a group (mandate shards GROUP) are one row, GROUP/*: how many have
+an owner, and how many of its members want shards; that pattern lists them all,
+as do -o name and -o json.
+
 UNRESPONSIVE marks a leader that does not answer: it may hang or be dead.
 FLAPPING marks an election whose leadership was lost at least three times in ten
 minutes.
@@ -49,6 +49,7 @@ Exit codes
   4  no majority of the Redis nodes answered`,
 		Example: `  mandate ls
   mandate ls 'orders-*'
+  mandate ls 'invoices/*'                    the shards of a group
   mandate ls --json | jq -r '.[] | select(.leader == null) | .election'`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeElections,
@@ -67,83 +68,16 @@ Exit codes
 			if f == formatName {
 				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
 			}
-			all, serr := reports(cmd.Context(), a.quorum, names)
+			read := folded
+			if len(patterns) > 0 || f == formatJSON {
+				read = reports
+			}
+			all, serr := read(cmd.Context(), a.quorum, names)
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
 	a.formatFlags(cmd, &f, "print one JSON array of what status prints", formatWide, formatName, formatJSON)
 	return cmd
-}
-
-// parallelReads is how many elections are read at once: enough to hide the round
-// trips, little enough for the Redis that others work with.
-const parallelReads = 16
-
-// restWithin bounds what is read of all elections beside their status: a node that hangs
-// delays each roll.
-const restWithin = 5 * time.Second
-
-// reports reads all elections. The error is that of the first one for which no
-// majority answered.
-func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	rest, done := context.WithTimeout(ctx, restWithin)
-	defer done()
-	all := make([]report, len(names))
-	next := make(chan int)
-	var denied atomic.Bool // each refused roll call disturbs the subscription
-	var wg sync.WaitGroup
-	for range min(parallelReads, len(names)) {
-		wg.Go(func() {
-			for i := range next {
-				r := &all[i]
-				el, err := q.Election(names[i])
-				if err == nil {
-					r.readStatus(ctx, el)
-					err = r.err
-				}
-				if r.Election, r.err, r.rollErr = names[i], err, err; err != nil {
-					var answer redis.Error
-					if errors.Is(err, elector.ErrUnreachable) && !errors.As(err, &answer) {
-						cancel(err) // the others would run into the same
-					}
-					continue
-				}
-				r.readRest(rest, el, &denied)
-			}
-		})
-	}
-	for i := range names {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	err := context.Cause(ctx)
-	for i := range all { // a name that is none, or keys that another program wrote: of that election alone
-		err = cmp.Or(err, all[i].err)
-	}
-	return all, err
-}
-
-// fewTerms are enough to see that leadership flaps, and few for a list of all elections.
-const fewTerms = 10
-
-// readRest reads the roll and the last terms.
-func (r *report) readRest(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
-	terms, _ := el.History(ctx, fewTerms) // without it the list has less to show
-	defer func() { r.recall(terms, fewTerms, time.Now()) }()
-	if r.rollErr = elector.ErrDenied; denied.Load() {
-		return
-	}
-	r.roll, r.rollErr = el.Candidates(ctx)
-	if errors.Is(r.rollErr, elector.ErrDenied) {
-		denied.Store(true)
-	}
-	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
-		r.rollErr = ctx.Err()
-	}
-	r.checkLeader(ctx, el)
 }
 
 func (a *app) printElections(all []report, f format) error {
@@ -165,7 +99,9 @@ func (a *app) printElections(all []report, f format) error {
 func electionTable(all []report, wide, screen bool) *output.Table {
 	state := 0 // the longest state that is shown instead of a leader
 	for i := range all {
-		if all[i].Leader == nil {
+		if g := all[i].group; g != nil {
+			state = max(state, len(g.owned()))
+		} else if all[i].Leader == nil {
 			state = max(state, len(all[i].state()))
 		}
 	}
@@ -177,6 +113,14 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 	t := output.NewTable(append(append(columns, ends...), output.Column{Title: "TOKEN"}, output.Column{Title: "SINCE"}, output.Column{Title: "ADDRESS"})...)
 	for i := range all {
 		r := &all[i]
+		if r.group != nil {
+			cells, color := r.groupCells(!screen)
+			if screen {
+				cells[5], cells[6] = cells[6], cells[5]
+			}
+			t.Row(color, cells...)
+			continue
+		}
 		able, last, condition := "?", "-", r.condition(!screen)
 		if r.rollErr == nil {
 			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll))
@@ -226,35 +170,4 @@ func ago(t time.Time) string {
 		return d.String() + " ago"
 	}
 	return output.Brief(d) + " ago"
-}
-
-// condition is what stands beside an election in a list, with the command to type next, or
-// without.
-func (r *report) condition(commands bool) string {
-	var all []string
-	add := func(word, verb string) {
-		if commands {
-			word += ": " + r.flags.command(verb, r.Election)
-		}
-		all = append(all, word)
-	}
-	if r.stale {
-		all = append(all, "as of "+r.at.Local().Format(time.TimeOnly))
-	}
-	if r.Paused && r.Leader != nil {
-		all = append(all, "paused")
-	}
-	if r.unresponsive {
-		add("UNRESPONSIVE", "status")
-	}
-	if r.Conflict != "" {
-		add("CONFLICT", "doctor")
-	}
-	if r.Blocked != "" {
-		add("BLOCKED", "status")
-	}
-	if r.flaps != "" {
-		add("FLAPPING", "history")
-	}
-	return strings.Join(all, " ")
 }

@@ -26,6 +26,10 @@ func (r *report) problem() (why, next string) {
 		}
 	}
 	switch {
+	case r.group != nil && r.err == nil:
+		return r.group.problem(r.flags)
+	case r.group != nil:
+		return elector.Problem(r.err), r.flags.command("doctor")
 	case r.err != nil:
 		return "the leader is unknown: " + r.downText(), show
 	case r.Conflict != "":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type report struct {
 
 	context      string // where it is; empty: no context was chosen
 	flags        nextFlags
+	group        *groupReport              // not nil: this is a row of all its shards
 	at           time.Time                 // when the status was read
 	stale        bool                      // it could not be read again since
 	err          error                     // of the status
@@ -99,18 +101,10 @@ func (r *report) checkLeader(ctx context.Context, el *elector.Election) {
 	}
 }
 
-// The states of an election, as ls and status name them.
-const (
-	stateLed       = "led"
-	statePaused    = "paused"    // no leader, and none will be elected
-	stateVacant    = "vacant"    // candidates are there, and none leads
-	stateAbandoned = "abandoned" // there is neither a leader nor a candidate
-	stateNone      = "none"      // no leader; whether there are candidates is not known
-	stateUnknown   = "unknown"   // no majority of the nodes answered
-)
-
 func (r *report) state() string {
 	switch {
+	case r.err == nil && r.group != nil:
+		return r.group.state()
 	case r.err != nil || !majorityAnswered(r.Status):
 		return stateUnknown
 	case r.Leader != nil:
@@ -221,3 +215,34 @@ func detailOf(t *elector.TermRecord) string {
 
 // setOrigin notes in a report which elections the command line chose.
 func (a *app) setOrigin(r *report) { r.context, r.flags = a.where(), a.given }
+
+// condition is what stands beside an election in a list, with the command to type next, or
+// without.
+func (r *report) condition(commands bool) string {
+	var all []string
+	add := func(word, verb string) {
+		if commands {
+			word += ": " + r.flags.command(verb, r.Election)
+		}
+		all = append(all, word)
+	}
+	if r.stale {
+		all = append(all, "as of "+r.at.Local().Format(time.TimeOnly))
+	}
+	if r.Paused && r.Leader != nil {
+		all = append(all, "paused")
+	}
+	if r.unresponsive {
+		add("UNRESPONSIVE", "status")
+	}
+	if r.Conflict != "" {
+		add("CONFLICT", "doctor")
+	}
+	if r.Blocked != "" {
+		add("BLOCKED", "status")
+	}
+	if r.flaps != "" {
+		add("FLAPPING", "history")
+	}
+	return strings.Join(all, " ")
+}

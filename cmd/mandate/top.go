@@ -39,6 +39,7 @@ Keys
   p         pause or resume it, after a question
   q         quit
 
+The shards of a group are one row, GROUP/*: mandate shards GROUP shows them.
 mandate watch NAME shows one election closely; mandate ls is for scripts.
 
 Exit codes: 0 ended by a key or a signal, 1 no terminal, 2 invalid flags.`,
@@ -140,7 +141,7 @@ func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 		var all []report
 		if !errors.Is(err, elector.ErrUnreachable) {
 			var serr error
-			all, serr = reports(ctx, a.quorum, names)
+			all, serr = folded(ctx, a.quorum, names)
 			err = cmp.Or(serr, err)
 			for i := range all {
 				a.setOrigin(&all[i])

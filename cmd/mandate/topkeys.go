@@ -176,6 +176,9 @@ func (v *topView) key(key string) (action topAction, quit bool) {
 	case key == "\x1b[B", key == "j":
 		move(at + 1)
 	case len(shown) == 0:
+	case (key == "r" || key == "p") && shown[at].group != nil:
+		v.chosen = shown[at].Election
+		v.notify("this is a group of shards: " + shown[at].flags.command("shards", shown[at].group.Group))
 	case key == "r":
 		v.chosen = shown[at].Election
 		v.askStepDown(&shown[at])

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// folded reads all elections, and of those that belong to groups only the groups. The rows are in
+// the order of their names.
+func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
+	others, groups := shard.Split(names)
+	var all []report
+	var err error
+	var wg sync.WaitGroup
+	wg.Go(func() { all, err = reports(ctx, q, others) })
+	rows := make([]report, 0, len(groups))
+	for name, shards := range groups {
+		rows = append(rows, report{Status: elector.Status{Election: name + "/*"}, group: &groupReport{Status: shard.Status{Group: name}, listed: len(shards)}})
+	}
+	next := make(chan *report)
+	for range min(parallelReads, len(rows)) {
+		wg.Go(func() {
+			for r := range next {
+				r.readGroup(ctx, q)
+			}
+		})
+	}
+	for i := range rows {
+		next <- &rows[i]
+	}
+	close(next)
+	wg.Wait()
+	for i := range rows {
+		if err == nil {
+			err = rows[i].err
+		}
+	}
+	all = append(all, rows...)
+	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
+	return all, err
+}
+
+func (r *report) readGroup(ctx context.Context, q *elector.Quorum) {
+	name := r.group.Group
+	st, err := shard.Read(ctx, q, name)
+	if r.group.gone = errors.Is(err, shard.ErrNoGroup); r.group.gone {
+		err = nil
+	}
+	st.Group = name
+	r.group.Status, r.err = st, err
+}
+
+// groupCells are those of a list, from the name to the condition.
+func (r *report) groupCells(commands bool) ([]string, output.Color) {
+	g, condition, color := r.group, "", output.Plain
+	if r.stale {
+		condition, color = r.condition(commands), output.Dim
+	} else if g.gone {
+		color = output.Dim
+	}
+	owned, able := g.owned(), g.able()
+	if r.err != nil {
+		owned, able, color = stateUnknown, "?", output.Red
+	} else if why, next := g.problem(r.flags); why != "" && !r.stale {
+		condition, color = "NO ASSIGNER", output.Yellow
+		if len(g.Unowned) > 0 {
+			condition, color = "UNOWNED", output.Red
+		}
+		if commands {
+			condition += ": " + next
+		}
+	}
+	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
+}

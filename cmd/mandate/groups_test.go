@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// A group of shards is one row of the list, which says what is wrong with any of them; its
+// pattern shows each.
+func TestLsFoldsGroups(t *testing.T) {
+	url := "redis://" + miniredis.RunT(t).Addr()
+	ls := func(args ...string) (out, errs string) {
+		var o, e captured
+		execute(t.Context(), append([]string{"ls", "--redis", url}, args...), &o, &e)
+		return o.String(), e.String()
+	}
+	joinGroup(t, url, "worker-a", func(ctx context.Context, term *shard.Term) error {
+		if term.Shard == 4 {
+			return errors.New("tenant 4 can't be served")
+		}
+		<-ctx.Done()
+		return nil
+	})
+	err := poll(func() error {
+		out, errs := ls()
+		lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
+		if len(lines) != 2 || strings.Join(strings.Fields(lines[1]), " ") != "invoices/* 5/6 owned - - 1/1 - UNOWNED: mandate shards invoices --redis "+url {
+			return fmt.Errorf("%s%s", out, errs)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, errs := ls("invoices/*"); strings.Count(out, "invoices/") < 6 || !strings.Contains(out, "invoices/3 ") {
+		t.Errorf("its pattern:\n%s%s", out, errs)
+	}
+	var all []map[string]any
+	if out, _ := ls("-o", "json"); json.Unmarshal([]byte(out), &all) != nil || len(all) < 6 {
+		t.Errorf("as JSON:\n%s", out)
+	}
+	if out, _ := ls("-o", "name"); !strings.Contains(out, "invoices/3\n") {
+		t.Errorf("names:\n%s", out)
+	}
+}
+
+func groupRow(change func(g *groupReport)) report {
+	g := &groupReport{listed: 8, Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
+	change(g)
+	return report{Status: elector.Status{Election: "tenants/*"}, group: g}
+}
+
+// What is wrong with a group decides where it stands, and is shown below the list; no key acts
+// on a group as if it were an election.
+func TestTopFoldsGroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		r            report
+		row, problem string
+		urgency      int
+	}{
+		"well":        {groupRow(func(*groupReport) {}), "tenants/* 8/8 owned - - 1/2 -", "", 3},
+		"unowned":     {groupRow(func(g *groupReport) { g.Unowned = []shard.Vacancy{{Shard: 2, Why: "its owner is dead"}} }), "tenants/* 7/8 owned - - 1/2 UNOWNED -", "1 of 8 shards have no owner: 2 (its owner is dead)", 1},
+		"no assigner": {groupRow(func(g *groupReport) { g.Assigner = "" }), "tenants/* 8/8 owned - - 1/2 NO ASSIGNER -", "no assigner: shards stay where they are", 1},
+		"all unowned": {groupRow(func(g *groupReport) { g.Unowned = make([]shard.Vacancy, 8) }), "tenants/* 0/8 owned - - 1/2 UNOWNED -", "8 of 8 shards have no owner", 0},
+		"gone":        {groupRow(func(g *groupReport) { *g = groupReport{listed: 8, gone: true} }), "tenants/* abandoned (8 shards) - - 0/0 -", "", 4},
+	} {
+		why, next := c.r.problem()
+		if !strings.HasPrefix(why, c.problem) || (why != "") != (c.problem != "") || why != "" && next != "mandate shards tenants" || c.r.urgency() != c.urgency {
+			t.Errorf("%s: %q, %q, urgency %d", name, why, next, c.r.urgency())
+		}
+		lines := (&output.Printer{Width: 200}).Table(electionTable([]report{c.r}, false, true))
+		if got := strings.Join(strings.Fields(lines[1]), " "); got != c.row {
+			t.Errorf("%s: %q, want %q", name, got, c.row)
+		}
+	}
+	v := &topView{title: "mandate"}
+	v.set([]report{groupRow(func(*groupReport) {})}, nil)
+	for _, key := range []string{"r", "p"} {
+		if action, _ := v.keys([]byte(key)); action != nil || v.ask != "" || v.messageAt(time.Now()) != "this is a group of shards: mandate shards tenants" {
+			t.Errorf("%s: %q, %q", key, v.ask, v.message)
+		}
+	}
+	unread := groupRow(func(*groupReport) {})
+	unread.err = elector.ErrUnreachable
+	v.set([]report{unread}, elector.ErrUnreachable)
+	if !v.all[0].stale {
+		t.Error("what was known of a group that can't be read is not kept")
+	}
+}
