@@ -11,6 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 // maxTerms is how many terms of an election Redis keeps.
@@ -28,7 +29,8 @@ next leader; and the pauses. If no candidate leads, the first line tells since
 when. The last line sums up the time without a leader; pauses count apart.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
-leader never reported its end; "<=" marks what is known as a bound only. A
+leader never reported its end, and its process does not answer; "unreported": it
+answers, and may report it yet (--all does not look for that); "<=" marks what is known as a bound only. A
 negative NEXT AFTER means that the old leader was suspended and reported its end
 only after waking up. "?": it may still lead; no majority of the nodes answered.
 OVERLAP marks terms that were valid at the same time for more than 1 s: there
@@ -80,11 +82,41 @@ Exit codes
 
 func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlags) error {
 	t, err := el.Timeline(ctx, h.count, h.since)
+	nameUnreported(ctx, el, &t)
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
 	if !h.since.IsZero() && len(t.Availability) > 0 {
 		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
 	}
 	return a.printTimeline(t, h, none, err)
+}
+
+// rollOfHistory bounds the roll call of a history.
+const rollOfHistory = 1500 * time.Millisecond
+
+// nameUnreported takes those from the terms that vanished whose process answers, and has not
+// reported their end: nothing is wrong with its machine. Without a roll all of them vanished.
+func nameUnreported(ctx context.Context, el *elector.Election, t *elector.Timeline) {
+	vanished := func(r elector.TermRecord) bool { return r.Reason == elector.ReasonVanished }
+	if !slices.ContainsFunc(t.Terms, vanished) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
+	defer cancel()
+	roll, _ := el.Candidates(ctx)
+	name := func(terms []elector.TermRecord) []elector.TermRecord {
+		now := doctor.Unreported(terms, roll, time.Now())
+		for i := range now {
+			if vanished(terms[i]) && !vanished(now[i]) {
+				now[i].Detail = endUnreported
+			}
+		}
+		return now
+	}
+	t.Terms = name(t.Terms)
+	for i := range t.Vacancies {
+		v := &t.Vacancies[i]
+		v.After = name([]elector.TermRecord{v.After})[0]
+	}
 }
 
 func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlags) error {

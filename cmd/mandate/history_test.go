@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
@@ -98,5 +104,66 @@ func TestHistoryOfAllEndsWithUnusedElections(t *testing.T) {
 		if got := strings.Join(names, " "); got != "outage led unused" {
 			t.Errorf("%s:\n%s", got, strings.Join(lines, "\n"))
 		}
+	}
+}
+
+// A leader whose process answers did not vanish: whoever reads that looks for a machine that died.
+func TestHistoryNamesUnreportedEnds(t *testing.T) {
+	server := miniredis.RunT(t)
+	url := "redis://" + server.Addr()
+	q, err := elector.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := elector.New(q, elector.Config{Election: "orders", ID: "a", Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done, terms := make(chan error, 1), make(chan *elector.Term, 9)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, term *elector.Term) error { terms <- term; <-ctx.Done(); return nil })
+	}()
+	defer func() { stop(); <-done; _ = q.Close() }()
+	history := func() string {
+		var o, errs captured
+		execute(t.Context(), []string{"history", "orders", "--redis", url}, &o, &errs)
+		return o.String() + errs.String()
+	}
+	first := <-terms
+	time.Sleep(100 * time.Millisecond) // the answer to the roll call may take as long, so a term of that age would not be told from one before
+	first.Resign()
+	(<-terms).Resign()
+	<-terms
+	err = poll(func() error {
+		if out := history(); strings.Count(out, "resigned") != 2 || !strings.Contains(out, "leads") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := server.Stream("mandate:{orders}:history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	for _, entry := range stream[3:] { // of the second term
+		if strings.Contains(strings.Join(entry.Values, " "), "resigned") {
+			rdb.XDel(t.Context(), "mandate:{orders}:history", entry.ID)
+		}
+	}
+	if out := history(); !strings.Contains(out, "unreported") || !strings.Contains(out, endUnreported) || strings.Contains(out, "vanished") {
+		t.Errorf("a lives:\n%s", out)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	done <- nil
+	if out := history(); !strings.Contains(out, "vanished") {
+		t.Errorf("a is gone:\n%s", out)
 	}
 }

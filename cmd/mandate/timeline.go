@@ -280,9 +280,16 @@ func zoneOf(entries []timelineRow) (zone, layout string) {
 	return zone, time.DateTime
 }
 
+// endUnreported is the detail of a term that has no reason because its process answers, and has
+// not reported the end.
+const endUnreported = "its process answers, and has not reported how this term ended"
+
 func termEnd(term elector.TermRecord) string {
-	if term.Current {
+	switch {
+	case term.Current:
 		return "leads"
+	case term.Reason == "" && term.Detail == endUnreported:
+		return "unreported"
 	}
 	return output.Cut(cmp.Or(string(term.Reason), "?"), 20)
 }
