@@ -16,18 +16,26 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	w := m.standBy()
 	defer w.Close()
 	for m.awaitHealth(ctx, w) {
+		if !m.awaitUncordoned(ctx, w) {
+			continue
+		}
 		term, err := m.claimOnce(ctx, w)
 		if term != nil || err != nil {
 			return term, err
 		}
-		w.Wait(ctx, m.probes.changes().candidate, m.peers.PauseEnded())
+		if m.cordoned() != nil {
+			continue
+		}
+		w.Wait(ctx, m.probes.changes().candidate, m.recordoned, m.peers.PauseEnded())
 	}
 	return nil, ctx.Err()
 }
 
 // claimOnce claims, and has the waiter plan the next claim when this one was lost.
 func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
-	m.voter.Meet(ctx)
+	if m.meet(ctx); m.cordoned() != nil {
+		return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
+	}
 	w.Claiming()
 	term, tally, no, err := m.attempt(ctx)
 	if term != nil || err != nil {
@@ -56,6 +64,10 @@ func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, 
 			return nil, tally, condition{}, err
 		}
 	}
+	if m.isCordoned(ctx) {
+		m.voter.Abandon()
+		return nil, tally, condition{}, nil
+	}
 	if no := m.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
 		m.voter.Abandon()
 		m.setCondition(no)
@@ -73,7 +85,10 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if err := m.probes.await(ctx); err != nil {
 		return nil, err
 	}
-	m.voter.Meet(ctx)
+	m.meet(ctx)
+	if m.cordoned() != nil {
+		return nil, m.notForCordoned()
+	}
 	term, tally, _, err := m.attempt(ctx)
 	switch {
 	case term != nil:
@@ -87,6 +102,8 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	switch {
+	case m.cordoned() != nil:
+		return nil, m.notForCordoned()
 	case tally.Count(quorum.Paused) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
 	case tally.Count(quorum.New) > 0:

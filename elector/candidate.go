@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -21,6 +22,8 @@ type candidate struct {
 	timing      lease.Timing
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
+	cordons     *cordon.Watcher
+	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends
 	keys        *quorum.Keys
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds
@@ -33,11 +36,12 @@ type candidate struct {
 	subscribers subscribers
 	counters    *counters
 
-	advertise    atomic.Pointer[string] // Config.Advertise, until SetAdvertise
-	term         atomic.Pointer[Term]   // the newest term, also an ended one
-	leader       atomic.Pointer[Leader] // who held the lock when the nodes answered last; nil: no candidate did
-	unsubscribed atomic.Bool            // logged that releases are not received
-	unrecorded   atomic.Bool            // logged that the history takes no events
+	advertise    atomic.Pointer[string]         // Config.Advertise, until SetAdvertise
+	standing     atomic.Pointer[cordon.Subject] // whether this candidate is cordoned; nil before the first machine
+	term         atomic.Pointer[Term]           // the newest term, also an ended one
+	leader       atomic.Pointer[Leader]         // who held the lock when the nodes answered last; nil: no candidate did
+	unsubscribed atomic.Bool                    // logged that releases are not received
+	unrecorded   atomic.Bool                    // logged that the history takes no events
 
 	mu        sync.Mutex // of all below
 	role      Role

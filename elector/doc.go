@@ -79,6 +79,8 @@
 //	                  wait for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
+//	cordons           the first Run of a    with the last Run       what each node has shown is behind a mutex
+//	                  prefix, one per node
 //	an observer       Observe               with its context        what it has reported; its inbox is behind a mutex
 //
 // # Time
@@ -127,7 +129,8 @@
 // for that candidate on the nodes, which elect no other candidate for a quarter of
 // a lease. If the preferred candidate is dead, the election is delayed by at most
 // that time. A sitting leader is never evicted: it receives a request, stops its
-// work, and releases. Election.Pause prevents the election of new leaders.
+// work, and releases. Election.Pause prevents the election of new leaders, and
+// Quorum.Cordon keeps a candidate from campaigning in all elections.
 //
 // # Cost
 //

@@ -88,6 +88,8 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 			return c, refused("%s is already the leader", to)
 		case !c.Healthy:
 			return c, refused("%s cannot lead: %s", to, c.Detail)
+		case c.Cordoned != nil:
+			return c, refused("%s cannot lead: it is cordoned (%s)", to, c.Cordoned)
 		case c.Role != RoleFollowing:
 			return c, refused("%s is %s: try again later", to, c.Role)
 		default:

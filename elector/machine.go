@@ -20,6 +20,8 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began, or what it is a part of
 	memory *memory     // of the election: the machine before has left it
 
+	acquainted bool // meet has waited for what the nodes show of cordons
+
 	advertised string // what the lock of the newest term holds
 
 	peers *peers.Peers
@@ -50,10 +52,12 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	if m.probes.candidate != nil {
 		wg.Go(func() { m.probes.run(going) })
 	}
+	unfollow := c.followCordons(m.peers.RoleChanged)
 	m.peers.Start(going)
 	m.leave = func() {
 		cancel()
 		m.peers.Stop()
+		unfollow()
 		wg.Wait()
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
@@ -18,10 +19,11 @@ import (
 // failures). One Quorum serves any number of Electors and Elections; it keeps a
 // few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
-	nodes  *quorum.Nodes
-	bus    *pubsub.Bus
-	owned  []redis.UniversalClient // only the options were needed
-	prefix string                  // of every key; "": the default one
+	nodes   *quorum.Nodes
+	bus     *pubsub.Bus
+	cordons *cordon.Watcher         // which candidates are cordoned
+	owned   []redis.UniversalClient // only the options were needed
+	prefix  string                  // of every key; "": the default one
 }
 
 const defaultPrefix = "mandate"
@@ -35,6 +37,7 @@ var _ = inside.Provide(inside.Face{
 		}
 		return nil, nil
 	},
+	Cordons: func(q any) *cordon.Watcher { return q.(*Quorum).cordons },
 	HandOver: func(term any, incarnation string, why error) {
 		if t, ok := term.(*Term); ok && t.made() {
 			t.hand(handover{to: incarnation, why: why})
@@ -58,7 +61,8 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	if err != nil {
 		return nil, configError("quorum: ", err)
 	}
-	return &Quorum{nodes: nodes, bus: pubsub.New(nodes)}, nil
+	bus := pubsub.New(nodes)
+	return &Quorum{nodes: nodes, bus: bus, cordons: cordon.New(nodes, bus)}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -99,7 +103,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix is the first part of the keys of all elections that are made on this Quorum.

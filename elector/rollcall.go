@@ -32,7 +32,9 @@ type CandidateStatus struct {
 	// compared.
 	RunningFor time.Duration `json:"-"`
 	HealthyFor time.Duration `json:"-"`
-	RestFor    time.Duration `json:"-"` // of RoleResting: until it campaigns again
+	// Cordoned is set while an operator keeps it from campaigning.
+	Cordoned *Cordon       `json:"cordoned,omitempty"`
+	RestFor  time.Duration `json:"-"` // of RoleResting: until it campaigns again
 	// RestReason is why it rests: the reason for which its last term ended, with the detail.
 	RestReason string        `json:"rest_reason,omitempty"`
 	Lease      time.Duration `json:"-"` // as it is configured; zero: not known
@@ -76,7 +78,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
-		Unable: c.Unable, RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
+		Unable: c.Unable, Cordoned: (*Cordon)(c.Cordoned), RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))
@@ -85,9 +87,9 @@ func statusOf(c peers.Candidate) CandidateStatus {
 }
 
 // Able reports whether the candidate leads, or could be elected now: it is healthy, and
-// neither stopping nor cooling down.
+// neither stopping nor cooling down nor cordoned.
 func (c CandidateStatus) Able() bool {
-	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing)
+	return c.Healthy && (c.Role == RoleLeading || c.Role == RoleFollowing && c.Cordoned == nil)
 }
 
 // SameNodes reports whether both candidates can vote with the same nodes, as far as

@@ -75,6 +75,8 @@ func (c CandidateStatus) unable() string {
 		return fmt.Sprintf("%s is unable: %s", c.ID, c.Detail)
 	case !c.Healthy:
 		return fmt.Sprintf("%s is unhealthy: %s", c.ID, strings.TrimPrefix(c.Detail, "unhealthy: "))
+	case c.Cordoned != nil:
+		return fmt.Sprintf("%s is cordoned", c.ID)
 	case c.Role != RoleFollowing:
 		return fmt.Sprintf("%s is %s", c.ID, c.Role)
 	default:

@@ -133,6 +133,9 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 		if c.RestFor > 0 {
 			t.Note(color, resting(c))
 		}
+		if c.Cordoned != nil {
+			t.Note(color, cordonedBy(*c.Cordoned))
+		}
 		t.Note(color, c.Detail)
 	}
 	return t
@@ -180,6 +183,8 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 		return output.Red, "UNABLE"
 	case !c.Healthy:
 		return output.Yellow, "UNHEALTHY"
+	case c.Cordoned != nil:
+		return output.Yellow, "cordoned"
 	case c.RestFor > 0:
 		return output.Plain, "rests"
 	case c.Role == elector.RoleLeading:

@@ -83,6 +83,9 @@ func printNames[T any](p *output.Printer, all []T, name func(T) string) error {
 	return p.Lines(lines)
 }
 
+// dateTimeZone is how a time is printed where it stands alone.
+const dateTimeZone = time.DateTime + " MST"
+
 // exact is a time of a wide table; empty when it is not known.
 func exact(t time.Time) string {
 	if t.IsZero() {

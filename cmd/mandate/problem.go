@@ -87,6 +87,9 @@ func (r *report) candidateProblem() (why, next string) {
 		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
 	case r.flaps != "" && !differ.lease && !differ.succession: // what is wrong now goes before what was
 		return r.flapping()
+	case r.able() < 2 && r.cordonedOthers() != nil:
+		c := r.cordonedOthers()
+		return "no other candidate could take over: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
 	case r.able()+resting < 2 && len(r.roll) > 1:
 		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case unable > 0:
@@ -197,6 +200,9 @@ func (r *report) vacant(name string) (why, next string) {
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
 	case r.flaps != "" && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
 		return r.flapping()
+	case r.cordonedOthers() != nil:
+		c := r.cordonedOthers()
+		return "every candidate is cordoned: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
 	case r.able() == 0:
 		return "no candidate can lead" + r.firstUnable(), r.flags.command("candidates", name)
 	case abstain > 0 && r.first():
@@ -213,6 +219,31 @@ func firstElection(abstain time.Duration) string {
 	return "first election: nodes vote in " + output.Brief(abstain)
 }
 
+// cordonedOthers is the first cordon if nothing but cordons keeps the candidates that do not
+// lead from it; nil: something else does, or there are none.
+func (r *report) cordonedOthers() (found *elector.Cordon) {
+	for _, c := range r.roll {
+		switch {
+		case c.Role == elector.RoleLeading:
+		case c.Cordoned == nil:
+			return nil
+		case found == nil:
+			found = c.Cordoned
+		}
+	}
+	return found
+}
+
+// cordons are those that keep a candidate of the election from campaigning, each once.
+func (r *report) cordons() (all []elector.Cordon) {
+	for _, c := range r.roll {
+		if c.Cordoned != nil && !slices.Contains(all, *c.Cordoned) {
+			all = append(all, *c.Cordoned)
+		}
+	}
+	return all
+}
+
 // firstUnable is what keeps one candidate from leading, as an example.
 func (r *report) firstUnable() string {
 	rest := ""
@@ -222,6 +253,8 @@ func (r *report) firstUnable() string {
 		case !c.Healthy && c.Detail != "":
 			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
 		case rest != "":
+		case c.Cordoned != nil:
+			rest = fmt.Sprintf(" (%s is %s)", c.ID, cordonedBy(*c.Cordoned))
 		case c.RestFor > 0:
 			rest = fmt.Sprintf(" (%s rests for another %s)", c.ID, output.Brief(c.RestFor))
 		case c.Role != elector.RoleFollowing:

@@ -101,6 +101,9 @@ func (a *app) printStatus(r *report, f format) error {
 func (r *report) fields(now time.Time) []output.Field {
 	text, color := r.redisText()
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
+	for _, c := range r.cordons() {
+		fields = append(fields, output.Field{Name: "cordoned", Text: c.ID + ", " + cordonedBy(c), Color: output.Yellow})
+	}
 	if why, _ := r.problem(); r.last != nil && (why != "" || !r.justEnded(now)) { // else it stands in the first line
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
@@ -161,9 +164,6 @@ func conditionFields(st elector.Status, age time.Duration, next nextFlags) (fiel
 	}
 	return fields
 }
-
-// dateTimeZone is how a time is printed where it stands alone.
-const dateTimeZone = time.DateTime + " MST"
 
 // noLeader describes what is known about an election without a leader.
 func noLeader(st elector.Status, unknown bool) string {

@@ -65,6 +65,7 @@ func TestWaitReportsAnUnknownNameAtOnce(t *testing.T) {
 func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
 	about := "status candidates history wait resign transfer forget ls shards pause resume doctor " + // TestUnknownNamesHaveOneExitCode
 		"watch run serve " + // wait, or campaign
+		"cordon uncordon drain " + // of a candidate, which need not have started yet
 		"top console exporter demo version help completion" // name no election
 	for _, cmd := range (&app{}).command().Commands() {
 		if !strings.Contains(" "+about+" ", " "+cmd.Name()+" ") {

@@ -127,10 +127,14 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 
 // ready is how many candidates could lead now.
 func (e *examination) ready(name string, all []elector.CandidateStatus) {
-	able, resting := 0, 0
+	able, resting, cordoned := 0, 0, (*elector.Cordon)(nil)
 	var why []string
 	for _, c := range all {
 		switch {
+		case c.Cordoned != nil && c.Role != elector.RoleLeading:
+			resting++
+			cordoned = c.Cordoned
+			why = append(why, fmt.Sprintf("%s is cordoned (%s)", c.ID, c.Cordoned))
 		case c.Healthy && c.Role != elector.RoleResting && c.Role != elector.RoleIdle:
 			able++
 		case c.RestFor > 0: // after each step-down: no reason to worry
@@ -147,12 +151,23 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	}
 	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
 	switch {
+	case able < 2 && cordoned != nil && able+resting == len(all):
+		advice = e.command("uncordon", cordoned.ID)
 	case able+resting == len(all):
 		level, advice = LevelOK, ""
 	case able == 0:
 		level = LevelFail
 	}
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
+}
+
+// allCordoned is the first cordon of a roll in which every candidate has one; nil: not all have,
+// or there are none.
+func allCordoned(all []elector.CandidateStatus) *elector.Cordon {
+	if len(all) == 0 || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Cordoned == nil }) {
+		return nil
+	}
+	return all[0].Cordoned
 }
 
 // Twins reports the ids that several candidates of a roll have, a text for each, with the

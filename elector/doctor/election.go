@@ -107,6 +107,9 @@ func (e *examination) leader(name string, seen outside) {
 		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
 	case !trace:
 		e.add("", "leader", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
+	case allCordoned(seen.roll.all) != nil && !st.Paused:
+		c := allCordoned(seen.roll.all)
+		e.add("", "leader", LevelFail, e.command("uncordon", c.ID), "no leader: every candidate is cordoned (%s %s)", c.ID, c)
 	case st.Paused:
 		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused")
 	default:

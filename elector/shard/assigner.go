@@ -160,7 +160,7 @@ func (a *assigner) decide() {
 	in := plan.Input{Shards: a.m.cfg.Shards, Owner: none(a.m.cfg.Shards), Planned: a.planned(members)}
 	loads := map[int]float64{}
 	for i, m := range members {
-		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Unable: m.Unable})
+		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Full: m.Cordoned != "", Unable: m.Unable})
 		for _, s := range m.Owned {
 			if s < in.Shards {
 				in.Owner[s] = i

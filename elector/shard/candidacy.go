@@ -102,7 +102,7 @@ func (e began) apply(d *desk) {
 
 func (e ran) apply(d *desk) {
 	e.c.term, d.changed = nil, true
-	if e.c.stuck {
+	if e.c.stuck || d.cordon() != nil {
 		e.c.cancel() // the shard is for others by now
 	}
 }

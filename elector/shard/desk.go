@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -19,13 +21,17 @@ import (
 // desk decides which candidacies this member has: those that the plan gives it. Its fields
 // belong to Run's goroutine, but for what is behind mu, and the links' channels.
 type desk struct {
-	m      *Member
-	ctx    context.Context // of the candidacies
-	work   Work
-	began  any // when this member did: inside.Now
-	links  []link
-	events chan event
-	ended  chan struct{} // closed when Run's loop has ended: events are dropped then
+	m     *Member
+	ctx   context.Context // of the candidacies
+	work  Work
+	began any // when this member did: inside.Now
+	links []link
+	// standing is whether this member is cordoned; recordoned is signaled when that changes.
+	assigner   atomic.Pointer[elector.Elector] // this member in the election of the assigner; nil: not yet
+	standing   *cordon.Subject
+	recordoned chan struct{}
+	events     chan event
+	ended      chan struct{} // closed when Run's loop has ended: events are dropped then
 
 	byNode   []*group.Plan // what each node has shown last
 	errs     []error       // the last error of each node
@@ -92,7 +98,7 @@ func newDesk(ctx context.Context, m *Member, work Work) *desk {
 	d := &desk{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
-		me: group.NoMember,
+		me: group.NoMember, recordoned: make(chan struct{}, 1),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
 			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight,
@@ -131,6 +137,8 @@ func (d *desk) run(ctx context.Context) error {
 			err = d.failed
 		case <-tick.C:
 			d.look()
+		case <-d.recordoned:
+			d.cordoned()
 		case <-stopping:
 			stopping = nil
 			drained = time.After(max(0, d.m.cfg.DrainTimeout))
@@ -359,7 +367,7 @@ func (d *desk) act() {
 
 // begin starts to campaign for a shard, unless this member has failed at it lately.
 func (d *desk) begin(shard int) {
-	if time.Now().Before(d.unable[shard].until) || d.closing || d.m.silent.Load() {
+	if time.Now().Before(d.unable[shard].until) || d.closing || d.m.silent.Load() || d.cordon() != nil {
 		return
 	}
 	c, err := newCandidacy(d, shard)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // look is what time alone changes: shards that this member may try again, loads, health.
@@ -57,8 +58,14 @@ func (d *desk) report() {
 	next.Unable = slices.Compact(next.Unable)
 	next.Loads = d.loads.of(next.Owned)
 	next.Closed, next.Why = d.closing, ""
+	next.Cordoned = ""
+	if c := d.cordon(); c != nil && !c.Drain {
+		next.Cordoned = c.String()
+	}
 	if d.closing {
 		next.Why = "stopping"
+	} else if c := d.cordon(); c != nil && c.Drain {
+		next.Closed, next.Why = true, "drained "+c.String()
 	} else if err := cmp.Or(d.silence(), d.m.unhealthy()); err != nil {
 		next.Closed, next.Why = true, elector.Problem(err)
 	}
@@ -82,7 +89,37 @@ func (d *desk) record() group.Member {
 }
 
 func same(a, b group.Member) bool {
-	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
+	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && a.Cordoned == b.Cordoned && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
+}
+
+// cordon is what an operator has put on this member; nil: nothing.
+func (d *desk) cordon() *quorum.Cordon {
+	if d.standing == nil {
+		return nil
+	}
+	return d.standing.Cordon()
+}
+
+// cordoned takes that the cordon of this member has changed. What campaigns ends: others would
+// hand shards over to it.
+func (d *desk) cordoned() {
+	c := d.cordon()
+	if e := d.assigner.Load(); e != nil && c != nil && c.Drain {
+		if term := e.Term(); term != nil {
+			term.Resign()
+		}
+	}
+	if c != nil {
+		for _, c := range d.running {
+			if c.term == nil {
+				c.cancel()
+			}
+		}
+	}
+	if d.next != nil {
+		d.act()
+	}
+	d.report()
 }
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -31,6 +32,15 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	d := newDesk(inner, m, work)
+	d.standing = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
+		select {
+		case d.recordoned <- struct{}{}:
+		default:
+		}
+	})
+	defer d.standing.Leave()
+	// Else a cordoned member would be given shards, and others would wait for it.
+	d.standing.Await(ctx, m.cfg.requestTimeout())
 	var all sync.WaitGroup
 	for node := range d.links {
 		all.Go(func() {
@@ -73,6 +83,7 @@ func (d *desk) assign(ctx context.Context) {
 	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
+		d.assigner.Store(e)
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 			newAssigner(m, term, d.known()).run(ctx)
 			return nil

@@ -40,7 +40,8 @@ type MemberStatus struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
-	Closed      string  `json:"closed,omitempty"` // why it wants no shards: stopping, or its probe; empty: it does
+	Closed      string  `json:"closed,omitempty"`   // why it wants no shards: stopping, or its probe; empty: it does
+	Cordoned    string  `json:"cordoned,omitempty"` // who keeps it from being given more than it owns, since when and why
 	Owned       []int   `json:"owned"`
 	Planned     []int   `json:"planned"`          // what it is to own
 	Unable      []int   `json:"unable,omitempty"` // what it has failed at lately
@@ -143,7 +144,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 			}
 		}
 	}
-	loads, owner := map[int]float64{}, map[int]string{}
+	loads, owner, kept := map[int]float64{}, map[int]string{}, map[int]bool{}
 	total, weights := 0.0, 0.0
 	for _, m := range members {
 		for s, l := range m.Loads {
@@ -151,23 +152,32 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 		}
 		for _, s := range m.Owned {
 			owner[s] = m.Incarnation
+			kept[s] = m.Cordoned != "" && !m.Closed
 		}
-		if !m.Closed {
+		if !m.Closed && m.Cordoned == "" {
 			weights += m.Weight
 		}
 	}
 	average := averageOf(loads)
 	for s := range st.Shards {
-		total += loadOf(loads, s, average)
+		if !kept[s] {
+			total += loadOf(loads, s, average)
+		}
 	}
 	for _, m := range members {
 		one := MemberStatus{
 			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
 			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable, Loads: m.Loads,
 		}
-		if m.Closed {
+		switch {
+		case m.Closed:
 			one.Closed = cmp.Or(m.Why, "closed")
-		} else {
+		case m.Cordoned != "":
+			one.Cordoned = m.Cordoned
+			for _, s := range m.Owned {
+				one.Due += loadOf(loads, s, average)
+			}
+		default:
 			one.Due = total * m.Weight / weights
 		}
 		for _, s := range m.Owned {
@@ -218,9 +228,12 @@ func (l lost) add(id string, shards group.Set) {
 }
 
 func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
-	unable, closed := 0, 0
+	unable, closed, cordoned := 0, 0, ""
 	for _, m := range members {
-		if m.Closed {
+		if m.Cordoned != "" {
+			cordoned = m.ID + " is cordoned " + m.Cordoned
+		}
+		if m.Closed || m.Cordoned != "" {
 			closed++
 		} else if m.Unable.Has(shard) {
 			unable++
@@ -229,6 +242,8 @@ func whyUnowned(shard int, next, gone string, members []group.Member, p *group.P
 	switch {
 	case p == nil:
 		return "there is no plan: no assigner leads"
+	case closed == len(members) && cordoned != "":
+		return "no member wants shards: " + cordoned
 	case closed == len(members):
 		return "no member wants shards"
 	case closed+unable == len(members):

@@ -51,20 +51,22 @@ func parseSettings(s string) (Settings, error) {
 
 // Member is what a member publishes of itself.
 type Member struct {
-	ID          string          `json:"id"`
-	Incarnation string          `json:"incarnation"`
-	Advertise   string          `json:"advertise,omitempty"`
-	Version     string          `json:"version,omitempty"`
-	Host        string          `json:"host,omitempty"`
-	PID         int             `json:"pid,omitempty"`
-	Weight      float64         `json:"weight"`
-	Closed      bool            `json:"closed,omitempty"` // wants no shard: it stops, or is not healthy
-	Why         string          `json:"why,omitempty"`    // of closed
-	Owned       Set             `json:"owned"`
-	Unable      Set             `json:"unable"`          // shards that it can't serve for now
-	Loads       map[int]float64 `json:"loads,omitempty"` // of those that it owns
-	Ready       map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation there
-	Seq         uint64          `json:"seq"`             // orders the records of a member
+	ID          string  `json:"id"`
+	Incarnation string  `json:"incarnation"`
+	Advertise   string  `json:"advertise,omitempty"`
+	Version     string  `json:"version,omitempty"`
+	Host        string  `json:"host,omitempty"`
+	PID         int     `json:"pid,omitempty"`
+	Weight      float64 `json:"weight"`
+	Closed      bool    `json:"closed,omitempty"` // wants no shard: it stops, or is not healthy
+	Why         string  `json:"why,omitempty"`    // of closed
+	// Cordoned is why it wants no shard beside those that it owns; empty: it does.
+	Cordoned string          `json:"cordoned,omitempty"`
+	Owned    Set             `json:"owned"`
+	Unable   Set             `json:"unable"`          // shards that it can't serve for now
+	Loads    map[int]float64 `json:"loads,omitempty"` // of those that it owns
+	Ready    map[int]string  `json:"ready,omitempty"` // shards that it campaigns for, with its incarnation there
+	Seq      uint64          `json:"seq"`             // orders the records of a member
 }
 
 func (m Member) encode() string { return encode(m) }
@@ -82,6 +84,7 @@ func parseMember(s string) (m Member, err error) {
 	m.ID, m.Incarnation = quorum.Clip(m.ID, quorum.MaxName), quorum.Clip(m.Incarnation, 64)
 	m.Advertise, m.Host = quorum.Clip(m.Advertise, quorum.MaxAdvertise), quorum.Clip(m.Host, quorum.MaxAdvertise)
 	m.Version, m.Why = quorum.Clip(m.Version, quorum.MaxAdvertise), quorum.Clip(m.Why, quorum.MaxDetail)
+	m.Cordoned = quorum.Clip(m.Cordoned, quorum.MaxDetail)
 	return m, nil
 }
 

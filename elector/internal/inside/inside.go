@@ -7,6 +7,7 @@ package inside
 import (
 	"context"
 
+	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -17,6 +18,8 @@ type Face struct {
 	// Parts are the nodes of an *elector.Quorum, and the subscriptions to them; nil when it
 	// has none, being nil or the zero value.
 	Parts func(q any) (*quorum.Nodes, *pubsub.Bus)
+	// Cordons is what an *elector.Quorum follows the cordoned candidates with.
+	Cordons func(q any) *cordon.Watcher
 	// HandOver requests the end of an *elector.Term in favour of the candidate with that
 	// incarnation.
 	HandOver func(term any, incarnation string, why error)
@@ -49,6 +52,9 @@ func BusOf(q any) *pubsub.Bus {
 	_, bus := face.Parts(q)
 	return bus
 }
+
+// CordonsOf follows the cordoned candidates for an *elector.Quorum, which must not be nil.
+func CordonsOf(q any) *cordon.Watcher { return face.Cordons(q) }
 
 // HandOver requests the end of an *elector.Term in favour of the candidate with that
 // incarnation: for a quarter of a lease no other one is elected. It returns at once.

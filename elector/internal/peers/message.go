@@ -24,15 +24,16 @@ type Candidate struct {
 	Priority    int    `json:"priority,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
-	RunningFor time.Duration `json:"running_ns"`
-	HealthyFor time.Duration `json:"healthy_for_ns,omitempty"`
-	Unable     bool          `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	RestFor    time.Duration `json:"rest_for_ns,omitempty"` // until it campaigns again
-	RestWhy    string        `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
-	PID        int           `json:"pid,omitempty"`         // on Host
-	Lease      time.Duration `json:"lease_ns,omitempty"`
-	Succession string        `json:"succession,omitempty"`
-	Nodes      []Node        `json:"nodes,omitempty"` // that it votes with, in the order of its list
+	RunningFor time.Duration  `json:"running_ns"`
+	HealthyFor time.Duration  `json:"healthy_for_ns,omitempty"`
+	Unable     bool           `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
+	Cordoned   *quorum.Cordon `json:"cordoned,omitempty"`    // it does not campaign; nil: it does
+	RestFor    time.Duration  `json:"rest_for_ns,omitempty"` // until it campaigns again
+	RestWhy    string         `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
+	PID        int            `json:"pid,omitempty"`         // on Host
+	Lease      time.Duration  `json:"lease_ns,omitempty"`
+	Succession string         `json:"succession,omitempty"`
+	Nodes      []Node         `json:"nodes,omitempty"` // that it votes with, in the order of its list
 }
 
 // Node is a Redis node in a candidate's list.
@@ -144,6 +145,7 @@ func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
 	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), quorum.Clip(c.Succession, 64)
 	c.Detail, c.RestWhy, c.PID = quorum.Clip(c.Detail, quorum.MaxDetail), quorum.Clip(c.RestWhy, quorum.MaxDetail), max(0, c.PID)
+	c.Cordoned = c.Cordoned.Bounded()
 	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)
 	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)

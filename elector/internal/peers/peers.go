@@ -76,8 +76,8 @@ type Peers struct {
 	pauses     pauseCheck
 }
 
-// host is for people only.
-var host = sync.OnceValue(func() string {
+// Host is the name of this machine, for people and for operators who cordon all that runs there.
+var Host = sync.OnceValue(func() string {
 	name, _ := os.Hostname()
 	return name
 })
@@ -117,7 +117,7 @@ func (p *Peers) mailboxOf(kind string) *mailbox {
 // self is what this candidate publishes of itself.
 func (p *Peers) self() Candidate {
 	self := p.c.Self.Info()
-	self.Host, self.PID, self.RunningFor = host(), os.Getpid(), time.Since(p.since)
+	self.Host, self.PID, self.RunningFor = Host(), os.Getpid(), time.Since(p.since)
 	self.HealthyFor = min(self.HealthyFor, self.RunningFor)
 	self.bound()
 	return self

@@ -48,7 +48,7 @@ func (r roster) forget(now time.Time, after time.Duration) {
 func (r roster) heir(o Order, following string, self Candidate) *entry {
 	var able []entry
 	for _, c := range r {
-		if c.Incarnation != self.Incarnation && c.Healthy && c.Role == following {
+		if c.Incarnation != self.Incarnation && c.Healthy && c.Cordoned == nil && c.Role == following {
 			able = append(able, c)
 		}
 	}

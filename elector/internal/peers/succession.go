@@ -16,7 +16,11 @@ func (p *Peers) look(ctx context.Context) {
 	if now.Sub(p.called) > p.c.RenewEvery { // a candidate that did not answer the roll call is not there
 		p.others.forget(now, now.Sub(p.called))
 	}
-	if shown := self.Role + " " + self.Detail; shown != p.shown {
+	shown := self.Role + " " + self.Detail
+	if self.Cordoned != nil {
+		shown += " " + self.Cordoned.String()
+	}
+	if shown != p.shown {
 		p.shown = shown
 		p.publish(context.Background(), request{Kind: info, Candidate: &self})
 	}

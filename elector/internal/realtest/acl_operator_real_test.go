@@ -47,6 +47,15 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
 		complain("no resumption", err)
 	}
+	if err := q.Cordon(t.Context(), elector.Cordon{ID: "z"}); err != nil {
+		complain("no cordon", err)
+	}
+	if _, err := q.Uncordon(t.Context(), "z"); err != nil {
+		complain("no uncordon", err)
+	}
+	if _, err := q.Cordons(t.Context()); err != nil {
+		complain("no list of cordons", err)
+	}
 	return complaints
 }
 
@@ -90,6 +99,11 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 	moves := []string{"no transfer", "no resignation"}
 	misses := map[string][]string{
 		"%R~mandate:*":        moves,
+		"~mandate:cordons":    {"no cordon", "no uncordon"},
+		"&mandate:cordons":    {"no cordon", "no uncordon"},
+		"+hset":               {"no cordon"},
+		"+hdel":               {"no uncordon"},
+		"+hgetall":            {"no list of cordons"},
 		"+get":                moves,
 		"+pttl":               moves,
 		"~mandate:{*}:pause":  {"no pause", "no resumption"},
@@ -99,7 +113,7 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"&mandate:{*}:ask:*":  moves,
 		"&mandate:{*}:roll":   {"no roll call", "no transfer"},
 		"&mandate:{*}:roll:*": {"no roll call", "no transfer"},
-		"+publish":            none,
+		"+publish":            append(none, "no cordon", "no uncordon"),
 		"+subscribe":          none,
 		"&mandate:{*}:events": nil, // the gap of a handover is not known
 		"+pubsub|numsub":      nil, // a roll call waits for its limit

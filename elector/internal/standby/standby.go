@@ -104,9 +104,9 @@ func (w *Waiter) Refused(t quorum.Tally) {
 	w.d.refused(t, time.Now())
 }
 
-// Wait blocks until it is time to claim, healthChanged is closed, or ctx ends. After
-// pauseEnded it may be time soon.
-func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan struct{}) {
+// Wait blocks until it is time to claim, healthChanged is closed, cordoned is signaled, or ctx
+// ends. After pauseEnded it may be time soon.
+func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) {
 	at := w.planned()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -116,6 +116,8 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, pauseEnded <-chan stru
 		case <-ctx.Done():
 			return
 		case <-healthChanged:
+			return
+		case <-cordoned:
 			return
 		case <-timer.C:
 			return

@@ -49,7 +49,7 @@ func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 // wait is how long the Waiter waits, and what happens meanwhile.
 func wait(ctx context.Context, w *Waiter, health, pauseEnded <-chan struct{}) time.Duration {
 	began := time.Now()
-	w.Wait(ctx, health, pauseEnded)
+	w.Wait(ctx, health, nil, pauseEnded)
 	return time.Since(began)
 }
 

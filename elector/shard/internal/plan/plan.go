@@ -18,7 +18,8 @@ const NoMember = -1
 type Member struct {
 	ID     string
 	Weight float64 // its part of the load, relative to the others; above zero
-	Closed bool    // it keeps nothing and is given nothing: cordoned, or about to stop
+	Closed bool    // it keeps nothing and is given nothing: drained, or about to stop
+	Full   bool    // it keeps what it owns and is given nothing: cordoned
 	Unable []int   // shards that it can't serve for now
 }
 
@@ -57,6 +58,8 @@ func Make(in Input) Plan {
 	var homeless []int
 	for s := range in.Shards {
 		switch {
+		case p.kept[s]:
+			p.target[s] = in.Owner[s]
 		case p.serves(at(in.Planned, s), s):
 			p.give(s, in.Planned[s])
 		case p.serves(at(in.Owner, s), s):
@@ -114,6 +117,7 @@ type planner struct {
 	unable  []map[int]bool
 	target  []int
 	guest   []bool
+	kept    []bool    // by shard: its owner is full, so it stays there
 	sum     []float64 // by member: the load that is planned for it
 	shards  [][]int   // by member
 	due     []float64 // by member
@@ -126,18 +130,22 @@ func newPlanner(in Input) *planner {
 		p.guest = append(p.guest, in.guest(s))
 	}
 	p.loads, p.uniform = normal(in.Loads, in.Shards)
-	total, weights := 0.0, 0.0
-	for _, l := range p.loads {
-		total += l
-	}
+	weights := 0.0
 	for _, m := range in.Members {
 		no := make(map[int]bool, len(m.Unable))
 		for _, s := range m.Unable {
 			no[s] = true
 		}
 		p.unable = append(p.unable, no)
-		if !m.Closed {
+		if p.open(m) {
 			weights += m.Weight
+		}
+	}
+	total := 0.0
+	for s, l := range p.loads {
+		p.kept = append(p.kept, p.keeps(at(in.Owner, s), s))
+		if !p.kept[s] {
+			total += l
 		}
 	}
 	for _, m := range in.Members {
@@ -179,9 +187,17 @@ func isLoad(l float64) bool { return l >= 0 && l < math.MaxFloat64/group }
 // group is more shards than any group has.
 const group = 1 << 20
 
+// open reports whether a member can be given shards.
+func (p *planner) open(m Member) bool { return !m.Closed && !m.Full }
+
+// keeps reports whether a member that is given none keeps a shard that it owns.
+func (p *planner) keeps(m, s int) bool {
+	return m >= 0 && m < len(p.in.Members) && p.in.Members[m].Full && !p.in.Members[m].Closed && !p.unable[m][s]
+}
+
 // serves reports whether a shard can be planned for a member.
 func (p *planner) serves(m, s int) bool {
-	return m >= 0 && m < len(p.in.Members) && !p.in.Members[m].Closed && !p.unable[m][s]
+	return m >= 0 && m < len(p.in.Members) && p.open(p.in.Members[m]) && !p.unable[m][s]
 }
 
 func (p *planner) give(s, m int) {
@@ -238,7 +254,7 @@ func (p *planner) level() {
 func (p *planner) byFill() []int {
 	var all []int
 	for m, member := range p.in.Members {
-		if !member.Closed {
+		if p.open(member) {
 			all = append(all, m)
 		}
 	}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+func (a *app) cordonCommand() *cobra.Command {
+	var reason, by string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cordon [MEMBER]",
+		Short: "Keep a candidate from campaigning, in all elections",
+		Long: `Cordon MEMBER: it does not campaign, in any election and any group of shards
+under the prefix, until it is uncordoned. What it leads it keeps. MEMBER is the
+id of a candidate or of a member of a group, or the name of a host: then all
+that run there. The cordon is kept in Redis and survives restarts of the
+candidates; one whose id changes with each start is cordoned by its host.
+Candidates that run follow it within moments.
+
+Without MEMBER it lists what is cordoned, by whom, since when and why.
+
+Exit codes
+  0  cordoned on all nodes; or listed
+  1  cordoned, but not on all nodes; stderr names the others
+  2  invalid flags or arguments
+  4  no majority of the Redis nodes answered`,
+		Example: `  mandate cordon worker-3 --reason "kernel update"
+  mandate cordon`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeMembers,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(reason)
+			by = a.operator(by)
+			return a.openMember(cmd, args, 0)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listCordons(cmd.Context(), asJSON)
+			}
+			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now()}
+			err := a.quorum.Cordon(cmd.Context(), c)
+			return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, By: by, Reason: reason}, asJSON)
+		},
+	}
+	a.byFlag(cmd, &by)
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status and doctor show")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of the list an array")
+	return cmd
+}
+
+func (a *app) uncordonCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "uncordon MEMBER",
+		Short: "Let a cordoned or drained candidate campaign again",
+		Long: `End the cordon of MEMBER, as it was given to cordon or drain: it campaigns again
+at once. If there is none, that is not an error.
+
+Exit codes
+  0  MEMBER is not cordoned
+  1  uncordoned, but not on all nodes; stderr names the others
+  2  invalid flags or arguments
+  4  no majority of the Redis nodes answered`,
+		Example:           `  mandate uncordon worker-3`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeCordoned,
+		PreRunE:           func(cmd *cobra.Command, args []string) error { return a.openMember(cmd, args, 1) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			done := cordonJSON{ID: args[0]}
+			if list, err := a.quorum.Cordons(cmd.Context()); err == nil {
+				if i := slices.IndexFunc(list, func(c elector.Cordon) bool { return c.ID == args[0] }); i >= 0 {
+					done.was = &list[i]
+				}
+			}
+			_, err := a.quorum.Uncordon(cmd.Context(), args[0])
+			return a.printCordon(err, done, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// openMember is the PreRunE of a command about one member; so many arguments it needs.
+func (a *app) openMember(cmd *cobra.Command, args []string, least int) error {
+	switch {
+	case len(args) > 1 || len(args) < least:
+		a.problem("%d arguments given: give one candidate's id, or a host", len(args))
+	case len(args) == 1 && (args[0] == "" || len(args[0]) > maxMember || strings.ContainsFunc(args[0], unfit)):
+		a.problem("MEMBER is %.120q: give a candidate's id or a host, without spaces, of at most %d bytes", args[0], maxMember)
+	}
+	return a.openQuorum(cmd, nil)
+}
+
+const maxMember = 200
+
+// unfit reports a character that no id has.
+func unfit(r rune) bool { return r <= ' ' || r == 0x7f || r == '\uFFFD' }
+
+// cordonJSON is what cordon and uncordon print with --json.
+type cordonJSON struct {
+	ID       string `json:"id"`
+	Cordoned bool   `json:"cordoned"`
+	By       string `json:"by,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Error    string `json:"error,omitempty"` // of the nodes that did not take it
+
+	was *elector.Cordon // that has ended; nil: there was none
+}
+
+func (c cordonJSON) String() string {
+	switch {
+	case c.Cordoned:
+		return c.ID + " is cordoned: it does not campaign until it is uncordoned; what it leads it keeps"
+	case c.was == nil:
+		return c.ID + " was not cordoned"
+	default:
+		return c.ID + " campaigns again; it was " + cordonedBy(*c.was)
+	}
+}
+
+// cordonedBy is what an operator has done, who it was, since when and why.
+func cordonedBy(c elector.Cordon) string {
+	text := "cordoned"
+	if c.Drain {
+		text = "drained"
+	}
+	if c.By != "" {
+		text += " by " + c.By
+	}
+	if !c.Since.IsZero() {
+		text += " since " + c.Since.Local().Format(dateTimeZone)
+	}
+	if c.Reason != "" {
+		text += " (" + c.Reason + ")"
+	}
+	return text
+}
+
+func (a *app) printCordon(err error, done cordonJSON, asJSON bool) error {
+	if errors.Is(err, elector.ErrUnreachable) {
+		return err
+	}
+	if err != nil {
+		done.Error = elector.Problem(err)
+	}
+	if !asJSON {
+		p := output.New(a.stdout)
+		return cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
+	}
+	return cmp.Or(output.JSON(a.stdout, done), err)
+}
+
+func (a *app) listCordons(ctx context.Context, asJSON bool) error {
+	list, err := a.quorum.Cordons(ctx)
+	p := a.printer(formatTable)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return output.JSON(a.stdout, list)
+	case len(list) == 0:
+		return p.Lines([]string{"nothing is cordoned under the prefix " + output.Printable(a.prefix)})
+	}
+	t := output.NewTable(output.Column{Title: "MEMBER", Name: true}, output.Column{Title: "DRAINED"}, output.Column{Title: "BY"},
+		output.Column{Title: "SINCE"}, output.Column{Title: "REASON", Rest: true})
+	for _, c := range list {
+		drained, since := "", ""
+		if c.Drain {
+			drained = "yes"
+		}
+		if !c.Since.IsZero() {
+			since = c.Since.Local().Format(dateTimeZone)
+		}
+		t.Row(output.Plain, c.ID, drained, c.By, since, c.Reason)
+	}
+	return p.Lines(append(a.whereLine(p), p.Table(t)...))
+}
+
+// completeCordoned offers what is cordoned.
+func (a *app) completeCordoned(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (ids []string) {
+		list, _ := q.Cordons(ctx) // the shell has no place for errors
+		for _, c := range list {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	})
+}
+
+// completeMembers offers the candidates of some elections, and their hosts.
+func (a *app) completeMembers(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	const elections = 20
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (words []string) {
+		names, _ := q.Elections(ctx) // as above
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, name := range names[:min(len(names), elections)] {
+			all.Go(func() {
+				el, err := q.Election(name)
+				if err != nil {
+					return
+				}
+				roll, _ := el.Candidates(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, c := range roll {
+					words = append(words, c.ID, c.Host)
+				}
+			})
+		}
+		all.Wait()
+		slices.Sort(words)
+		return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" })
+	})
+}

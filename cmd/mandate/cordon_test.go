@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// campaign runs a candidate until the end of the test, or until the returned function is called.
+func campaign(t *testing.T, url, election, id string) (e *elector.Elector, stop func()) {
+	t.Helper()
+	q, err := elector.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err = elector.New(q, elector.Config{Election: election, ID: id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	ended := false
+	stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = q.Close()
+	}
+	t.Cleanup(stop)
+	return e, stop
+}
+
+// shell runs commands against one Redis.
+type shell struct {
+	t   *testing.T
+	url string
+}
+
+func (s shell) run(want int, args ...string) (out, errs string) {
+	s.t.Helper()
+	var o, e captured
+	if code := execute(s.t.Context(), append(args, "--redis", s.url), &o, &e); code != want {
+		s.t.Errorf("%q: exit code %d, want %d\n%s%s", args, code, want, o.String(), e.String())
+	}
+	return o.String(), e.String()
+}
+
+// shows fails unless a command prints all of these.
+func (s shell) shows(want int, line string, texts ...string) {
+	s.t.Helper()
+	out, errs := s.run(want, strings.Fields(line)...)
+	flat := strings.Join(strings.Fields(out+errs), " ")
+	for _, text := range texts {
+		if !strings.Contains(flat, text) {
+			s.t.Errorf("%s: no %q in\n%s%s", line, text, out, errs)
+		}
+	}
+}
+
+func TestCordonOfTheLastCandidates(t *testing.T) {
+	t.Setenv("MANDATE_BY", "ann")
+	url := "redis://" + miniredis.RunT(t).Addr()
+	s := shell{t, url}
+	s.shows(0, "cordon", "nothing is cordoned under the prefix mandate")
+	s.shows(0, "uncordon worker-a", "worker-a was not cordoned")
+	a, stop := campaign(t, url, "e", "worker-a")
+	servertest.Eventually(t, time.Minute, "worker-a leads", a.IsLeader)
+	b, _ := campaign(t, url, "e", "worker-b")
+	s.shows(0, "cordon worker-b --reason kernel", "worker-b is cordoned")
+	knows := func(e *elector.Elector) {
+		t.Helper()
+		servertest.Eventually(t, time.Minute, "the candidate knows of its cordon", func() bool {
+			roll, err := e.Election().Candidates(t.Context())
+			return err == nil && slices.ContainsFunc(roll, func(c elector.CandidateStatus) bool { return c.ID == e.ID() && c.Cordoned != nil })
+		})
+	}
+	knows(b)
+	s.shows(0, "cordon", "MEMBER BY SINCE REASON", "worker-b ann")
+	s.shows(0, "candidates e", "worker-b following cordoned", "cordoned by ann since", "(kernel)")
+	s.shows(0, "status e", "problem no other candidate could take over: worker-b is cordoned by ann", "next mandate uncordon worker-b", "candidates 1/2 able")
+	s.shows(exitRefused, "resign e --yes", "worker-b is cordoned")
+	s.shows(exitRefused, "transfer e --to worker-b --yes", "cordoned")
+	s.shows(exitWarnings, "doctor e", "1 of 2 candidates could lead: worker-b is cordoned (by ann")
+
+	stop()
+	s.shows(exitNoLeader, "status e", "problem every candidate is cordoned: worker-b is cordoned by ann", "next mandate uncordon worker-b")
+	out, _ := s.run(exitFailures, "doctor", "e")
+	if first, rest, _ := strings.Cut(strings.Join(strings.Fields(out), " "), " next mandate uncordon worker-b"); rest == "" || !strings.HasPrefix(first, "problem no leader: every candidate is cordoned (worker-b by ann") {
+		t.Errorf("doctor does not begin with the cordon:\n%s", out)
+	}
+	out, _ = s.run(0, "cordon", "--json")
+	var list []elector.Cordon
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 || list[0].ID != "worker-b" || list[0].By != "ann" || list[0].Reason != "kernel" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	s.shows(0, "uncordon worker-b --json", `"id": "worker-b", "cordoned": false`)
+	servertest.Eventually(t, time.Minute, "worker-b leads", b.IsLeader)
+}
+
+func TestCordonOfAHost(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	url := "redis://" + miniredis.RunT(t).Addr()
+	s := shell{t, url}
+	a, _ := campaign(t, url, "e", "worker-a")
+	servertest.Eventually(t, time.Minute, "worker-a leads", a.IsLeader)
+	s.shows(0, "cordon "+host+" --by ann")
+	servertest.Eventually(t, time.Minute, "the candidate knows", func() bool {
+		roll, err := a.Election().Candidates(t.Context())
+		return err == nil && len(roll) == 1 && roll[0].Cordoned != nil
+	})
+	s.shows(0, "status e", "ok worker-a leads", "cordoned "+host+", cordoned by ann")
+	s.shows(0, "uncordon "+host, host+" campaigns again; it was cordoned by ann since")
+}
+
+func TestCordonRefusesBadNames(t *testing.T) {
+	s := shell{t, "redis://" + miniredis.RunT(t).Addr()}
+	for _, args := range [][]string{{"cordon", "a b"}, {"cordon", ""}, {"uncordon"}, {"uncordon", "a", "b"}, {"cordon", strings.Repeat("x", 201)}, {"cordon", "a", "--by", "\x1b"}} {
+		if _, errs := s.run(exitUsage, args...); errs == "" {
+			t.Errorf("%q: no reason", args)
+		}
+	}
+	s.url = "redis://127.0.0.1:1"
+	for _, line := range []string{"cordon a", "uncordon a", "cordon"} {
+		s.run(exitUnreachable, strings.Fields(line)...)
+	}
+}

@@ -1,0 +1,96 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Cordon is an operator's mark on a candidate: it does not campaign, in any election under the
+// Quorum's prefix, until Quorum.Uncordon. A term that it serves it keeps.
+type Cordon struct {
+	// ID is that of the candidate, or the name of a host: then of all candidates there.
+	ID     string    `json:"id"`
+	By     string    `json:"by,omitempty"` // who cordoned it
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	// Drain has the members of groups (package shard) hand over the shards that they own, too.
+	Drain bool `json:"drain,omitempty"`
+}
+
+// String is who cordoned it, since when and why; never empty.
+func (c Cordon) String() string { return quorum.Cordon(c).String() }
+
+// Cordon records a cordon in Redis, where it survives restarts of all candidates, over the one
+// with that ID that is there. Candidates that run know it within moments; a candidate that starts reads it before it claims. What is led now it
+// does not change: hand that over with Election.StepDown or Transfer.
+//
+// By and Reason have at most 500 bytes together; Since is set if it is zero. It blocks for at
+// most 1.5 s. The error holds the NodeError of each node that did not take it, and matches
+// ErrUnreachable when no majority did.
+func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
+	if err := q.checkCordon(c.ID); err != nil {
+		return err
+	}
+	if err := checkReason(c.By + c.Reason); err != nil {
+		return err
+	}
+	if c.Since.IsZero() {
+		c.Since = time.Now()
+	}
+	c.Since = c.Since.UTC().Truncate(time.Millisecond)
+	c.By, c.Reason = strings.ToValidUTF8(c.By, "?"), strings.ToValidUTF8(c.Reason, "?")
+	return enough(q.nodes, q.nodes.Cordon(ctx, q.Prefix(), quorum.Cordon(c), statusTimeout))
+}
+
+// Uncordon ends a cordon: its candidates campaign again at once. ended reports whether there
+// was one. Bounds and errors are those of Cordon.
+func (q *Quorum) Uncordon(ctx context.Context, id string) (ended bool, err error) {
+	if err := q.checkCordon(id); err != nil {
+		return false, err
+	}
+	ended, errs := q.nodes.Uncordon(ctx, q.Prefix(), id, statusTimeout)
+	return ended, enough(q.nodes, errs)
+}
+
+func (q *Quorum) checkCordon(id string) error {
+	err := configError("", quorum.CheckWord("Prefix", q.Prefix(), quorum.MaxName, "{}"), quorum.CheckWord("ID", id, quorum.MaxName, ""))
+	return cmp.Or(err, checkOpen(q.nodes))
+}
+
+// Cordons lists the cordons in force under the Quorum's prefix, by id. It queries every node,
+// for at most 1.5 s. The error is ErrUnreachable when no majority answered.
+func (q *Quorum) Cordons(ctx context.Context) ([]Cordon, error) {
+	if err := q.checkCordon("any"); err != nil {
+		return nil, err
+	}
+	byNode, errs := make([]map[string]quorum.Cordon, q.nodes.Len()), make([]error, q.nodes.Len())
+	var all sync.WaitGroup
+	for node := range byNode {
+		all.Go(func() { byNode[node], errs[node] = q.nodes.CordonsOn(ctx, node, q.Prefix(), statusTimeout) })
+	}
+	all.Wait()
+	if err := enough(q.nodes, errs); errors.Is(err, ErrUnreachable) {
+		return nil, err
+	}
+	found := map[string]Cordon{}
+	for _, cordons := range byNode {
+		for id := range cordons {
+			if c := quorum.CordonInForce(byNode, id); c != nil {
+				found[id] = Cordon(*c)
+			}
+		}
+	}
+	list := make([]Cordon, 0, len(found))
+	for _, c := range found {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b Cordon) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}

@@ -1,0 +1,325 @@
+// Package cordon follows which candidates operators have cordoned: one read of each node
+// when the first candidate of a process begins, and then whenever a message, or a new
+// connection, suggests that something has changed. However many candidates a process has, it
+// reads once for all of them. A message is a hint: what it reports is read from the nodes.
+package cordon
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// Times of the reads.
+const (
+	readTimeout = 1500 * time.Millisecond
+	// minBetween is between two reads of a node: forged messages cost no more.
+	minBetween = 50 * time.Millisecond
+	// settled is after a subscription: the first connections after an outage are for renewals.
+	settled = time.Second
+	// Without a message a node is read again after this time: a candidate may lack the right
+	// to subscribe.
+	everySubscribed   = 10 * time.Minute
+	everyUnsubscribed = 10 * time.Second
+	everyFailed       = 5 * time.Second
+)
+
+// Watcher follows the cordons on a set of nodes. Safe for concurrent use.
+type Watcher struct {
+	nodes *quorum.Nodes
+	bus   *pubsub.Bus
+
+	mu      sync.Mutex
+	watches map[string]*watch // by prefix
+}
+
+// New does no I/O: the nodes are read while there is a Subject.
+func New(nodes *quorum.Nodes, bus *pubsub.Bus) *Watcher {
+	return &Watcher{nodes: nodes, bus: bus, watches: map[string]*watch{}}
+}
+
+// Subject is a candidate, or a member of a group, that may be cordoned: by its id, or by the
+// name of its host.
+type Subject struct {
+	id, host string
+	changed  func()
+	current  atomic.Pointer[quorum.Cordon]
+	watch    *watch
+}
+
+// Join follows the cordons for one candidate, until Leave. changed is called after each
+// change of what Cordon returns, and must not block. The log gets what keeps a node from
+// being read.
+func (w *Watcher) Join(prefix, id, host string, log *slog.Logger, changed func()) *Subject {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.watches[prefix]
+	if at == nil {
+		at = newWatch(w, prefix, log)
+		w.watches[prefix] = at
+	}
+	s := &Subject{id: id, host: host, changed: changed, watch: at}
+	at.add(s)
+	return s
+}
+
+// Leave ends it.
+func (s *Subject) Leave() {
+	w := s.watch.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.watch.remove(s) == 0 && w.watches[s.watch.prefix] == s.watch {
+		delete(w.watches, s.watch.prefix)
+		s.watch.end()
+	}
+}
+
+// Cordon is the one in force for this subject; nil: none, as far as is known. No I/O.
+func (s *Subject) Cordon() *quorum.Cordon { return s.current.Load() }
+
+// Await waits until a majority of the nodes has shown its cordons since it was last out of
+// reach, or all were tried, for so long at most, or until ctx ends: a candidate that was cut
+// off, or has just started, must not lead before it knows that it is cordoned.
+func (s *Subject) Await(ctx context.Context, limit time.Duration) {
+	known, changed := s.watch.known()
+	if known {
+		return
+	}
+	for _, wake := range s.watch.wake {
+		signal(wake)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for !known {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		case <-changed:
+		}
+		known, changed = s.watch.known()
+	}
+}
+
+// watch follows the cordons of one prefix.
+type watch struct {
+	w      *Watcher
+	prefix string
+	log    *slog.Logger
+	wake   []chan struct{} // by node: read it now
+	joined []chan struct{} // by node: it has taken the subscription
+	end    func()
+
+	mu       sync.Mutex // of all below
+	subjects map[*Subject]struct{}
+	nodes    []state
+	changed  chan struct{} // closed when a node has become known
+}
+
+// state is what one node has shown.
+type state struct {
+	cordons    map[string]quorum.Cordon // nil: it has not answered yet
+	known      bool                     // they were read since the node was last out of reach
+	tried      bool                     // or that has failed
+	losses     int                      // of the subscription
+	subscribed bool
+	logged     bool
+}
+
+func newWatch(w *Watcher, prefix string, log *slog.Logger) *watch {
+	n := w.nodes.Len()
+	a := &watch{w: w, prefix: prefix, log: log, subjects: map[*Subject]struct{}{}, nodes: make([]state, n), changed: make(chan struct{})}
+	for range n {
+		a.wake, a.joined = append(a.wake, make(chan struct{}, 1)), append(a.joined, make(chan struct{}, 1))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	unsubscribe := w.bus.Subscribe(quorum.CordonsKey(prefix), a.receive)
+	a.end = func() {
+		cancel()
+		unsubscribe()
+	}
+	for node := range n {
+		go a.follow(ctx, node)
+	}
+	return a
+}
+
+func (a *watch) add(s *Subject) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subjects[s] = struct{}{}
+	s.current.Store(s.inForce(a.byNode()))
+}
+
+func (a *watch) remove(s *Subject) (left int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.subjects, s)
+	return len(a.subjects)
+}
+
+// receive runs on the subscription's goroutine. Nothing is taken from a message but that it
+// is time to read.
+func (a *watch) receive(s pubsub.Signal) {
+	if s.Kind == pubsub.Message {
+		signal(a.wake[s.Node])
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st := &a.nodes[s.Node]
+	switch {
+	case s.Kind == pubsub.Subscribed:
+		st.subscribed = true
+		signal(a.joined[s.Node])
+	case !quorum.Permanent(s.Err):
+		st.known, st.tried, st.subscribed = false, false, false
+		st.losses++
+	}
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// follow reads one node, again and again.
+func (a *watch) follow(ctx context.Context, node int) {
+	for {
+		losses := a.losses(node)
+		all, err := a.w.nodes.CordonsOn(ctx, node, a.prefix, readTimeout)
+		if ctx.Err() != nil {
+			return
+		}
+		if !a.wait(ctx, node, a.note(node, losses, all, err)) {
+			return
+		}
+	}
+}
+
+// wait waits for the next read of a node; false when ctx ends first.
+func (a *watch) wait(ctx context.Context, node int, again time.Duration) bool {
+	timer, pause := time.NewTimer(again), time.NewTimer(minBetween)
+	defer timer.Stop()
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-a.joined[node]:
+			timer.Reset(settled)
+		case <-a.wake[node]:
+			select {
+			case <-ctx.Done():
+				return false
+			case <-pause.C:
+				return true
+			}
+		}
+	}
+}
+
+func (a *watch) losses(node int) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.nodes[node].losses
+}
+
+// note takes what a node has shown, and returns after what time it is read again.
+func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) (again time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st := &a.nodes[node]
+	// A refusal is an answer: who may not read the cordons campaigns as if there were none.
+	refused := quorum.Permanent(err)
+	if refused && !st.logged {
+		a.log.Warn("cannot read which candidates are cordoned", "error", err)
+	}
+	st.logged = refused
+	if err == nil {
+		news := len(all) > 0 || len(st.cordons) > 0 || st.cordons == nil && a.any()
+		st.cordons = all
+		if news {
+			a.tell()
+		}
+	}
+	if losses == st.losses && !(st.known && st.tried) {
+		st.known, st.tried = st.known || err == nil || refused, true
+		close(a.changed)
+		a.changed = make(chan struct{})
+	}
+	switch {
+	case err != nil:
+		return everyFailed
+	case !st.subscribed:
+		return everyUnsubscribed
+	default:
+		return everySubscribed
+	}
+}
+
+// any reports whether a node has shown any cordon. mu is held.
+func (a *watch) any() bool {
+	for _, st := range a.nodes {
+		if len(st.cordons) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tell notifies the subjects whose cordon has changed. mu is held.
+func (a *watch) tell() {
+	byNode := a.byNode()
+	for s := range a.subjects {
+		now, before := s.inForce(byNode), s.current.Load()
+		if now == nil && before == nil || now != nil && before != nil && *now == *before {
+			continue
+		}
+		s.current.Store(now)
+		s.changed()
+	}
+}
+
+// byNode is what the nodes have shown. mu is held.
+func (a *watch) byNode() []map[string]quorum.Cordon {
+	all := make([]map[string]quorum.Cordon, len(a.nodes))
+	for i, st := range a.nodes {
+		all[i] = st.cordons
+	}
+	return all
+}
+
+func (s *Subject) inForce(byNode []map[string]quorum.Cordon) *quorum.Cordon {
+	if c := quorum.CordonInForce(byNode, s.id); c != nil || s.host == "" || s.host == s.id {
+		return c
+	}
+	return quorum.CordonInForce(byNode, s.host)
+}
+
+// known reports whether a majority of the nodes is, or all were tried, and has a channel that
+// is closed when one more is.
+func (a *watch) known() (bool, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, tried := 0, 0
+	for _, st := range a.nodes {
+		if st.known {
+			known++
+		}
+		if st.tried {
+			tried++
+		}
+	}
+	return known >= a.w.nodes.Majority() || tried == len(a.nodes), a.changed
+}
