@@ -30,11 +30,12 @@ when. The last line sums up the time without a leader; pauses count apart.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end, and its process does not answer; "unreported": it
-answers, and may report it yet (--all does not look for that); "<=" marks what is known as a bound only. A
-negative NEXT AFTER means that the old leader was suspended and reported its end
-only after waking up. "?": it may still lead; no majority of the nodes answered.
-OVERLAP marks terms that were valid at the same time for more than 1 s: there
-were two leaders. It writes nothing, and answers within 6 s.
+answers, and may report it yet (--all does not look for that). "<=" marks what
+is known as a bound only. A negative NEXT AFTER means that the old leader was
+suspended and reported its end only after waking up. "?": it may still lead; no
+majority of the nodes answered. OVERLAP marks terms that were valid at the same
+time for more than 1 s: there were two leaders. It writes nothing, and answers
+within 6 s.
 
 --all shows one time line of all elections, or of those that match a pattern
 (* ? [a-z]). It reads a hundred elections per request and waits at most 5 s for
