@@ -100,7 +100,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
 	}
 	members := alive(views, nodes.Majority())
-	if len(members) == 0 {
+	if len(members) == 0 || st.Shards == 0 { // the settings were read just before the first member wrote them
 		return st, fmt.Errorf("%w: %s", ErrNoGroup, name)
 	}
 	if leader, err := el.Leader(ctx); err == nil {

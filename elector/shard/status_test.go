@@ -95,3 +95,17 @@ func TestReadUnable(t *testing.T) {
 		}
 	})
 }
+
+// Regression: of a node that was read while the first member joined, the member was there and
+// the number of shards was not: every shard of none had an owner.
+func TestReadWhileTheFirstOneJoins(t *testing.T) {
+	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		g.join("a")
+		time.Sleep(lease)
+		c.Nodes[0].Server().Del("mandate:{orders}:group")
+		if st, err := shard.Read(t.Context(), c.Quorum("reader"), "orders"); !errors.Is(err, shard.ErrNoGroup) {
+			t.Errorf("%+v, %v", st, err)
+		}
+	})
+}
