@@ -18,40 +18,52 @@ type until struct {
 
 	at time.Time
 
-	mu     sync.Mutex      // guards the next two
+	mu     sync.Mutex      // guards the next three
 	waited context.Context //nolint:containedctx // whose end is waited for; nil: none is
 	cancel context.CancelFunc
+	ended  bool // by its maker, before its time
 }
 
 func (u *until) Deadline() (time.Time, bool) { return earlier(u.Context, u.at), true }
 
-func (u *until) Done() <-chan struct{} {
+func (u *until) Done() <-chan struct{} { return u.wait().Done() }
+
+// AfterFunc is for the contexts that are made of this one: without it each would have a goroutine.
+func (u *until) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(u.wait(), f) }
+
+func (u *until) wait() context.Context {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.waited == nil {
 		u.waited, u.cancel = context.WithDeadline(u.Context, u.at)
 	}
-	return u.waited.Done()
+	if u.ended {
+		u.cancel()
+	}
+	return u.waited
 }
 
-// Err is nil for as long as Done is open: package context panics in the goroutine of a child
-// that finds an ended parent without an error.
+// Err is an error as soon as Done is closed: package context panics in the goroutine of a child
+// that finds an ended parent without one.
 func (u *until) Err() error {
-	u.mu.Lock()
-	waited := u.waited
-	u.mu.Unlock()
-	if waited != nil {
-		return waited.Err()
-	}
-	if err := u.Context.Err(); err != nil || time.Now().Before(u.at) {
+	if err := u.Context.Err(); err != nil {
 		return err
 	}
-	return context.DeadlineExceeded
+	if !time.Now().Before(u.at) {
+		return context.DeadlineExceeded
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return context.Canceled
+	}
+	return nil
 }
 
 func (u *until) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.ended = true
 	if u.cancel != nil {
 		u.cancel()
 	}

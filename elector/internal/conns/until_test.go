@@ -1,37 +1,61 @@
-package conns_test
+package conns
 
 import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
-// What is made of such a context ends with it, before its time, too.
-func TestUntilEndsItsChildren(t *testing.T) {
-	u, end := conns.Until(context.Background(), time.Hour)
-	child, cancel := context.WithTimeout(u, time.Minute)
-	defer cancel()
-	end()
-	select {
-	case <-child.Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("the child has not ended")
-	}
-	if !errors.Is(child.Err(), context.Canceled) || !errors.Is(u.Err(), context.Canceled) {
-		t.Errorf("the child: %v, the context itself: %v", child.Err(), u.Err())
-	}
-}
-
-func TestUntilEndsByItsTime(t *testing.T) {
-	u, end := conns.Until(context.Background(), time.Millisecond)
-	defer end()
-	child, cancel := context.WithCancel(u)
-	defer cancel()
-	<-child.Done()
-	if !errors.Is(child.Err(), context.DeadlineExceeded) || !errors.Is(u.Err(), context.DeadlineExceeded) {
-		t.Errorf("the child: %v, the context itself: %v", child.Err(), u.Err())
-	}
+// Until ends as a context with a time-out does: at its time, with its parent, and when it is waited for before or after that.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		a, endA := Until(parent, time.Second)
+		b, endB := Until(a, time.Minute)
+		defer endA()
+		defer endB()
+		for _, ctx := range []context.Context{a, b} {
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) != time.Second {
+				t.Errorf("the deadline is in %v, %v", time.Until(at), ok)
+			}
+		}
+		if a.(*until).waited != nil || b.(*until).waited != nil {
+			t.Error("it has a timer although its end is not waited for")
+		}
+		began := time.Now()
+		child, endChild := context.WithTimeout(b, time.Hour) // as go-redis makes them
+		defer endChild()
+		<-child.Done()
+		<-b.Done()
+		if took := time.Since(began); took != time.Second || !errors.Is(b.Err(), context.DeadlineExceeded) || !errors.Is(a.Err(), context.DeadlineExceeded) {
+			t.Errorf("after %v: %v, %v", took, b.Err(), a.Err())
+		}
+		if !errors.Is(child.Err(), context.DeadlineExceeded) {
+			t.Errorf("what was made of it: %v", child.Err())
+		}
+		<-a.Done()
+		c, endC := Until(parent, time.Minute)
+		defer endC()
+		done := c.Done()
+		cancel()
+		<-done
+		if !errors.Is(c.Err(), context.Canceled) {
+			t.Errorf("with its parent: %v", c.Err())
+		}
+		d, endD := Until(t.Context(), time.Minute)
+		child, endChild = context.WithCancel(d)
+		defer endChild()
+		done = d.Done()
+		endD()
+		<-done // no timer is left
+		<-child.Done()
+		if !errors.Is(d.Err(), context.Canceled) || !errors.Is(child.Err(), context.Canceled) {
+			t.Errorf("ended: %v, its child: %v", d.Err(), child.Err())
+		}
+		e, endE := Until(t.Context(), time.Minute)
+		endE()
+		<-e.Done()
+	})
 }
