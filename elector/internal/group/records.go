@@ -14,7 +14,6 @@ import (
 
 // Bounds of what others may have written.
 const (
-	MaxShards  = 16384
 	maxMembers = 4096
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// MaxShards bounds what others may have written.
+const MaxShards = 16384
+
 // Set is some shards, in ascending order. As text it is short, and can be read: "0-3,7".
 type Set []int
 
