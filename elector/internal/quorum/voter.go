@@ -144,6 +144,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
 	})
 	r.poll(Raised)
+	r.awaitExpected() // a token that more nodes have survives more of them
 	return token, v.tally(r).Majority(Raised)
 }
 
