@@ -17,7 +17,7 @@ import (
 
 func (a *app) cordonCommand() *cobra.Command {
 	var reason, by string
-	var asJSON bool
+	var asJSON, drain bool
 	cmd := &cobra.Command{
 		Use:   "cordon [MEMBER]",
 		Short: "Keep a candidate from campaigning, in all elections",
@@ -26,7 +26,9 @@ under the prefix, until it is uncordoned. What it leads it keeps. MEMBER is the
 id of a candidate or of a member of a group, or the name of a host: then all
 that run there. The cordon is kept in Redis and survives restarts of the
 candidates; one whose id changes with each start is cordoned by its host.
-Candidates that run follow it within moments.
+Candidates that run follow it within moments. With --drain members of groups
+hand over the shards that they own, too, while another member can take them;
+mandate shards shows what is left. Elections are handed over with resign.
 
 Without MEMBER it lists what is cordoned, by whom, since when and why.
 
@@ -48,13 +50,14 @@ Exit codes
 			if len(args) == 0 {
 				return a.listCordons(cmd.Context(), asJSON)
 			}
-			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now()}
+			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now(), Drain: drain}
 			err := a.quorum.Cordon(cmd.Context(), c)
-			return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, By: by, Reason: reason}, asJSON)
+			return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, Drain: drain, By: by, Reason: reason}, asJSON)
 		},
 	}
 	a.byFlag(cmd, &by)
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status and doctor show")
+	cmd.Flags().BoolVar(&drain, "drain", false, "have it hand over the shards that it owns, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of the list an array")
 	return cmd
 }
@@ -63,8 +66,8 @@ func (a *app) uncordonCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "uncordon MEMBER",
-		Short: "Let a cordoned or drained candidate campaign again",
-		Long: `End the cordon of MEMBER, as it was given to cordon or drain: it campaigns again
+		Short: "Let a cordoned candidate campaign again",
+		Long: `End the cordon of MEMBER, as it was given to cordon: it campaigns again
 at once. If there is none, that is not an error.
 
 Exit codes
@@ -111,6 +114,7 @@ func unfit(r rune) bool { return r <= ' ' || r == 0x7f || r == '\uFFFD' }
 type cordonJSON struct {
 	ID       string `json:"id"`
 	Cordoned bool   `json:"cordoned"`
+	Drain    bool   `json:"drain,omitempty"`
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"` // of the nodes that did not take it
@@ -120,6 +124,8 @@ type cordonJSON struct {
 
 func (c cordonJSON) String() string {
 	switch {
+	case c.Cordoned && c.Drain:
+		return c.ID + " is cordoned: it does not campaign until it is uncordoned; its shards leave, an election that it leads it keeps"
 	case c.Cordoned:
 		return c.ID + " is cordoned: it does not campaign until it is uncordoned; what it leads it keeps"
 	case c.was == nil:

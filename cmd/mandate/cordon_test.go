@@ -15,6 +15,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // campaign runs a candidate until the end of the test, or until the returned function is called.
@@ -135,6 +136,36 @@ func TestCordonOfAHost(t *testing.T) {
 	})
 	s.shows(0, "status e", "ok worker-a leads", "cordoned "+host+", cordoned by ann")
 	s.shows(0, "uncordon "+host, host+" campaigns again; it was cordoned by ann since")
+}
+
+func TestCordonDrainsAMember(t *testing.T) {
+	url := "redis://" + miniredis.RunT(t).Addr()
+	s := shell{t, url}
+	work := func(ctx context.Context, _ *shard.Term) error {
+		<-ctx.Done()
+		return nil
+	}
+	owned := func(id string) int {
+		q, err := elector.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer q.Close()
+		st, _ := shard.Read(t.Context(), q, "invoices") // there may be no group yet
+		for _, m := range st.Members {
+			if m.ID == id {
+				return len(m.Owned)
+			}
+		}
+		return 0
+	}
+	joinGroup(t, url, "worker-a", work)
+	joinGroup(t, url, "worker-b", work)
+	servertest.Eventually(t, time.Minute, "each has half", func() bool { return owned("worker-a") == 3 && owned("worker-b") == 3 })
+	s.shows(0, "cordon worker-a --drain --by ann", "its shards leave")
+	servertest.Eventually(t, time.Minute, "all have left", func() bool { return owned("worker-a") == 0 && owned("worker-b") == 6 })
+	s.shows(0, "shards invoices", "wants no shards: drained by ann")
+	s.shows(0, "cordon", "MEMBER DRAINED BY", "worker-a yes ann")
 }
 
 func TestCordonRefusesBadNames(t *testing.T) {
