@@ -11,6 +11,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 	"github.com/mandate-dev/mandate/elector/electorprom"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // token checks the address, and reads the file.
@@ -35,8 +36,9 @@ func (a *app) token(ctx context.Context, o httpFlags) string {
 // web is the HTTP side of a candidate.
 type web struct {
 	app      *app
-	handler  *electorhttp.Handler
-	metrics  *electorprom.Collector
+	handler  *electorhttp.Handler   // of a candidate
+	metrics  *electorprom.Collector // of a candidate
+	group    *electorhttp.Group     // of a member of a group
 	listener net.Listener
 }
 
@@ -47,18 +49,22 @@ func (a *app) listen(ctx context.Context, o httpFlags, token string, promise tim
 	if o.addr == "" {
 		return nil, nil //nolint:nilnil // HTTP was not requested; beside takes nil as such
 	}
-	metrics := electorprom.New(a.elector)
-	h, err := electorhttp.New(a.elector, electorhttp.Config{
-		Token: token, Metrics: metrics.Handler(), Promise: cmp.Or(promise, -1), Hosts: o.hosts, Logger: a.log,
-	})
+	w := &web{app: a}
+	cfg := electorhttp.Config{Token: token, Promise: cmp.Or(promise, -1), Hosts: o.hosts, Logger: a.log}
+	var err error
+	if a.shardMember != nil {
+		w.group, err = electorhttp.NewGroup(a.shardMember, cfg)
+	} else {
+		w.metrics = electorprom.New(a.elector)
+		cfg.Metrics = w.metrics.Handler()
+		w.handler, err = electorhttp.New(a.elector, cfg)
+	}
 	if err != nil {
 		return nil, err
 	}
-	l, err := listenOn(ctx, "--http", o.addr)
-	if err != nil {
+	if w.listener, err = listenOn(ctx, "--http", o.addr); err != nil {
 		return nil, err
 	}
-	w := &web{a, h, metrics, l}
 	a.log.Info("serving http", "address", w.url())
 	return w, nil
 }
@@ -89,6 +95,14 @@ func (w *web) keeping(work elector.Work) elector.Work {
 	return w.handler.Work(work)
 }
 
+// keepingShard is the same of the work of each shard, and what /shards promised.
+func (w *web) keepingShard(work shard.Work) shard.Work {
+	if w == nil {
+		return work
+	}
+	return w.group.Work(work)
+}
+
 // beside serves while main runs, also while it stops: a client then gets the answer that
 // this candidate does not lead, not a refused connection. What happens to the port never
 // touches the leadership.
@@ -98,12 +112,17 @@ func (w *web) beside(main func() error) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	serve := func(ctx context.Context, l net.Listener) error { return w.handler.Serve(ctx, l) }
+	if w.group != nil {
+		serve = w.group.Serve
+	} else {
+		wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it runs already
+	}
 	wg.Go(func() {
-		if err := w.handler.Serve(ctx, w.listener); err != nil {
+		if err := serve(ctx, w.listener); err != nil {
 			w.app.log.Error("http server stopped", "error", err)
 		}
 	})
-	wg.Go(func() { _ = w.metrics.Run(ctx) }) // it fails only when it runs already
 	defer wg.Wait()
 	defer cancel()
 	return main()

@@ -53,12 +53,17 @@ const shardPlace = "{shard}"
 func (p *probeTargets) of(shard int) *probeTargets {
 	one := *p
 	for _, list := range []*[]string{&one.exec, &one.http, &one.tcp, &one.file} {
-		*list = slices.Clone(*list)
-		for i, target := range *list {
-			(*list)[i] = strings.ReplaceAll(target, shardPlace, strconv.Itoa(shard))
-		}
+		*list = ofShardNumber(*list, shard)
 	}
 	return &one
+}
+
+// ofShardNumber puts the number of a shard into targets.
+func ofShardNumber(targets []string, shard int) (all []string) {
+	for _, target := range targets {
+		all = append(all, strings.ReplaceAll(target, shardPlace, strconv.Itoa(shard)))
+	}
+	return all
 }
 
 // ofShards notes targets that can't be those of a group's shards, or of its member.

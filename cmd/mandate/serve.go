@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -29,6 +31,16 @@ valid_for_ms, and stops if mandate does not answer. valid_for_ms is at most
 --grace: all promises lapse within --grace of the end of a term, and then the
 lock is released; or at once when the program reports that it has stopped (POST
 /stopped). mandate serve cannot stop the program by force; mandate run can.
+
+With --group NAME --shards N it is a member of a group, and reports which shards
+the program may work at, each for as long as is promised:
+  GET /shards   those that this member owns, with token and valid_for_ms of each
+  GET /shards/N 200 on the owner of shard N, 503 elsewhere; GET /owner?key=KEY
+  GET /events   those that it owns, again after every change
+  POST /stopped?worker=NAME&shard=N&token=T   the program has stopped at shard N
+A --health-url with {shard} in it is that of one shard, which alone goes
+elsewhere while it fails.
+
 docs/http.md has the rules, and examples in curl and Python.
 
 Exit codes
@@ -61,9 +73,10 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required)")
+	f.StringVar(&o.election, "election", "", "`NAME` that all candidates share (required, or --group)")
 	a.completeElectionFlag(cmd)
-	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated")
+	a.groupFlags(cmd, &o.group)
+	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated. With --group {shard} stands for each shard's number")
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
@@ -84,7 +97,7 @@ func (a *app) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.promises = w.handler
+		s.promises, s.group = w.handler, w.group
 		return w.beside(func() error { return a.runSidecar(cmd.Context(), s) })
 	}
 	return cmd
@@ -98,7 +111,13 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	hurry, end := a.onSignals(stop, "the release of the lock is not waited for")
 	defer end()
 	ended := make(chan error, 1)
-	go func() { ended <- a.elector.Run(ctx, s.work) }()
+	go func() {
+		if s.group != nil {
+			ended <- a.runMember(ctx, s.workOn)
+		} else {
+			ended <- a.elector.Run(ctx, s.work)
+		}
+	}()
 	select {
 	case err := <-ended:
 		return err
@@ -109,13 +128,11 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 
 // sidecar reads the flags.
 func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
-	if o.election == "" {
-		a.problem("--election is missing: give the name that all candidates of this election share")
-	}
+	f := cmd.Flags()
+	grouped := a.ofGroup(f, &o.campaignFlags)
 	if o.http.addr == "" {
 		a.problem("--http is empty: give the address to listen on, such as %s", defaultHTTP)
 	}
-	f := cmd.Flags()
 	grace, kill := a.stopTimes(&o.campaignFlags, f.Changed("grace"))
 	cfg := elector.Config{
 		Election: cmp.Or(o.election, "missing"), ID: o.id, Advertise: o.advertise, Lease: o.lease, StopMargin: grace + kill,
@@ -123,30 +140,66 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
+	whole, ofShard := o.healthURL, []string(nil)
+	if grouped {
+		whole, ofShard = nil, nil
+		for _, url := range o.healthURL {
+			if strings.Contains(url, shardPlace) {
+				ofShard = append(ofShard, url)
+			} else {
+				whole = append(whole, url)
+			}
+		}
+	}
+	if len(o.healthURL) == 0 {
+		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
+	}
+	cfg.Probe = a.healthURLs(whole)
+	var work func(shard int) health.Probe
+	if a.healthURLs(ofShardNumber(ofShard, 0)) != nil {
+		work = func(shard int) health.Probe {
+			probe, _ := healthURLs(ofShardNumber(ofShard, shard)) // those of shard 0 have no problem
+			return probe
+		}
+		cfg.WorkProbeSettings = cfg.ProbeSettings
+		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
+	}
+	token := a.token(cmd.Context(), o.http)
+	if err := a.campaigner(&o.campaignFlags, cfg, work); err != nil {
+		return nil, err
+	}
+	return &sidecar{grace: grace, httpToken: token, log: a.log.With(o.attr())}, nil
+}
+
+// healthURLs makes one probe of the URLs, and notes what is wrong with them. nil: there are none.
+func (a *app) healthURLs(urls []string) health.Probe {
+	probe, problems := healthURLs(urls)
+	for _, problem := range problems {
+		a.problem("--health-url: %s", problem)
+	}
+	return probe
+}
+
+func healthURLs(urls []string) (probe health.Probe, problems []string) {
 	var probes []health.Probe
-	for _, url := range o.healthURL {
+	for _, url := range urls {
 		p, err := health.HTTP(url)
 		if err != nil {
-			a.problem("--health-url: %s", targetProblem(err))
+			problems = append(problems, targetProblem(err))
 			continue
 		}
 		probes = append(probes, health.Named("health-url", p))
 	}
-	if len(probes) > 0 {
-		cfg.Probe = health.All(probes...)
-	} else if len(o.healthURL) == 0 {
-		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
+	if len(probes) == 0 {
+		return nil, problems
 	}
-	token := a.token(cmd.Context(), o.http)
-	if err := a.candidate(cfg); err != nil {
-		return nil, err
-	}
-	return &sidecar{grace: grace, httpToken: token, log: a.log.With(slog.String("election", o.election))}, nil
+	return health.All(probes...), problems
 }
 
 // sidecar stands in for the work of a program that it can't see.
 type sidecar struct {
-	promises  *electorhttp.Handler
+	promises  *electorhttp.Handler // of a candidate
+	group     *electorhttp.Group   // of a member of a group
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
@@ -158,11 +211,22 @@ type sidecar struct {
 func (s *sidecar) work(ctx context.Context, term *elector.Term) error {
 	s.promises.Promise(term)
 	<-ctx.Done()
-	log := s.log.With("token", term.Token())
+	s.drain(ctx, s.log.With("token", term.Token()), func() bool { return s.promises.Lapse(term, s.grace) })
+	return nil
+}
+
+// workOn is the same for a shard, and what /shards promised about it.
+func (s *sidecar) workOn(ctx context.Context, term *shard.Term) error {
+	s.group.Promise(term)
+	<-ctx.Done()
+	s.drain(ctx, s.log.With("shard", term.Shard, "token", term.Token()), func() bool { return s.group.Lapse(term, s.grace) })
+	return nil
+}
+
+func (s *sidecar) drain(ctx context.Context, log *slog.Logger, lapse func() bool) {
 	log.Info("program must stop", "grace", s.grace, "reason", context.Cause(ctx).Error())
 	began := time.Now()
-	if stopped := s.promises.Lapse(term, s.grace); stopped {
+	if stopped := lapse(); stopped {
 		log.Info("program has stopped", "after", time.Since(began).Round(time.Millisecond))
 	}
-	return nil
 }

@@ -24,7 +24,7 @@ type Leadership struct {
 
 // leader never waits for anything: load balancers poll it every second.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request) {
-	worker, most, err := h.wanted(r)
+	worker, most, err := h.cfg.wanted(r)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
 		return
@@ -121,12 +121,15 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
-func (h *Handler) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := h.elector.Check(); err != nil {
-		refuse(w, http.StatusServiceUnavailable, "%v", err)
-		return
+// readiness answers by a check that does no I/O.
+func readiness(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			refuse(w, http.StatusServiceUnavailable, "%v", err)
+			return
+		}
+		reply(w, http.StatusOK, map[string]bool{"ready": true})
 	}
-	reply(w, http.StatusOK, map[string]bool{"ready": true})
 }
 
 func (h *Handler) candidates(w http.ResponseWriter, r *http.Request) {

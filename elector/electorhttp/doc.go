@@ -62,4 +62,9 @@
 //
 // [Handler.Forward] makes every replica of a service take requests, and the leader execute them: followers
 // pass them on, requests wait while leadership changes hands, and no load balancer needs to know who leads.
+//
+// # Shards
+//
+// A [Group] serves a member of a group of shards: which of them it owns, with a token and a
+// promise for each.
 package electorhttp

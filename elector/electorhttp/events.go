@@ -16,22 +16,31 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "the election is not followed: the handler does not run")
 		return
 	}
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
-		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "there are %d streams already", h.cfg.MaxStreams)
+	s, done := newStream(w, h.streams)
+	if s == nil {
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep the events to itself
-	s := &stream{h: h, w: w, control: http.NewResponseController(w)}
+	defer done()
+	s.h = h
 	s.send([]byte("retry: 1000\n\n"))
 	if r.Method == http.MethodHead {
 		return
 	}
 	s.run(r)
+}
+
+// newStream begins a stream, which takes a place; nil when there is none, and it was refused.
+func newStream(w http.ResponseWriter, places chan struct{}) (s *stream, done func()) {
+	select {
+	case places <- struct{}{}:
+	default:
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "there are %d streams already", cap(places))
+		return nil, nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep the events to itself
+	return &stream{w: w, control: http.NewResponseController(w)}, func() { <-places }
 }
 
 // patient lets an answer take longer than a server's time-out for writing. Not
@@ -42,7 +51,7 @@ func patient(c *http.ResponseController, write time.Duration) {
 
 // stream is one client of GET /events.
 type stream struct {
-	h       *Handler
+	h       *Handler // of a Group: nil
 	w       http.ResponseWriter
 	control *http.ResponseController
 	at      uint64 // the number of the last event that was sent

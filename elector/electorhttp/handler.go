@@ -78,15 +78,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) {
+	if h.cfg.admit(w, r, namesMatter) {
+		h.mux.ServeHTTP(w, r)
+	}
+}
+
+// admit refuses foreign names, and bounds what a request may cost.
+func (c *Config) admit(w http.ResponseWriter, r *http.Request, namesMatter bool) bool {
 	// Browsers always send a name; some health checks of load balancers send none.
-	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, h.cfg.Hosts) {
+	if namesMatter && r.Host != "" && !webguard.Expected(r.Host, c.Hosts) {
 		refuse(w, http.StatusMisdirectedRequest, "not served under this name: allow it by Config.Hosts, or with --http-host")
-		return
+		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	w.Header().Set("Cache-Control", "no-store") // a cached leader is a former leader
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	h.mux.ServeHTTP(w, r)
+	return true
 }
 
 // Run follows the election until ctx ends; then it returns, and all streams of

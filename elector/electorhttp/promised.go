@@ -30,6 +30,17 @@ type promises struct {
 	changed chan struct{}        // closed when all that were waited for have stopped
 }
 
+func newPromises(term *elector.Term) *promises {
+	return &promises{token: term.Token(), workers: map[string]time.Time{}, changed: make(chan struct{})}
+}
+
+// isClosed reports whether no more promises are made.
+func (p *promises) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // close ends the promising, and returns when the last promise lapses.
 func (p *promises) close() (until time.Time, stopped bool, changed <-chan struct{}) {
 	p.mu.Lock()

@@ -17,7 +17,7 @@ import (
 // (valid_for_ms), while the term holds. Who calls it calls Lapse before the lock
 // is released. Work does both; this is for terms of Campaign.
 func (h *Handler) Promise(term *elector.Term) {
-	h.promised.Store(&promises{token: term.Token(), workers: map[string]time.Time{}, changed: make(chan struct{})})
+	h.promised.Store(newPromises(term))
 }
 
 // Work returns work whose lock is not released before everything that /leader
@@ -43,6 +43,11 @@ func (h *Handler) Lapse(term *elector.Term, grace time.Duration) (stopped bool) 
 		time.Sleep(grace)
 		return false
 	}
+	return p.lapse(over)
+}
+
+// lapse is Lapse, with the time at which the grace is over.
+func (p *promises) lapse(over time.Time) (stopped bool) {
 	for {
 		until, stopped, changed := p.close()
 		if !stopped && until.Before(over) {
@@ -72,8 +77,8 @@ func (h *Handler) promise(term *elector.Term, worker string, most time.Duration)
 }
 
 // wanted reads from a request which worker wants a promise, and for how long.
-func (h *Handler) wanted(r *http.Request) (worker string, most time.Duration, err error) {
-	most = h.cfg.Promise
+func (c *Config) wanted(r *http.Request) (worker string, most time.Duration, err error) {
+	most = c.Promise
 	if r.Method == http.MethodHead { // its answer can't name a time
 		return "", 0, nil
 	}
@@ -110,28 +115,46 @@ func workerName(name string) (string, error) {
 // stopped, and gives back what it was promised. It can't while the term holds: a
 // request that was long under way would give back a newer promise.
 func (h *Handler) stopped(w http.ResponseWriter, r *http.Request) {
+	worker, token, ok := readStopped(w, r)
+	if !ok {
+		return
+	}
+	p := h.promised.Load()
+	if p == nil {
+		refuse(w, http.StatusConflict, "nothing is promised about term %d here", token)
+		return
+	}
+	term := h.elector.Term()
+	p.replyStopped(w, worker, token, term == nil || term.Token() != token)
+}
+
+// readStopped reads such a request, or refuses it.
+func readStopped(w http.ResponseWriter, r *http.Request) (worker string, token uint64, ok bool) {
 	if webguard.CrossSite(r) {
 		refuse(w, http.StatusForbidden, "requested by a page of another site")
-		return
+		return "", 0, false
 	}
 	q := r.URL.Query()
 	worker, err := workerName(q.Get("worker"))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
-		return
+		return "", 0, false
 	}
-	token, err := strconv.ParseUint(q.Get("token"), 10, 64)
+	token, err = strconv.ParseUint(q.Get("token"), 10, 64)
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "token must be that of the term: POST /stopped?worker=NAME&token=TOKEN")
-		return
+		return "", 0, false
 	}
-	p := h.promised.Load()
-	if p == nil || p.token != token {
+	return worker, token, true
+}
+
+// replyStopped gives back what the worker was promised about this term. over: it has ended.
+func (p *promises) replyStopped(w http.ResponseWriter, worker string, token uint64, over bool) {
+	if p.token != token {
 		refuse(w, http.StatusConflict, "nothing is promised about term %d here", token)
 		return
 	}
-	term := h.elector.Term()
-	switch p.stop(worker, term == nil || term.Token() != token) {
+	switch p.stop(worker, over) {
 	case stopHolds:
 		refuse(w, http.StatusConflict, "term %d is valid: its promises lapse unless they are requested again", token)
 	case stopUnknown:

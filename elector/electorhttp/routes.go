@@ -14,27 +14,12 @@ import (
 
 // New makes a Handler. It does no I/O.
 func New(e *elector.Elector, cfg Config) (*Handler, error) {
-	var problems []error
 	if e == nil {
 		return nil, errors.New("electorhttp: the elector is nil")
 	}
-	if cfg.Token != "" && len(cfg.Token) < minToken {
-		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(cfg.Token), minToken))
-	}
-	if cfg.Heartbeat < 0 || cfg.MaxStreams < 0 {
-		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
-	}
-	for _, name := range cfg.Hosts {
-		if err := webguard.CheckName(name); err != nil {
-			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
+	if err := cfg.complete(e.Lease()); err != nil {
 		return nil, err
 	}
-	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, min(e.Lease()/4, 10*time.Second))
-	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 64)
-	cfg.Promise = cmp.Or(cfg.Promise, e.Lease()/5)
 	h := &Handler{
 		elector: e, cfg: cfg, mux: http.NewServeMux(), journal: newJournal(),
 		streams: make(chan struct{}, cfg.MaxStreams), queries: make(chan struct{}, maxQueries),
@@ -54,14 +39,38 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 		h.mux.Handle("/live", cfg.Health)
 		h.mux.Handle("/ready", cfg.Health)
 	} else {
-		h.mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, map[string]bool{"live": true}) })
-		h.mux.HandleFunc("GET /ready", h.ready)
+		h.mux.HandleFunc("GET /live", live)
+		h.mux.HandleFunc("GET /ready", readiness(h.elector.Check))
 	}
 	if cfg.Metrics != nil {
 		h.mux.Handle("GET /metrics", cfg.Metrics)
 	}
 	h.mux.HandleFunc("GET /{$}", h.index)
 	return h, nil
+}
+
+// complete checks the configuration, and puts the defaults in.
+func (c *Config) complete(lease time.Duration) error {
+	var problems []error
+	if c.Token != "" && len(c.Token) < minToken {
+		problems = append(problems, fmt.Errorf("electorhttp: Token is %d bytes long: use at least %d random ones", len(c.Token), minToken))
+	}
+	if c.Heartbeat < 0 || c.MaxStreams < 0 {
+		problems = append(problems, errors.New("electorhttp: Heartbeat and MaxStreams must not be negative"))
+	}
+	for _, name := range c.Hosts {
+		if err := webguard.CheckName(name); err != nil {
+			problems = append(problems, fmt.Errorf("electorhttp: Hosts: %q is %w", name, err))
+		}
+	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, min(lease/4, 10*time.Second))
+	c.MaxStreams = cmp.Or(max(c.MaxStreams, 0), 64)
+	c.Promise = cmp.Or(c.Promise, lease/5)
+	return errors.Join(problems...)
+}
+
+func live(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, map[string]bool{"live": true})
 }
 
 // index is GET /: what a person who opens the address can do next.

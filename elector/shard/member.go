@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
@@ -125,6 +126,12 @@ var errNotProbed = errors.New("the probe has not answered yet")
 
 // ID is the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
+
+// Shards is how many shards the group has.
+func (m *Member) Shards() int { return m.cfg.Shards }
+
+// Lease is the lease of each shard.
+func (m *Member) Lease() time.Duration { return m.cfg.Lease }
 
 // Owned lists the shards that this member owns now, by the clock. No I/O.
 func (m *Member) Owned() []int {

@@ -1,0 +1,299 @@
+package electorhttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// Group serves over HTTP which shards a member of a group owns, to a program in any language
+// that works at them beside it. Safe for concurrent use. It knows the shards whose work it
+// keeps: see Work.
+//
+//	GET  /shards          what this member owns, with tokens and promises, as JSON
+//	GET  /shards/N        200 on the owner of shard N, 503 elsewhere; who owns it
+//	GET  /owner?key=KEY   the same of the shard to which the key belongs; promises nothing
+//	POST /stopped         a worker reports that it has stopped (?worker=, &shard=, &token=)
+//	GET  /events          what this member owns after every change, as server-sent events
+//	GET  /live            200 as long as this process answers
+//	GET  /ready           200 when this member can be given shards
+//
+// What a Handler's /leader promises of its term, /shards promises of each shard, and the
+// same rules hold for the worker.
+type Group struct {
+	member  *shard.Member
+	cfg     Config
+	mux     *http.ServeMux
+	streams chan struct{}
+	ended   chan struct{} // closed when Serve ends: so do all streams
+	ending  sync.Once
+
+	mu      sync.Mutex // of all below
+	held    map[int]heldShard
+	changed chan struct{} // closed by the next change
+}
+
+// heldShard is the newest term of a shard.
+type heldShard struct {
+	term *elector.Term
+	p    *promises
+}
+
+// NewGroup makes a Group of a member. It does no I/O. It uses Config.Hosts, Promise, Heartbeat,
+// MaxStreams, Metrics and Health; there is nothing that Token could be for.
+func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
+	if m == nil {
+		return nil, errors.New("electorhttp: the member is nil")
+	}
+	if cfg.Token != "" {
+		return nil, errors.New("electorhttp: Token is for the Handler of an Elector: a Group has no request that changes anything")
+	}
+	if err := cfg.complete(m.Lease()); err != nil {
+		return nil, err
+	}
+	g := &Group{
+		member: m, cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, cfg.MaxStreams),
+		ended: make(chan struct{}), held: map[int]heldShard{}, changed: make(chan struct{}),
+	}
+	g.mux.HandleFunc("GET /shards", g.shards)
+	g.mux.HandleFunc("GET /shards/{shard}", g.oneShard)
+	g.mux.HandleFunc("GET /owner", g.owner)
+	g.mux.HandleFunc("GET /events", g.events)
+	g.mux.HandleFunc("POST /stopped", g.stopped)
+	if cfg.Health != nil {
+		g.mux.Handle("/live", cfg.Health)
+		g.mux.Handle("/ready", cfg.Health)
+	} else {
+		g.mux.HandleFunc("GET /live", live)
+		g.mux.HandleFunc("GET /ready", readiness(m.Check))
+	}
+	if cfg.Metrics != nil {
+		g.mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	g.mux.HandleFunc("GET /{$}", g.index)
+	return g, nil
+}
+
+// ServeHTTP answers. Bodies are read up to 1 KiB.
+func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.serve(w, r, len(g.cfg.Hosts) > 0)
+}
+
+func (g *Group) serve(w http.ResponseWriter, r *http.Request, namesMatter bool) {
+	if g.cfg.admit(w, r, namesMatter) {
+		g.mux.ServeHTTP(w, r)
+	}
+}
+
+// Serve serves until ctx ends, and for at most 2 s more what is under way; all streams end. It
+// closes the listener. The error is nil after ctx ended, or the listener's. On a loopback
+// address it refuses foreign names: see Config.Hosts.
+func (g *Group) Serve(ctx context.Context, l net.Listener) error {
+	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.serve(w, r, len(g.cfg.Hosts) > 0 || loopback(l.Addr()))
+	}))
+	server.RegisterOnShutdown(func() { g.ending.Do(func() { close(g.ended) }) })
+	return Serve(ctx, server, l)
+}
+
+// Promise lets /shards list the shard, and promise for how long its worker may rely on that,
+// while the term holds. Who calls it calls Lapse before the work of the term returns. Work
+// does both.
+func (g *Group) Promise(term *shard.Term) {
+	g.mu.Lock()
+	g.held[term.Shard] = heldShard{term.Term, newPromises(term.Term)}
+	g.mu.Unlock()
+	g.change()
+	context.AfterFunc(term.Context(), g.change)
+}
+
+// Work returns work whose shard is not released before everything that /shards promised about
+// it has lapsed, or was given back (POST /stopped): at most Config.Promise after work has
+// returned, or after the term's end if that is earlier.
+func (g *Group) Work(work shard.Work) shard.Work {
+	return func(ctx context.Context, term *shard.Term) error {
+		g.Promise(term)
+		defer g.Lapse(term, 0) // also when the work panics
+		return work(ctx, term)
+	}
+}
+
+// Lapse ends the promising about a shard's term: from now on /shards does not list it. It
+// returns when every promise has lapsed and grace is over, or as soon as no promise is left and
+// a worker has reported that it has stopped; then stopped is true. It blocks for at most
+// Config.Promise or grace, whichever is longer.
+func (g *Group) Lapse(term *shard.Term, grace time.Duration) (stopped bool) {
+	over := time.Now().Add(grace)
+	held := g.of(term.Shard)
+	if held.p == nil || held.p.token != term.Token() {
+		time.Sleep(grace)
+		return false
+	}
+	held.p.close()
+	g.change()
+	return held.p.lapse(over)
+}
+
+func (g *Group) of(shard int) heldShard {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held[shard]
+}
+
+// change wakes the streams.
+func (g *Group) change() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// Ownership is the body of GET /shards, and without promises that of each event.
+type Ownership struct {
+	Group  string       `json:"group"`
+	Member string       `json:"member"` // this one
+	Shards int          `json:"shards"` // how many the group has
+	Owned  []OwnedShard `json:"owned"`  // by this member, in ascending order
+}
+
+// OwnedShard is a shard that this member owns.
+type OwnedShard struct {
+	Shard int    `json:"shard"`
+	Token uint64 `json:"token"`
+	// ValidFor is for how long after the request was sent a worker may work at the shard; it
+	// is not released before. 0, or left out: not at all.
+	ValidFor int64 `json:"valid_for_ms,omitempty"`
+}
+
+// ownership lists the shards whose terms hold and are not about to end; take may leave one out.
+func (g *Group) ownership(take func(heldShard) (valid time.Duration, ok bool)) Ownership {
+	g.mu.Lock()
+	all := maps.Clone(g.held)
+	g.mu.Unlock()
+	o := Ownership{Group: g.member.Group(), Member: g.member.ID(), Shards: g.member.Shards(), Owned: []OwnedShard{}}
+	for _, s := range slices.Sorted(maps.Keys(all)) {
+		if valid, ok := take(all[s]); ok {
+			o.Owned = append(o.Owned, OwnedShard{Shard: s, Token: all[s].p.token, ValidFor: valid.Milliseconds()})
+		}
+	}
+	return o
+}
+
+// shards is GET /shards.
+func (g *Group) shards(w http.ResponseWriter, r *http.Request) {
+	worker, most, err := g.cfg.wanted(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	reply(w, http.StatusOK, g.ownership(func(h heldShard) (time.Duration, bool) { return h.p.give(h.term, worker, most) }))
+}
+
+// ShardOwner is the body of GET /shards/N and of GET /owner.
+type ShardOwner struct {
+	Group    string `json:"group"`
+	Member   string `json:"member"` // this one
+	Shard    int    `json:"shard"`
+	Owned    bool   `json:"owned"`             // by this one
+	Owner    string `json:"owner"`             // empty: none, or not known. A hint, unless it is this one
+	Address  string `json:"address,omitempty"` // where the owner can be reached
+	Token    uint64 `json:"token,omitempty"`   // of this one
+	ValidFor int64  `json:"valid_for_ms"`      // as that of OwnedShard
+}
+
+// oneShard is GET /shards/N.
+func (g *Group) oneShard(w http.ResponseWriter, r *http.Request) {
+	s, err := strconv.Atoi(r.PathValue("shard"))
+	if err != nil || s < 0 || s >= g.member.Shards() {
+		refuse(w, http.StatusBadRequest, "the shards are 0 to %d", g.member.Shards()-1)
+		return
+	}
+	worker, most, err := g.cfg.wanted(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "%v", err)
+		return
+	}
+	g.answerOwner(w, s, worker, most)
+}
+
+// owner is GET /owner?key=KEY.
+func (g *Group) owner(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if !q.Has("key") {
+		refuse(w, http.StatusBadRequest, "name the key: GET /owner?key=KEY")
+		return
+	}
+	g.answerOwner(w, g.member.ShardOf(q.Get("key")), "", 0)
+}
+
+func (g *Group) answerOwner(w http.ResponseWriter, s int, worker string, most time.Duration) {
+	o := ShardOwner{Group: g.member.Group(), Member: g.member.ID(), Shard: s}
+	if h := g.of(s); h.p != nil {
+		if valid, ok := h.p.give(h.term, worker, most); ok {
+			o.Owned, o.Token, o.ValidFor = true, h.p.token, valid.Milliseconds()
+		}
+	}
+	owner, _ := g.member.Owner(s)
+	if o.Owned || owner.ID != o.Member { // what this one is about to lose, or to get, it does not serve
+		o.Owner, o.Address = cmp.Or(owner.ID, map[bool]string{true: o.Member}[o.Owned]), owner.Advertise
+	}
+	code := http.StatusServiceUnavailable
+	if o.Owned {
+		code = http.StatusOK
+	}
+	reply(w, code, o)
+}
+
+// stopped is POST /stopped: a worker reports that it has stopped working at a shard whose term
+// has ended.
+func (g *Group) stopped(w http.ResponseWriter, r *http.Request) {
+	worker, token, ok := readStopped(w, r)
+	if !ok {
+		return
+	}
+	s, err := strconv.Atoi(r.URL.Query().Get("shard"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "shard must be the number of the shard: POST /stopped?worker=NAME&shard=N&token=TOKEN")
+		return
+	}
+	h := g.of(s)
+	if h.p == nil {
+		refuse(w, http.StatusConflict, "nothing is promised about shard %d here", s)
+		return
+	}
+	h.p.replyStopped(w, worker, token, !h.term.Valid())
+}
+
+// index is GET /: what a person who opens the address can do next.
+func (g *Group) index(w http.ResponseWriter, _ *http.Request) {
+	endpoints := map[string]string{
+		"GET /shards":   "the shards that this member owns, their tokens, and for how long that is promised",
+		"GET /shards/N": "200 on the owner of shard N, 503 elsewhere: who owns it",
+		"GET /owner":    "the same of the shard of a key; ?key=KEY",
+		"GET /events":   "the shards that this member owns, after every change, as server-sent events",
+		"GET /live":     "200 if the process answers",
+		"GET /ready":    "200 if this member can be given shards",
+		"POST /stopped": "a worker reports that it has stopped; ?worker=NAME&shard=N&token=TOKEN",
+	}
+	if g.cfg.Metrics != nil {
+		endpoints["GET /metrics"] = "for Prometheus"
+	}
+	reply(w, http.StatusOK, groupIndex{g.member.Group(), g.member.ID(), endpoints})
+}
+
+// groupIndex is the answer to GET /.
+type groupIndex struct {
+	Group     string            `json:"group"`
+	Member    string            `json:"member"`
+	Endpoints map[string]string `json:"endpoints"`
+}
