@@ -156,7 +156,7 @@ func aboutNodes(err error) error {
 	}
 	var failed *elector.QuorumError
 	if !errors.As(err, &failed) || len(failed.Nodes) == 0 {
-		return errors.New(elector.Problem(err))
+		return errors.New(strings.TrimPrefix(elector.Problem(err), "elector: ")) // of package shard, which wraps one of ours
 	}
 	about := &nodesError{what: failed.Problem}
 	for _, n := range failed.Nodes {

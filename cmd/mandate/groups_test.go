@@ -55,6 +55,15 @@ func TestLsFoldsGroups(t *testing.T) {
 	}
 }
 
+// No command names the package that an error comes from.
+func TestShardsNamesNoPackage(t *testing.T) {
+	var o, e captured
+	code := execute(t.Context(), []string{"shards", "invoices", "--redis", "redis://127.0.0.1:1"}, &o, &e)
+	if got := e.String(); code != exitUnreachable || !strings.HasPrefix(got, "mandate shards: no majority of the Redis nodes answered: 127.0.0.1:1: ") {
+		t.Errorf("exit code %d: %s", code, got)
+	}
+}
+
 func groupRow(change func(g *groupReport)) report {
 	g := &groupReport{listed: 8, Status: shard.Status{Group: "tenants", Shards: 8, Assigner: "a", Members: []shard.MemberStatus{{ID: "a"}, {ID: "b", Closed: "stopping"}}}}
 	change(g)
