@@ -502,11 +502,12 @@ func TestForwardFinishes(t *testing.T) {
 		go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
 		<-began
 		at := time.Now()
-		var lost time.Duration
-		context.AfterFunc(a.Term().Context(), func() { lost = time.Since(at) })
+		term := a.Term()
+		lost := make(chan time.Duration, 1)
+		go func() { <-term.Done(); lost <- time.Since(at) }()
 		f.s.redis.TakeLease(a.Elector)
 		<-over
-		if took > lost {
+		if lost := <-lost; took > lost {
 			t.Errorf("its context ended after %v, when the lease was lost after %v", took, lost)
 		}
 	})
