@@ -28,10 +28,9 @@ type renewer struct {
 
 // renewal is how one renewal ended.
 type renewal struct {
-	sent      lease.Stamp
-	tally     quorum.Tally
-	advertise string // the address that it brought to the nodes
-	took      time.Duration
+	sent  lease.Stamp
+	tally quorum.Tally
+	took  time.Duration
 }
 
 // newRenewer has the first renewal due by when the claim was sent. That may be long ago, when
@@ -65,11 +64,10 @@ func (r *renewer) renew() {
 	// Asked again at a node's turn. left has run on the monotonic clock, which stands
 	// still while the machine sleeps: so the clock is read too.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
-	go func() {
-		tally := m.voter.Renew(left, r.term.token, heir, fit)
+	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
 		took, _ := m.clock.PeekSince(sent)
-		r.ended <- &renewal{sent: sent, tally: tally, advertise: m.voter.Advertised(), took: took}
-	}()
+		r.ended <- &renewal{sent: sent, tally: tally, took: took}
+	})
 }
 
 // count takes how a renewal ended.
@@ -85,7 +83,7 @@ func (r *renewer) count(of *renewal) {
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
 			if of.tally.Written() {
-				r.placed(of.advertise)
+				r.placed(m.voter.Advertised())
 			}
 		}
 		r.due.Reset(r.next(of.sent))

@@ -180,6 +180,13 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 	return b
 }
 
+// Renew is StartRenewal with its end.
+func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
+	ended := make(chan Tally, 1)
+	v.StartRenewal(left, token, heir, fit, func(t Tally) { ended <- t })
+	return <-ended
+}
+
 // troubles are the failed requests since the last call.
 func (b *booth) troubles() []error {
 	b.mu.Lock()

@@ -53,6 +53,18 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context
 	return true
 }
 
+// take takes the turn if it is free, and gives it back.
+func (q *nodeQueue) take() bool {
+	select {
+	case q.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (q *nodeQueue) give() { <-q.turn }
+
 // note takes the outcome of a request: the answer, or that the node is not responding.
 func (q *nodeQueue) note(a Answer) {
 	q.mu.Lock()

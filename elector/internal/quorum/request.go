@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // request is what one election requests of a node. Whoever carries it shares no more with those that travel with
@@ -13,6 +15,11 @@ type request struct {
 	keys []string
 	args func() []any  // nil: it is not wanted any more
 	done chan struct{} // closed with its outcome, where another goroutine carries it
+
+	// Of one that no goroutine waits for (sender.post).
+	then  func(outcome)
+	until time.Time   // its ctx has no end
+	late  *time.Timer // withdraws it then
 
 	mu        sync.Mutex // guards the next two
 	withdrawn bool       // its caller has left: it has no outcome
@@ -43,6 +50,14 @@ func newRequest(ctx context.Context, keys []string, args func() []any) *request 
 	return &request{ctx: ctx, keys: keys, args: args}
 }
 
+// context ends with the time that its caller gives it.
+func (r *request) context() (context.Context, context.CancelFunc) {
+	if r.then != nil {
+		return conns.Until(r.ctx, time.Until(r.until))
+	}
+	return r.ctx, func() {}
+}
+
 // wait returns the outcome; not ok when the caller's time was over before it was sent. What was sent is waited for: what comes
 // after it must not overtake it.
 func (r *request) wait() (o outcome, ok bool) {
@@ -51,14 +66,19 @@ func (r *request) wait() (o outcome, ok bool) {
 		return r.outcome, true
 	case <-r.ctx.Done():
 	}
-	r.mu.Lock()
-	r.withdrawn = !r.committed
-	r.mu.Unlock()
-	if r.withdrawn {
+	if r.withdraw() {
 		return notSent(), false
 	}
 	<-r.done
 	return r.outcome, true
+}
+
+// withdraw is the end of its caller's time; false when it was sent before that.
+func (r *request) withdraw() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.withdrawn = !r.committed
+	return r.withdrawn
 }
 
 // prepare makes the arguments, and ends a request that is not wanted any more.
@@ -66,8 +86,7 @@ func (r *request) prepare() (ok bool) {
 	if r.ended {
 		return false
 	}
-	r.uncommit()
-	if r.ctx.Err() != nil {
+	if !r.uncommit() || r.ctx.Err() != nil {
 		r.end(notSent())
 		return false
 	}
@@ -81,10 +100,11 @@ func (r *request) prepare() (ok bool) {
 	return true
 }
 
-func (r *request) uncommit() {
+func (r *request) uncommit() (wanted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed = false
+	return !r.withdrawn
 }
 
 // wanted is asked when there is a connection for it. Time has passed since its arguments were made if it had to wait
@@ -107,16 +127,21 @@ func (r *request) commit(waited bool) (ok bool) {
 
 // end gives a request its outcome, unless its caller has stopped waiting.
 func (r *request) end(o outcome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.ended = true
-	if r.withdrawn {
-		return
-	}
-	r.committed = true
 	if o.sent = r.sent; !o.sent.IsZero() {
 		o.took = time.Since(o.sent)
 	}
-	r.outcome = o
-	close(r.done)
+	r.mu.Lock()
+	withdrawn := r.withdrawn
+	r.committed = true
+	r.mu.Unlock()
+	switch {
+	case withdrawn:
+	case r.then != nil:
+		r.late.Stop()
+		r.then(o)
+	default:
+		r.outcome = o
+		close(r.done)
+	}
 }

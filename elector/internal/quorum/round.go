@@ -130,6 +130,12 @@ type round struct {
 	timer    *time.Timer
 	over     chan struct{}
 	closed   bool
+
+	// Of a round that no goroutine waits for: decided is called once, when it is known whether a majority
+	// answers yes, or when the round has ended.
+	decided func([]Answer) // nil: it was called, or a goroutine waits
+	yes     Status
+	agreed  int // nodes that answered yes
 }
 
 // waitFactor is how many times the majority's time the others get, at least
@@ -144,6 +150,13 @@ func newRound(n, majority int, ask func(int) Answer) *round {
 	for i := range r.answers {
 		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
 	}
+	return r
+}
+
+// postedRound is one that no goroutine waits for: who brings the answers calls record.
+func postedRound(n, majority int, yes Status, decided func([]Answer)) *round {
+	r := newRound(n, majority, nil)
+	r.yes, r.decided = yes, decided
 	return r
 }
 
@@ -194,27 +207,30 @@ func (r *round) poll(yes Status) {
 
 func (r *round) record(node int, a Answer) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.answers[node] = a
 	if !r.ignored[node] {
 		if r.missing--; r.missing == 0 {
 			close(r.complete)
 		}
 	}
-	if a.Status == Unknown {
-		return
+	if a.Status == r.yes {
+		r.agreed++
 	}
-	r.definite++
-	if r.definite == r.majority && r.definite < len(r.answers) {
-		wait := max(minExtraWait, waitFactor*time.Since(r.started))
-		r.timer = time.AfterFunc(wait, r.end)
+	if a.Status != Unknown {
+		r.definite++
+		if r.definite == r.majority && r.agreed < r.majority && r.definite < len(r.answers) {
+			wait := max(minExtraWait, waitFactor*time.Since(r.started))
+			r.timer = time.AfterFunc(wait, r.end)
+		}
 	}
+	decide := r.decide(max(r.agreed, r.definite-r.agreed) >= r.majority || r.missing == 0)
+	r.mu.Unlock()
+	decide()
 }
 
 // end lets every vote that still waits return "unknown".
 func (r *round) end() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -222,6 +238,21 @@ func (r *round) end() {
 		r.closed = true
 		close(r.over)
 	}
+	decide := r.decide(true)
+	r.mu.Unlock()
+	decide()
+}
+
+// decide returns what reports the outcome of a round that no goroutine waits for, to be called without mu. With mu
+// held.
+func (r *round) decide(known bool) func() {
+	decided := r.decided
+	if !known || decided == nil {
+		return func() {}
+	}
+	r.decided = nil
+	answers := append([]Answer(nil), r.answers...)
+	return func() { decided(answers) }
 }
 
 // ignore takes a node that did not answer its last request out of those that

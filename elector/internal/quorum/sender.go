@@ -89,11 +89,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 		id.master = master
 	}
 	s.mu.Lock()
-	q := s.queues[id]
-	if q == nil {
-		q = &scriptQueue{id: id, script: script}
-		s.queues[id] = q
-	}
+	q := s.queue(id, script)
 	if len(q.waiting) == 0 && len(q.calls) == 0 && !q.gathers() {
 		c := q.begin()
 		s.mu.Unlock()
@@ -122,14 +118,29 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 func (s *sender) wait(q *scriptQueue, r *request) outcome {
 	o, ok := r.wait()
 	if !ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if i := slices.Index(q.waiting, r); i >= 0 {
-			q.waiting = slices.Delete(q.waiting, i, i+1)
-			s.tidy(q)
-		}
+		s.leave(q, r)
 	}
 	return o
+}
+
+// queue is that for such requests. With mu held.
+func (s *sender) queue(id queueID, script electionScript) *scriptQueue {
+	q := s.queues[id]
+	if q == nil {
+		q = &scriptQueue{id: id, script: script}
+		s.queues[id] = q
+	}
+	return q
+}
+
+// leave is of a request whose caller has left.
+func (s *sender) leave(q *scriptQueue, r *request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(q.waiting, r); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		s.tidy(q)
+	}
 }
 
 // gather takes the requests that the next call is for. Renewals of one lease length are due at
@@ -160,8 +171,9 @@ func (s *sender) carry(q *scriptQueue, c *call, all []*request) {
 	if len(all) == 0 { // another call was full, and took them
 		return
 	}
-	ctx, cancel := all[0].ctx, context.CancelFunc(func() {})
+	ctx, cancel := all[0].context()
 	if len(all) > 1 {
+		cancel()
 		ctx, cancel = context.WithTimeout(context.Background(), (connecting+1)*q.id.limit)
 	}
 	defer cancel()

@@ -159,22 +159,23 @@ func (v *Voter) identities() Identities {
 	return IdentitiesOf(all)
 }
 
-// Renew prolongs the term that the last Claim won, in one round trip, at most
+// StartRenewal prolongs the term that the last Claim won, in one round trip, at most
 // for the call time-out. Nothing is sent after left, the time to the term's
 // deadline; what was sent is not cancelled when a majority has answered. fit is
 // asked when a node's turn comes, on many goroutines: a request that had to wait
 // behind hung ones must not go out on a verdict from before that, or for a term
 // that has ended since.
-func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
+//
+// It does not block. ended gets the outcome, once, on a goroutine that others wait for.
+func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit func() bool, ended func(Tally)) {
 	v.lock.Identities = v.identities()
 	v.lock.Advertise = v.cfg.Advertise()
-	seq, value := v.seq, v.lock.String()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
-	r.ask = func(node int) Answer {
-		q := v.queues[node]
-		ctx, cancel := conns.Until(context.Background(), left)
-		defer cancel()
-		return v.callLate(ctx, node, renewScript, v.cfg.Keys.forRenew(), func() []any {
+	seq, value, began := v.seq, v.lock.String(), time.Now()
+	r := postedRound(v.nodes.Len(), v.nodes.Majority(), Mine, func(answers []Answer) {
+		ended(v.nodes.Tally(answers, time.Since(began)))
+	})
+	for node, q := range v.queues {
+		v.post(r, node, left, renewScript, v.cfg.Keys.forRenew(), func() []any {
 			if !fit() {
 				r.end() // none waits for the others, a hung one perhaps: a release may be next
 				return nil
@@ -182,8 +183,37 @@ func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bo
 			return renewArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, token, q.lastCounter(), heir, newIdentity())
 		})
 	}
-	r.poll(Mine)
-	return v.tally(r)
+}
+
+// post is callLate for a round that no goroutine waits for. Only a request that has to wait for its
+// turn has a goroutine of its own.
+func (v *Voter) post(r *round, node int, left time.Duration, s electionScript, keys []string, args func() []any) {
+	q, snd := v.queues[node], v.nodes.list[node].sender
+	v.background.begin()
+	if !snd.posts() || !q.take() {
+		go func() {
+			defer v.background.end()
+			ctx, cancel := conns.Until(context.Background(), left)
+			defer cancel()
+			r.record(node, v.callLate(ctx, node, s, keys, args))
+		}()
+		return
+	}
+	began := time.Now()
+	snd.post(s, v.cfg.CallTimeout, min(left, (connecting+1)*v.cfg.CallTimeout), keys, args, func(o outcome) {
+		o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
+		ordinary := o.answer.Status == Mine && !q.isUnresponsive()
+		q.give()
+		end := func() {
+			defer v.background.end()
+			r.record(node, v.answered(node, o, time.Since(began) < left))
+		}
+		if ordinary {
+			end()
+		} else { // what is logged then must not hold up the others that the call was for
+			go end()
+		}
+	})
 }
 
 // Advertised is the address in the newest attempt's lock, as the last Claim or Renew sent
@@ -270,14 +300,19 @@ func (v *Voter) callLate(ctx context.Context, node int, s electionScript, keys [
 		o = v.nodes.list[node].sender.send(s, v.cfg.CallTimeout, newRequest(ctx, keys, args))
 		o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
 	})
+	return v.answered(node, o, ctx.Err() == nil)
+}
+
+// answered takes how a request ended. Nobody is told of one whose time was over.
+func (v *Voter) answered(node int, o outcome, inTime bool) Answer {
 	if o.dropped {
 		return o.answer
 	}
-	q.note(o.answer)
+	v.queues[node].note(o.answer)
 	if o.answer.Status != Unknown {
 		v.recorders[node].again()
 	}
-	if v.cfg.RequestEnded != nil && ctx.Err() == nil {
+	if v.cfg.RequestEnded != nil && inTime {
 		v.cfg.RequestEnded(node, o.took, v.nodes.nodeError(node, o.answer.Err))
 	}
 	return o.answer

@@ -1,0 +1,82 @@
+package quorum
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+)
+
+// A leader's round ends with the majority: whatever else is wrong with the third node, the lease is renewed.
+func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		a.Renew(testLease, token, Heir{}, fit) // the nodes know the script
+		time.Sleep(time.Second)
+		for _, l := range a.lines {
+			l.trip.Store(int64(trip))
+		}
+		a.lines[2].trip.Store(int64(5 * trip))
+		began := time.Now()
+		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) || time.Since(began) != trip {
+			t.Errorf("it took %v: %+v", time.Since(began), tally.Answers)
+		}
+	})
+}
+
+// What an election does with its answer is not a matter of those that travelled with it: its log may be written to a
+// pipe that nobody reads.
+func TestBlockedLogHoldsUpNoOther(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all := p.process(4)
+		v := all.voters[1]
+		_ = p.redis[0].Set(v.cfg.Keys.Lock, "another/abcdefgh/1 n=1 lease=10000 token=9")
+		read := make(chan struct{})
+		v.cfg.RequestEnded = func(int, time.Duration, error) { <-read }
+		all.busy()
+		var wg sync.WaitGroup
+		began := time.Now()
+		for _, i := range []int{1, 2, 3} {
+			wg.Go(func() {
+				all.voters[i].Renew(testLease, all.tokens[i], Heir{}, fit)
+				if took := time.Since(began); i != 1 && took > 2*trip {
+					t.Errorf("election %d: its renewal took %v", i, took)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		close(read)
+		wg.Wait()
+	})
+}
+
+// The release of a term comes to a slow node behind the renewal that no goroutine waits for.
+func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		const slow = time.Second
+		all := p.process(1)
+		var mu sync.Mutex
+		var done []Script
+		all.watch(2, func(calls []Call, _ *server.Peer) bool {
+			if calls[0].Script == ScriptRenew {
+				time.Sleep(slow)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done = append(done, calls[0].Script)
+			return false
+		})
+		all.renewed([]Tally{all.voters[0].Renew(testLease, all.tokens[0], Heir{}, fit)})
+		all.voters[0].Releasing(all.tokens[0], Heir{}).Try(testLease)
+		time.Sleep(2 * slow)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(done, []Script{ScriptRenew, ScriptRelease}) || p.locks() != 0 {
+			t.Errorf("the third node did %v, %d nodes hold a lock", done, p.locks())
+		}
+	})
+}
