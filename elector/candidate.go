@@ -24,6 +24,7 @@ type candidate struct {
 	bus         *pubsub.Bus
 	cordons     *cordon.Watcher
 	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends
+	guards      *guards       // of terms
 	keys        *quorum.Keys
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds

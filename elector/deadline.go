@@ -1,40 +1,89 @@
 package elector
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// guard ends the term at its deadline, also when the goroutine that
-// renews is stuck. It looks at the clock again every now and then, because
-// timers stand still while a machine sleeps.
-func (t *Term) guard(every time.Duration) {
-	var look func()
-	var mu sync.Mutex // the first timer may fire before watch is set
-	look = func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if t.ended.Load() {
-			return
-		}
-		left, _ := t.grant.Left()
-		if left <= 0 {
-			t.expire()
-			return
-		}
-		if elapsed, ok := t.clock.Since(t.begun); ok {
-			t.expiry.looked.Store(int64(elapsed))
-		}
-		t.watch.Reset(min(left, every))
-	}
-	mu.Lock()
-	defer mu.Unlock()
+// guards end terms at their deadlines, also when the goroutines that renew them are stuck. They look at the clock
+// every now and then, because timers stand still while a machine sleeps: many terms by one timer, because nearly
+// always their leases have been renewed.
+type guards struct {
+	mu      sync.Mutex
+	watches map[time.Duration]*watch // the one that has room, by how often it looks
+}
+
+// maxWatched is how many terms one timer looks after: one that ends must not wait for ten thousand others.
+const maxWatched = 256
+
+// watch is some of the terms. Its terms are guarded by the mutex of its guards.
+type watch struct {
+	of    *guards
+	every time.Duration
+	terms []*Term
+	timer *time.Timer
+}
+
+// add guards a term until it has ended.
+func (g *guards) add(t *Term, every time.Duration) {
 	t.expiry.every = every
-	// Not at once: its goroutine would then stand in the way of the work's start.
 	left, _ := t.grant.Left()
-	t.watch = time.AfterFunc(min(left, every), look)
+	t.lookIn(left)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := g.watches[every]
+	if w == nil || len(w.terms) >= maxWatched {
+		w = &watch{of: g, every: every}
+		if g.watches == nil {
+			g.watches = map[time.Duration]*watch{}
+		}
+		g.watches[every] = w
+		w.timer = time.AfterFunc(every, w.look)
+	}
+	w.terms = append(w.terms, t)
+}
+
+func (w *watch) look() {
+	w.of.mu.Lock()
+	all := slices.Clone(w.terms)
+	w.of.mu.Unlock()
+	for _, t := range all {
+		t.look()
+	}
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	w.terms = slices.DeleteFunc(w.terms, func(t *Term) bool { return t.ended.Load() })
+	if len(w.terms) > 0 {
+		w.timer.Reset(w.every)
+	} else if w.of.watches[w.every] == w {
+		delete(w.of.watches, w.every)
+	}
+}
+
+// look ends the term if its deadline has passed, and notes for an ExpiredError that this process ran.
+func (t *Term) look() {
+	if t.ended.Load() {
+		return
+	}
+	left, _ := t.grant.Left()
+	if left <= 0 {
+		t.expire()
+		return
+	}
+	if elapsed, ok := t.clock.Since(t.begun); ok {
+		t.expiry.looked.Store(int64(elapsed))
+	}
+	t.lookIn(left)
+}
+
+// lookIn has a term whose deadline comes before the next look ended by a timer of its own.
+func (t *Term) lookIn(left time.Duration) {
+	if left <= t.expiry.every {
+		time.AfterFunc(left, t.look)
+	}
 }
 
 // expire ends a term whose deadline has passed.

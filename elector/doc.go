@@ -56,10 +56,8 @@
 //	                  once it has won
 //	the work          leader.go, per term   when it returns; the    what it does; the state machine waits for it
 //	                                        machine never kills it
-//	a renewal         renew.go, one at a    with its round          nothing: it returns a tally
-//	                  time
-//	the deadline      deadline.go, a timer  with the term           nothing: it ends the term
-//	                  per term
+//	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
+//	                  per 256 terms                                 those whose deadline has passed
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      a request's time-out    nothing
 //	                  begin and the end     after those before it
@@ -74,9 +72,10 @@
 //	                  order of succession
 //	                  needs it, a timer
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
-//	                  and round
-//	a batch           quorum, while others  its call time-out       the requests in it, until each has its answer
-//	                  wait for it
+//	                  and round, but for
+//	                  renewals
+//	a batch           quorum, renewals and  its call time-out       the requests in it, until each has its answer;
+//	                  what waited for it                            renewals return their tally by it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
 //	cordons           the first Run of a    with the last Run       what each node has shown is behind a mutex

@@ -54,7 +54,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	if m.cfg.MaxTerm > 0 {
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
-	term.guard(m.timing.RetryEvery())
+	m.guards.add(term, m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(RoleLeading, &elected, slog.Uint64("token", term.token))

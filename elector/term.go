@@ -33,7 +33,6 @@ type Term struct {
 	ended  atomic.Bool
 	at     time.Time // when it ended; set before ended
 	once   sync.Once
-	watch  *time.Timer
 	expiry expiry
 
 	asked   chan struct{} // closed by the first Resign, or request to hand over
