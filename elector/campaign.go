@@ -126,7 +126,7 @@ func (m *machine) standBy() *standby.Waiter {
 
 // wakeMessageIn reads an event as those on standby need it.
 func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
-	ev, err := parseEvent(payload)
+	ev, err := c.received.parse(payload)
 	if err != nil || ev.Election != c.cfg.Election {
 		return m, false
 	}

@@ -25,6 +25,7 @@ type candidate struct {
 	cordons     *cordon.Watcher
 	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends
 	guards      *guards       // of terms
+	received    *lastEvent    // in this process
 	keys        *quorum.Keys
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds

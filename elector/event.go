@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
@@ -82,6 +83,26 @@ func parseEvent(s string) (Event, error) {
 		return Event{}, errors.New("elector: not an event: its token is larger than any")
 	}
 	return ev, nil
+}
+
+// lastEvent has a message parsed once, and not by each of the ten thousand followers in a process that get it one after
+// the other: the last of them would claim that much later.
+type lastEvent struct{ of atomic.Pointer[parsedEvent] }
+
+type parsedEvent struct {
+	payload string
+	ev      Event
+	err     error
+}
+
+func (l *lastEvent) parse(payload string) (Event, error) {
+	p := l.of.Load()
+	if p == nil || p.payload != payload {
+		ev, err := parseEvent(payload)
+		p = &parsedEvent{payload, ev, err}
+		l.of.Store(p)
+	}
+	return p.ev, p.err
 }
 
 // maxToken is the largest number that Redis' scripts keep exactly.

@@ -23,6 +23,7 @@ type Quorum struct {
 	bus     *pubsub.Bus
 	cordons *cordon.Watcher         // which candidates are cordoned
 	guards  *guards                 // of the terms of all candidates
+	last    *lastEvent              // that one of them received
 	owned   []redis.UniversalClient // only the options were needed
 	prefix  string                  // of every key; "": the default one
 }
@@ -63,7 +64,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 		return nil, configError("quorum: ", err)
 	}
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, cordons: cordon.New(nodes, bus)}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -104,7 +105,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix is the first part of the keys of all elections that are made on this Quorum.

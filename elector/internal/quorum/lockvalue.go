@@ -25,17 +25,21 @@ type LockValue struct {
 }
 
 func (b LockValue) String() string {
-	s := fmt.Sprintf("%s/%s/%d n=%d lease=%d", b.Candidate, b.Incarnation, b.Seq, b.Nodes, b.Lease.Milliseconds())
+	all := make([]byte, 0, len(b.Candidate)+len(b.Incarnation)+len(b.Identities)+len(b.Advertise)+90)
+	all = append(append(append(append(all, b.Candidate...), '/'), b.Incarnation...), '/')
+	all = strconv.AppendUint(all, b.Seq, 10)
+	all = strconv.AppendInt(append(all, " n="...), int64(b.Nodes), 10)
+	all = strconv.AppendInt(append(all, " lease="...), b.Lease.Milliseconds(), 10)
 	if b.Identities != "" {
-		s += " ids=" + string(b.Identities)
+		all = append(append(all, " ids="...), b.Identities...)
 	}
 	if b.Advertise != "" {
-		s += " addr=" + b.Advertise
+		all = append(append(all, " addr="...), b.Advertise...)
 	}
 	if b.Token != 0 {
-		s += " token=" + strconv.FormatUint(b.Token, 10) // last: the claim script appends it
+		all = strconv.AppendUint(append(all, " token="...), b.Token, 10) // last: the claim script appends it
 	}
-	return s
+	return string(all)
 }
 
 // ParseLockValue reads a lock value. A value of another origin (a hand-made SET, a
