@@ -61,6 +61,10 @@ func benchMany(b *testing.B, nodes, elections int, lease time.Duration) {
 	report(b, "handover", median(beside))
 	b.ReportMetric(float64(median(beside))/float64(median(alone)), "x-handover-alone")
 	report(b, "max-handover", slices.Max(beside))
+	if nodes > 1 {
+		hungNode(b, servers[nodes-1], leader, follower, lease)
+	}
+	hungProbe(b, leader, follower, lease)
 
 	began := time.Now()
 	leader.do(b, "stop")
@@ -118,6 +122,34 @@ func handovers(b *testing.B, from, to *manyProcess) []time.Duration {
 		all = append(all, time.Duration(now-sent))
 	}
 	return all
+}
+
+// hungNode stops a minority, which must cost no term.
+func hungNode(b *testing.B, server *servertest.Server, leader, follower *manyProcess, lease time.Duration) {
+	b.Helper()
+	before := [...]manyState{leader.do(b, "peek"), follower.do(b, "peek")}
+	server.Hang(b)
+	time.Sleep(3 * lease)
+	server.Wake(b)
+	lost := leader.do(b, "peek").Ended + follower.do(b, "peek").Ended - before[0].Ended - before[1].Ended
+	b.ReportMetric(float64(lost), "terms-lost-by-hung-node")
+	time.Sleep(lease)
+}
+
+// hungProbe has the probe of one election hang, which must move that election alone.
+func hungProbe(b *testing.B, leader, follower *manyProcess, lease time.Duration) {
+	b.Helper()
+	before := [...]manyState{leader.do(b, "peek"), follower.do(b, "peek")}
+	began := time.Now()
+	leader.do(b, "hang")
+	servertest.Eventually(b, 4*lease+time.Minute, "the election whose probe hangs moves", func() bool {
+		time.Sleep(20 * time.Millisecond)
+		return follower.do(b, "peek").Leads > before[1].Leads
+	})
+	b.ReportMetric(time.Since(began).Seconds(), "s-until-moved-by-hung-probe")
+	time.Sleep(lease)
+	moved := leader.do(b, "peek").Ended + follower.do(b, "peek").Ended - before[0].Ended - before[1].Ended
+	b.ReportMetric(float64(moved), "terms-moved-by-hung-probe")
 }
 
 // storm restarts a node without its data, and counts the requests to it until all lead again.

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // manyEnv makes the test binary a process that is a candidate in many elections; see TestMain.
@@ -26,6 +27,9 @@ const manyEnv = "MANDATE_TEST_MANY"
 
 // manyCooldown is for how long a leader that has resigned leaves the election to the others.
 const manyCooldown = 500 * time.Millisecond
+
+// manyProbed is the election whose work has a probe.
+const manyProbed = 1
 
 type manySettings struct {
 	ID        string
@@ -59,6 +63,7 @@ type many struct {
 	ended    atomic.Int64
 	first    atomic.Int64
 	all      atomic.Int64
+	hung     atomic.Bool // the probe of the work of one election
 }
 
 func manyMain() {
@@ -81,6 +86,8 @@ func manyMain() {
 		case "resign":
 			resigned = time.Now().UnixNano()
 			_ = m.electors[0].Resign(ctx) // a machine that is too busy to release is measured, too
+		case "hang":
+			m.hung.Store(true)
 		case "stop":
 			stop()
 			running.Wait()
@@ -101,6 +108,15 @@ func (m *many) start(ctx context.Context, running *sync.WaitGroup) {
 		cfg := elector.Config{
 			Election: fmt.Sprintf("tenant-%05d", i), ID: m.ID, Lease: m.Lease, Cooldown: manyCooldown,
 			Logger: slog.New(slog.DiscardHandler),
+		}
+		if i == manyProbed {
+			cfg.WorkProbe = health.Func(func(context.Context) error {
+				for m.hung.Load() {
+					time.Sleep(10 * time.Millisecond)
+				}
+				return nil
+			})
+			cfg.WorkProbeSettings = health.Settings{Interval: m.Lease / 10, Timeout: m.Lease / 10}
 		}
 		e, err := elector.New(m.q, cfg)
 		must(err)
