@@ -8,8 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
-	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -29,30 +27,6 @@ type Quorum struct {
 }
 
 const defaultPrefix = "mandate"
-
-// Package doctor examines the nodes themselves; package shard keeps its members there, and
-// has one member hand a shard to another without a query that all candidates answer.
-var _ = inside.Provide(inside.Face{
-	Parts: func(q any) (*quorum.Nodes, *pubsub.Bus) {
-		if q, ok := q.(*Quorum); ok && q != nil {
-			return q.nodes, q.bus
-		}
-		return nil, nil
-	},
-	Cordons: func(q any) *cordon.Watcher { return q.(*Quorum).cordons },
-	HandOver: func(term any, incarnation string, why error) {
-		if t, ok := term.(*Term); ok && t.made() {
-			t.hand(handover{to: incarnation, why: why})
-		}
-	},
-	ConfigError: configError,
-	Now:         func(ctx context.Context) any { return cmp.Or(lease.ClockFrom(ctx), lease.NewClock(nil)).Now() },
-	Began: func(e, at any) {
-		if e, ok := e.(*Elector); ok {
-			e.since, _ = at.(lease.Stamp)
-		}
-	},
-})
 
 // NewQuorum makes a Quorum from go-redis clients: *redis.Client (single server,
 // or Sentinel by redis.NewFailoverClient) or *redis.ClusterClient. It derives

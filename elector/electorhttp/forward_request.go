@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
@@ -15,6 +14,22 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+)
+
+// Headers between replicas, and for the app. A client's own are removed.
+const (
+	tokenHeader     = "Mandate-Token"      // on requests: the term's that serves it; between replicas: the one that is believed to lead
+	leaderHeader    = "Mandate-Leader"     // on answers
+	forwardedHeader = "Mandate-Forwarded"  // by which candidate: it is forwarded once
+	heldHeader      = "Mandate-Hold-Ms"    // how long it may wait at most
+	notLeaderHeader = "Mandate-Not-Leader" // on answers between replicas: the app has not seen the request
+)
+
+var (
+	errRefused   = errors.New("the replica that was the leader does not lead")
+	errNoLeader  = errors.New("no candidate leads")
+	errOverdue   = errors.New("another candidate leads, and the former leader has not answered")
+	errBodySpent = errors.New("its body is too long to be kept, and was sent already")
 )
 
 // pending is a request until it has been answered.
@@ -30,19 +45,6 @@ type pending struct {
 	touched atomic.Bool
 	crowded bool // too many others wait
 	unknown bool // it may have been executed
-}
-
-func (f *forwarder) take(r *http.Request) *pending {
-	p := &pending{in: r, limit: time.Now().Add(f.cfg.Hold)}
-	if r.Header.Get(forwardedHeader) == "" {
-		return p
-	}
-	p.forwarded = true
-	p.believed, _ = strconv.ParseUint(r.Header.Get(tokenHeader), 10, 64)
-	if ms, err := strconv.ParseInt(r.Header.Get(heldHeader), 10, 32); err == nil && ms >= 0 {
-		p.limit = time.Now().Add(min(f.cfg.Hold, time.Duration(ms)*time.Millisecond))
-	}
-	return p
 }
 
 // keep reads the body, so that it can be sent again, unless it is too long.
@@ -148,42 +150,6 @@ type attemptKey struct{}
 // overdue is how long an answer may take once another candidate leads. What the former leader has
 // executed it has answered before it released the lock; the answer may still travel.
 const overdue = time.Second
-
-// remote has the leader answer.
-func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l Leadership) error {
-	ctx, cancel := context.WithCancelCause(p.in.Context())
-	defer cancel(nil)
-	a := &attempt{p: p, target: target, from: f.h.elector.ID(), token: l.Token, answered: make(chan struct{})}
-	ctx = context.WithValue(ctx, attemptKey{}, a)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { a.sent.Store(true) }})
-	go a.giveUp(ctx, cancel, f.h.journal.next(l.Token))
-	r := p.in.WithContext(ctx)
-	r.Body = p.body()
-	if p.whole {
-		r.ContentLength = int64(len(p.kept))
-		r.GetBody = func() (io.ReadCloser, error) { return p.body(), nil }
-	}
-	f.proxy.ServeHTTP(w, r)
-	switch {
-	case a.err == nil:
-		return nil
-	case a.done: // an upgrade that failed
-		refuse(w, http.StatusBadGateway, "%v", a.err)
-		return nil
-	case errors.Is(a.err, errRefused):
-		if p.touched.Load() {
-			return errBodySpent
-		}
-		return errRefused
-	case a.sent.Load():
-		if cause := context.Cause(ctx); cause != nil && p.in.Context().Err() == nil {
-			a.err = cause
-		}
-		return &lostError{a.err}
-	default:
-		return fmt.Errorf("the leader %s can't be reached at %s: %w", l.Leader, l.Address, a.err)
-	}
-}
 
 // giveUp cancels a request to a leader that is none any more, and does not answer.
 func (a *attempt) giveUp(ctx context.Context, cancel context.CancelCauseFunc, next <-chan struct{}) {

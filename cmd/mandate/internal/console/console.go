@@ -94,7 +94,7 @@ func New(cfg Config) (*Console, error) {
 		visitors: &visitors{base: base, hosts: cfg.Hosts, proxies: cfg.Proxies},
 		watch: &watch{
 			quorum: cfg.Quorum, elections: cfg.Elections, max: cmp.Or(cfg.MaxElections, maxShown), actions: cfg.Token != "", groups: map[string]bool{},
-			cache: cache, nodes: newNodeCache(), viewers: viewers, attention: attention, hosts: hosts,
+			viewers: viewers, display: display{cache: cache, nodes: newNodeCache(), attention: attention, hosts: hosts},
 		},
 	}
 	c.operators = &operators{quorum: cfg.Quorum, elections: cfg.Elections, cache: cache, visitors: c.visitors, running: make(chan struct{}, maxActions), log: cfg.Logger}

@@ -4,16 +4,32 @@ import (
 	"context"
 	"sync"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
+
+// display is what the page shows, and whom it follows for that.
+type display struct {
+	cache     *cache
+	nodes     *nodeCache
+	hosts     *hostCache
+	attention *attention
+}
+
+// shown is what the page has a row for.
+type shown struct {
+	elections []string
+	groups    map[string]int // and how many shards Redis lists
+}
 
 // followers are those of the elections, of the groups, and of the shards that are open. Its
 // fields belong to the goroutine that made it.
 type followers struct {
-	w    *watch
-	ctx  context.Context
-	wg   sync.WaitGroup
-	size limits
+	display
+	quorum *elector.Quorum
+	ctx    context.Context
+	wg     sync.WaitGroup
+	size   limits
 
 	elections, groups, shards running
 }
@@ -23,8 +39,8 @@ type running map[string]context.CancelFunc
 
 func (r running) count() int { return len(r) }
 
-func newFollowers(ctx context.Context, w *watch) *followers {
-	return &followers{w: w, ctx: ctx, size: newLimits(), elections: running{}, groups: running{}, shards: running{}}
+func newFollowers(ctx context.Context, q *elector.Quorum, d display) *followers {
+	return &followers{display: d, quorum: q, ctx: ctx, size: newLimits(), elections: running{}, groups: running{}, shards: running{}}
 }
 
 // wait is for after the context has ended.
@@ -35,14 +51,14 @@ func (f *followers) listed(s shown, complete bool) {
 	there := map[string]bool{}
 	for _, name := range s.elections {
 		there[name] = true
-		f.start(f.elections, name, func(ctx context.Context) { f.follower(name, false).run(ctx, f.w.quorum) })
+		f.start(f.elections, name, func(ctx context.Context) { f.follower(name, false).run(ctx, f.quorum) })
 	}
 	groups := len(s.groups)
 	for name, listed := range s.groups {
 		there[name] = true
 		f.start(f.groups, name, func(ctx context.Context) {
-			g := &groupFollower{group: name, listed: listed, cache: f.w.cache, attention: f.w.attention, hosts: f.w.hosts, turns: f.size.looks, seen: newSightings()}
-			g.run(ctx, f.w.quorum, groups)
+			g := &groupFollower{group: name, listed: listed, cache: f.cache, attention: f.attention, hosts: f.hosts, turns: f.size.looks, seen: newSightings()}
+			g.run(ctx, f.quorum, groups)
 		})
 	}
 	if !complete {
@@ -62,19 +78,19 @@ func (f *followers) opened(names []string) {
 			continue
 		}
 		open[name] = true
-		f.start(f.shards, name, func(ctx context.Context) { f.follower(name, true).run(ctx, f.w.quorum) })
+		f.start(f.shards, name, func(ctx context.Context) { f.follower(name, true).run(ctx, f.quorum) })
 	}
 	f.shards.stop(func(name string) bool { return !open[name] })
 }
 
 func (f *followers) follower(name string, inGroup bool) *follower {
-	hosts := f.w.hosts
+	hosts := f.hosts
 	if inGroup {
 		hosts = newHostCache() // its group has it there
 	}
 	return &follower{
-		cache: f.w.cache, nodes: f.w.nodes, attention: f.w.attention, limits: f.size,
-		known: &known{election: name, cache: f.w.cache, hosts: hosts, inGroup: inGroup},
+		cache: f.cache, nodes: f.nodes, attention: f.attention, limits: f.size,
+		known: &known{election: name, cache: f.cache, hosts: hosts, inGroup: inGroup},
 	}
 }
 

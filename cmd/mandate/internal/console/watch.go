@@ -27,11 +27,8 @@ type watch struct {
 	max       int             // that are shown
 	actions   bool            // the page has buttons
 
-	cache     *cache
-	nodes     *nodeCache
-	viewers   *viewers
-	attention *attention
-	hosts     *hostCache
+	viewers *viewers
+	display
 }
 
 // run lasts until ctx ends.
@@ -119,7 +116,7 @@ func (w *watch) readNodes(ctx context.Context) {
 // that viewers have opened.
 func (w *watch) follow(ctx context.Context) {
 	defer w.attention.follow(0)
-	f := newFollowers(ctx, w)
+	f := newFollowers(ctx, w.quorum, w.display)
 	defer f.wait()
 	for {
 		began := time.Now()
@@ -162,12 +159,6 @@ func (w *watch) names(ctx context.Context) (names []string, s site, complete boo
 	names, err := w.quorum.Elections(ctx)
 	s.Problem = problemText(err)
 	return names, s, err == nil
-}
-
-// shown is what the page has a row for.
-type shown struct {
-	elections []string
-	groups    map[string]int // and how many shards Redis lists
 }
 
 // arranged is a list with the shards of each group as one row.

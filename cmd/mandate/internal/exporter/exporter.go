@@ -19,7 +19,6 @@ import (
 const (
 	freshFor     = 5 * time.Second  // one reading serves all scrapes meanwhile
 	readWithin   = 8 * time.Second  // Prometheus waits for 10 s
-	atATime      = 16               // elections
 	rollsAtATime = 8                // elections whose candidates answer
 	deniedFor    = 10 * time.Minute // a refused roll call disturbs the subscription
 )
@@ -34,12 +33,12 @@ type Exporter struct {
 	seen   map[string]vacancy.Sight // by election
 	denied map[string]time.Time     // when the Redis user might not call the roll
 
-	unowned map[string]map[int]time.Time // by group: since when shards have had no owner
+	groups groups
 }
 
 // New makes an Exporter of the elections of the Quorum's prefix. It does no I/O.
 func New(q *elector.Quorum) *Exporter {
-	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}, unowned: map[string]map[int]time.Time{}}
+	return &Exporter{quorum: q, seen: map[string]vacancy.Sight{}, denied: map[string]time.Time{}, groups: groups{quorum: q, unowned: map[string]map[int]time.Time{}}}
 }
 
 // ServeHTTP answers a scrape.
@@ -62,7 +61,7 @@ func (e *Exporter) metrics() []byte {
 	names, err := e.quorum.Elections(ctx)
 	names, shards := shard.Split(names)
 	all := e.readAll(ctx, names, err == nil)
-	groups := e.readGroups(ctx, shards, err == nil)
+	groups := e.groups.read(ctx, shards, err == nil)
 	e.read = time.Now()
 	names, up := nodesOf(all)
 	if len(names) == 0 {

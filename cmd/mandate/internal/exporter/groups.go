@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const (
+	atATime     = 16              // elections, and groups, that are read at a time
 	groupWithin = 4 * time.Second // two waits for a node that hangs, one after the other
 	maxMembers  = 200             // of a group, that have series of their own
 )
@@ -26,8 +28,14 @@ type groupReading struct {
 	unowned time.Duration
 }
 
-// readGroups reads them beside each other.
-func (e *Exporter) readGroups(ctx context.Context, groups map[string]shard.Set, complete bool) []groupReading {
+// groups reads groups, and remembers since when their shards have had no owner. For one scrape at a time.
+type groups struct {
+	quorum  *elector.Quorum
+	unowned map[string]map[int]time.Time // by group, by shard
+}
+
+// read reads them beside each other.
+func (g groups) read(ctx context.Context, groups map[string]shard.Set, complete bool) []groupReading {
 	all := make([]groupReading, 0, len(groups))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		all = append(all, groupReading{name: name, listed: len(groups[name])})
@@ -38,18 +46,18 @@ func (e *Exporter) readGroups(ctx context.Context, groups map[string]shard.Set, 
 		wg.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			all[i].readFrom(ctx, e)
+			all[i].read(ctx, g.quorum)
 		})
 	}
 	wg.Wait()
-	e.rememberGroups(all, complete, time.Now())
+	g.remember(all, complete, time.Now())
 	return all
 }
 
-func (g *groupReading) readFrom(ctx context.Context, e *Exporter) {
+func (g *groupReading) read(ctx context.Context, q *elector.Quorum) {
 	ctx, cancel := context.WithTimeout(ctx, groupWithin)
 	defer cancel()
-	g.status, g.err = shard.Read(ctx, e.quorum, g.name)
+	g.status, g.err = shard.Read(ctx, q, g.name)
 	if errors.Is(g.err, shard.ErrNoGroup) { // its members are gone, and its shards without owners
 		g.status, g.err = shard.Status{Group: g.name, Shards: g.listed, Unowned: make([]shard.Vacancy, g.listed)}, nil
 		for i := range g.status.Unowned {
@@ -58,28 +66,28 @@ func (g *groupReading) readFrom(ctx context.Context, e *Exporter) {
 	}
 }
 
-// rememberGroups keeps since when shards have had no owner. It is called with the lock held.
-func (e *Exporter) rememberGroups(all []groupReading, complete bool, now time.Time) {
+// remember keeps since when shards have had no owner.
+func (g groups) remember(all []groupReading, complete bool, now time.Time) {
 	there := map[string]bool{}
 	for i := range all {
-		g := &all[i]
-		there[g.name] = true
-		if g.err != nil {
+		r := &all[i]
+		there[r.name] = true
+		if r.err != nil {
 			continue
 		}
-		before, since := e.unowned[g.name], map[int]time.Time{}
-		for _, v := range g.status.Unowned {
+		before, since := g.unowned[r.name], map[int]time.Time{}
+		for _, v := range r.status.Unowned {
 			since[v.Shard] = now
 			if at, was := before[v.Shard]; was {
 				since[v.Shard] = at
 			}
 			// At once more than nothing: an alert can go by it.
-			g.unowned = max(g.unowned, time.Millisecond, now.Sub(since[v.Shard]))
+			r.unowned = max(r.unowned, time.Millisecond, now.Sub(since[v.Shard]))
 		}
-		e.unowned[g.name] = since
+		g.unowned[r.name] = since
 	}
 	if complete {
-		maps.DeleteFunc(e.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
+		maps.DeleteFunc(g.unowned, func(name string, _ map[int]time.Time) bool { return !there[name] })
 	}
 }
 

@@ -1,0 +1,67 @@
+package electorhttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// NewGroup makes a Group of a member. It does no I/O. It uses Config.Hosts, Promise, Heartbeat,
+// MaxStreams, Metrics and Health; there is nothing that Token could be for.
+func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
+	if m == nil {
+		return nil, errors.New("electorhttp: the member is nil")
+	}
+	if cfg.Token != "" {
+		return nil, errors.New("electorhttp: Token is for the Handler of an Elector: a Group has no request that changes anything")
+	}
+	if err := cfg.complete(m.Lease()); err != nil {
+		return nil, err
+	}
+	g := &Group{
+		member: m, cfg: cfg, mux: http.NewServeMux(), streams: make(chan struct{}, cfg.MaxStreams),
+		ended: make(chan struct{}), held: map[int]heldShard{}, changed: make(chan struct{}),
+	}
+	g.mux.HandleFunc("GET /shards", g.shards)
+	g.mux.HandleFunc("GET /shards/{shard}", g.oneShard)
+	g.mux.HandleFunc("GET /owner", g.owner)
+	g.mux.HandleFunc("GET /events", g.events)
+	g.mux.HandleFunc("POST /stopped", g.stopped)
+	if cfg.Health != nil {
+		g.mux.Handle("/live", cfg.Health)
+		g.mux.Handle("/ready", cfg.Health)
+	} else {
+		g.mux.HandleFunc("GET /live", live)
+		g.mux.HandleFunc("GET /ready", readiness(m.Check))
+	}
+	if cfg.Metrics != nil {
+		g.mux.Handle("GET /metrics", cfg.Metrics)
+	}
+	g.mux.HandleFunc("GET /{$}", g.index)
+	return g, nil
+}
+
+// index is GET /: what a person who opens the address can do next.
+func (g *Group) index(w http.ResponseWriter, _ *http.Request) {
+	endpoints := map[string]string{
+		"GET /shards":   "the shards that this member owns, their tokens, and for how long that is promised",
+		"GET /shards/N": "200 on the owner of shard N, 503 elsewhere: who owns it",
+		"GET /owner":    "the same of the shard of a key; ?key=KEY",
+		"GET /events":   "the shards that this member owns, after every change, as server-sent events",
+		"GET /live":     "200 if the process answers",
+		"GET /ready":    "200 if this member can be given shards",
+		"POST /stopped": "a worker reports that it has stopped; ?worker=NAME&shard=N&token=TOKEN",
+	}
+	if g.cfg.Metrics != nil {
+		endpoints["GET /metrics"] = "for Prometheus"
+	}
+	reply(w, http.StatusOK, groupIndex{g.member.Group(), g.member.ID(), endpoints})
+}
+
+// groupIndex is the answer to GET /.
+type groupIndex struct {
+	Group     string            `json:"group"`
+	Member    string            `json:"member"`
+	Endpoints map[string]string `json:"endpoints"`
+}
