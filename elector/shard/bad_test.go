@@ -14,6 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // The keys of the group.
@@ -203,6 +204,11 @@ func TestBadConfig(t *testing.T) {
 			if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, want %q", cfg, err, want)
 			}
+		}
+		// The program makes a shard's probe from what it knows of the shard: New may ask for none.
+		cfg := shard.Config{Group: "g", WorkProbe: func(int) health.Probe { panic("a probe of no shard") }, WorkProbeSettings: health.Settings{Interval: -time.Second}}
+		if _, err := shard.New(q, cfg); err == nil || !strings.Contains(err.Error(), "Shards is 0") || !strings.Contains(err.Error(), "Interval is -1s") {
+			t.Errorf("%v", err)
 		}
 		// All at once, each under the name of its setting, those that an election refuses, too.
 		var all *elector.ConfigError

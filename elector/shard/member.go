@@ -70,8 +70,11 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	m := &Member{cfg: cfg, quorum: q, nodes: nodes, bus: bus, incarnation: rand.Text()[:16], owned: map[int]*Term{}}
 	// What an election refuses is refused here, before Run.
 	problems := cfg.validate()
-	election := m.shardConfig(0)
-	election.Election, election.Lease = "any", max(election.Lease, minLease) // those were checked
+	election := m.candidateConfig("any")
+	if cfg.WorkProbe != nil { // not that of a shard: with wrong settings there may be none
+		election.WorkProbe, election.WorkProbeSettings = health.Func(func(context.Context) error { return nil }), cfg.WorkProbeSettings
+	}
+	election.Lease = max(election.Lease, minLease) // it was checked
 	_, err := elector.New(q, election)
 	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
@@ -93,15 +96,21 @@ func ElectionOf(group string, shard int) string { return group + "/" + strconv.I
 func assignerOf(group string) string { return group + "/assigner" }
 
 func (m *Member) shardConfig(shard int) elector.Config {
-	c := m.cfg.candidate(ElectionOf(m.cfg.Group, shard), m.cfg.Lease)
+	c := m.candidateConfig(ElectionOf(m.cfg.Group, shard))
+	if m.cfg.WorkProbe != nil {
+		c.WorkProbe, c.WorkProbeSettings = m.cfg.WorkProbe(shard), m.cfg.WorkProbeSettings
+	}
+	return c
+}
+
+// candidateConfig is what the candidates for all shards have in common.
+func (m *Member) candidateConfig(election string) elector.Config {
+	c := m.cfg.candidate(election, m.cfg.Lease)
 	c.StopMargin, c.RestartDelay = m.cfg.StopMargin, m.cfg.RestartDelay
 	if m.cfg.Probe != nil {
 		// Checked once for all shards; here only its verdict is read.
 		c.Probe = health.Func(func(context.Context) error { return health.Definite(m.unhealthy()) })
 		c.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
-	}
-	if m.cfg.WorkProbe != nil {
-		c.WorkProbe, c.WorkProbeSettings = m.cfg.WorkProbe(shard), m.cfg.WorkProbeSettings
 	}
 	return c
 }
