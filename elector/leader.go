@@ -186,6 +186,7 @@ func (l *leadership) drain() {
 func (l *leadership) release(ended *Ended) {
 	m := l.m
 	held := l.term.held() // before the lock may be another's
+	l.term.lost.Store(true)
 	l.disarm()
 	l.lease.finish()
 	heir := m.heir(l.term)

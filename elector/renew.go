@@ -89,6 +89,7 @@ func (r *renewer) count(of *renewal) {
 		r.due.Reset(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		m.counters.refused()
+		r.term.lost.Store(true)
 		r.term.bereft.Store(bereaved(of.tally))
 		r.term.end(ReasonLost, errGone)
 	default: // unknown: ride it until the deadline

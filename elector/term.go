@@ -41,6 +41,7 @@ type Term struct {
 	over    chan struct{}            // closed when the work has returned and the lock was given back
 	// unreleased is an ErrNotReleased, or nil; written before over is closed.
 	unreleased error
+	lost       atomic.Bool // its lock: a majority of the nodes does not hold it, or is about to be asked to release it
 	bereft     atomic.Bool // it ended because a majority of the nodes had lost its lock and all else
 
 	stopped    chan struct{} // of Campaign: closed by Close, the work has stopped; nil for Run
@@ -103,6 +104,18 @@ func (t *Term) Deadline() time.Time {
 // it. No I/O, no allocation.
 func (t *Term) Left() time.Duration {
 	if !t.made() || t.ended.Load() {
+		return 0
+	}
+	left, _ := t.grant.Left()
+	return left
+}
+
+// Kept is Left for what goes on after a planned end of the term, such as a request that was
+// under way: while the work stops the lease is renewed, for Config.DrainTimeout at most. Zero
+// from the deadline of the newest renewal on, when the lock is released, and once a majority of
+// the nodes has shown that it is lost. No I/O, no allocation.
+func (t *Term) Kept() time.Duration {
+	if !t.made() || t.lost.Load() {
 		return 0
 	}
 	left, _ := t.grant.Left()

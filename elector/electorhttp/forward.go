@@ -32,8 +32,9 @@ type ForwardConfig struct {
 	MaxBody int64
 	// Finish is for how long a request under way may go on after a planned end of the term
 	// (Reason.Wanted), before its context ends. It holds up the next leader, and must be shorter than
-	// Config.DrainTimeout of the candidate, during which the lease is kept. Default a quarter of
-	// the lease; negative: none. After any other end the context ends at once.
+	// Config.DrainTimeout of the candidate, during which the lease is kept: when that fails, the context
+	// ends a StopMargin before the lease. Default a quarter of the lease; negative: none. After any other
+	// end the context ends at once.
 	Finish time.Duration
 	// Transport carries requests to the other replicas. Default: one without a proxy, that
 	// dials for a second at most and keeps up to 256 idle connections to a replica. One of yours
@@ -165,11 +166,7 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	defer cancel(nil)
 	defer context.AfterFunc(p.in.Context(), func() { cancel(context.Cause(p.in.Context())) })()
 	defer context.AfterFunc(term.Context(), func() {
-		var ended *elector.Ended
-		if errors.As(term.Err(), &ended) && ended.Reason.Wanted() && f.cfg.Finish > 0 {
-			time.AfterFunc(f.cfg.Finish, func() { cancel(term.Err()) })
-			return
-		}
+		f.finish(ctx, term)
 		cancel(term.Err())
 	})()
 	r := p.in.Clone(ctx)
@@ -181,6 +178,26 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
 	f.app.ServeHTTP(w, r)
+}
+
+// finish lets a request go on after a planned end of the term, while the lease is kept: when its renewals fail
+// meanwhile, another candidate may lead before Finish has passed.
+func (f *forwarder) finish(ctx context.Context, term *elector.Term) {
+	var ended *elector.Ended
+	if !errors.As(term.Err(), &ended) || !ended.Reason.Wanted() {
+		return
+	}
+	for limit := time.Now().Add(f.cfg.Finish); ; {
+		left := min(time.Until(limit), term.Kept(), f.h.elector.Lease()/16)
+		if left <= 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
 }
 
 // remote has the leader answer.

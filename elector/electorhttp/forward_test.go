@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // fleet is replicas of a service behind Forward, on a network in memory.
@@ -509,6 +511,100 @@ func TestForwardFinishes(t *testing.T) {
 		<-over
 		if lost := <-lost; took > lost {
 			t.Errorf("its context ended after %v, when the lease was lost after %v", took, lost)
+		}
+	})
+}
+
+// Regression: what was under way at a planned end had Finish, also when the lease was not kept meanwhile, and
+// went on while another candidate led.
+func TestForwardFinishesWithTheLease(t *testing.T) {
+	for name, finish := range map[string]time.Duration{"default": 0, "long": 6 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *stage) {
+				short := func(c *elector.Config) { c.StopMargin = 500 * time.Millisecond }
+				f := newFleet(t, s)
+				a := f.start("a", electorhttp.ForwardConfig{Finish: finish}, short)
+				until(t, "a leads", 2*lease, a.IsLeader)
+				b := f.start("b", electorhttp.ForwardConfig{}, short)
+				time.Sleep(lease)
+				began, over := make(chan struct{}), make(chan struct{})
+				a.app = func(_ http.ResponseWriter, r *http.Request) {
+					close(began)
+					<-r.Context().Done()
+					if b.IsLeader() {
+						t.Errorf("the context of a request still lives, and b leads since %v", time.Since(b.Term().Since()))
+					}
+				}
+				go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
+				<-began
+				s.redis.CutOff("a")
+				until(t, "the lease is nearly over", lease, func() bool { return a.Term().Left() < 200*time.Millisecond })
+				a.Term().Resign()
+				<-over
+			})
+		})
+	}
+}
+
+// A leader that is not healthy finishes nothing.
+func TestForwardEndsWithTheProbe(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		var broken atomic.Bool
+		a := f.start("a", electorhttp.ForwardConfig{Finish: 2 * time.Second}, func(c *elector.Config) {
+			c.Probe = health.Func(func(context.Context) error {
+				if broken.Load() {
+					return errors.New("broken")
+				}
+				return nil
+			})
+		})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		began := make(chan struct{})
+		var ended time.Time
+		a.app = func(_ http.ResponseWriter, r *http.Request) {
+			close(began)
+			<-r.Context().Done()
+			ended = time.Now()
+		}
+		over := make(chan struct{})
+		go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
+		<-began
+		term := a.Term()
+		broken.Store(true)
+		<-term.Done()
+		at := time.Now()
+		<-over
+		if ended.Sub(at) != 0 {
+			t.Errorf("its context ended %v after the term of a leader that is not healthy", ended.Sub(at))
+		}
+	})
+}
+
+// Nothing finishes either when the lock is lost meanwhile.
+func TestForwardFinishesWithTheLock(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Finish: 9 * time.Second})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		began := make(chan struct{})
+		var took time.Duration
+		a.app = func(_ http.ResponseWriter, r *http.Request) {
+			close(began)
+			at := time.Now()
+			<-r.Context().Done()
+			took = time.Since(at)
+		}
+		over := make(chan struct{})
+		go func() { defer close(over); _, _, _ = f.do("a", http.MethodGet, "/", "") }()
+		<-began
+		a.Term().Resign()
+		if err := s.redis.Client("ops").Del(t.Context(), "mandate:{e}:lock").Err(); err != nil {
+			t.Fatal(err)
+		}
+		<-over
+		if took > lease/4+lease/16 { // the next renewal, and the next look
+			t.Errorf("its context ended %v after the lock was lost", took)
 		}
 	})
 }
