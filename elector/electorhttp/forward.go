@@ -277,6 +277,11 @@ func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
 		refuse(w, http.StatusBadGateway, "the leader was lost before it answered, so it is not known whether the request was executed: %v", err)
 		return
 	}
+	var body *bodyError
+	if errors.As(err, &body) {
+		refuse(w, http.StatusBadRequest, "the request was not executed: %v", err)
+		return
+	}
 	if p.forwarded {
 		w.Header().Set(notLeaderHeader, f.h.elector.ID())
 	}

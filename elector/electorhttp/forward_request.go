@@ -58,7 +58,7 @@ func (p *pending) keep(most int64) error {
 	}
 	b, err := io.ReadAll(io.LimitReader(p.in.Body, most+1))
 	if err != nil {
-		return fmt.Errorf("its body: %w", err)
+		return &bodyError{err} // a second attempt would take the rest of it for the whole
 	}
 	p.kept, p.whole = b, int64(len(b)) <= most
 	return nil
@@ -89,8 +89,9 @@ func (o *once) Close() error               { return nil } // the server does, af
 
 // again reports whether the request may be sent again after an error.
 func (p *pending) again(err error) bool {
-	if p.in.Context().Err() != nil {
-		return false // its client is gone
+	var body *bodyError
+	if p.in.Context().Err() != nil || errors.As(err, &body) {
+		return false // its client is gone, or has sent a part
 	}
 	var lost *lostError
 	if errors.As(err, &lost) && (p.touched.Load() || !p.idempotent()) {
@@ -116,6 +117,12 @@ type lostError struct{ err error }
 
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
+
+// bodyError is that of a request whose body did not arrive.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "its body: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
 
 // leaderURL is where the leader's Forward is.
 func leaderURL(l Leadership) (*url.URL, error) {

@@ -401,6 +401,42 @@ func TestForwardHolds(t *testing.T) {
 	})
 }
 
+// interrupted is a body whose first read fails behind a part of it.
+type interrupted struct {
+	io.ReadCloser
+	failed bool
+}
+
+func (i *interrupted) Read(b []byte) (int, error) {
+	if i.failed {
+		return i.ReadCloser.Read(b)
+	}
+	i.failed = true
+	n, _ := i.ReadCloser.Read(b[:3])
+	return n, errors.New("interrupted")
+}
+
+// Regression: a body that could not be read was read again, and the rest of it was sent as the whole.
+func TestForwardInterruptedBody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		b := f.start("b", electorhttp.ForwardConfig{})
+		time.Sleep(lease)
+		forward := b.server.Handler
+		b.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = &interrupted{ReadCloser: r.Body}
+			forward.ServeHTTP(w, r)
+		})
+		began := time.Now()
+		resp, body, err := f.do("b", http.MethodPost, "/", "0123456789")
+		if err != nil || resp.StatusCode != http.StatusBadRequest || time.Since(began) != 0 || f.executed["/"] != 0 {
+			t.Errorf("%v %+v %q after %v, executed: %v", err, resp, body, time.Since(began), f.executed)
+		}
+	})
+}
+
 // A long body is sent as it comes, and once; a leader that refuses has not read it.
 func TestForwardLongBodies(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
