@@ -38,7 +38,8 @@ type ForwardConfig struct {
 	Finish time.Duration
 	// Transport carries requests to the other replicas. Default: one without a proxy, that
 	// dials for a second at most and keeps up to 256 idle connections to a replica. One of yours
-	// needs an ExpectContinueTimeout, or a long body is lost with a leader that refuses it.
+	// needs an ExpectContinueTimeout, or a long body is lost with a leader that refuses it; and where it
+	// does not report to net/http/httptrace, each failed request counts as sent.
 	Transport http.RoundTripper
 }
 
@@ -95,7 +96,7 @@ func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfi
 	}
 	f := &forwarder{h: h, gate: gate, app: app, cfg: cfg, held: make(chan struct{}, cfg.MaxHeld)}
 	f.proxy = &httputil.ReverseProxy{
-		Transport: cfg.Transport, Rewrite: rewrite, ModifyResponse: answered, ErrorHandler: broken,
+		Transport: cfg.Transport, Rewrite: rewrite, ErrorHandler: broken,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
 	}
 	return f, nil
@@ -206,7 +207,10 @@ func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l
 	defer cancel(nil)
 	a := &attempt{p: p, target: target, from: f.h.elector.ID(), token: l.Token, answered: make(chan struct{})}
 	ctx = context.WithValue(ctx, attemptKey{}, a)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { a.sent.Store(true) }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:      func(string) { a.traced.Store(true) },
+		WroteHeaders: func() { a.sent.Store(true) },
+	})
 	go a.giveUp(ctx, cancel, f.h.journal.next(l.Token))
 	r := p.in.WithContext(ctx)
 	r.Body = p.body()
@@ -214,7 +218,9 @@ func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l
 		r.ContentLength = int64(len(p.kept))
 		r.GetBody = func() (io.ReadCloser, error) { return p.body(), nil }
 	}
-	f.proxy.ServeHTTP(w, r)
+	proxy := *f.proxy
+	proxy.ModifyResponse = a.check
+	proxy.ServeHTTP(w, r)
 	switch {
 	case a.err == nil:
 		return nil
@@ -226,7 +232,7 @@ func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l
 			return errBodySpent
 		}
 		return errRefused
-	case a.sent.Load():
+	case a.sent.Load() || !a.traced.Load():
 		if cause := context.Cause(ctx); cause != nil && p.in.Context().Err() == nil {
 			a.err = cause
 		}

@@ -147,6 +147,7 @@ type attempt struct {
 	from     string // this replica
 	token    uint64 // of the term that is believed to hold
 	sent     atomic.Bool
+	traced   atomic.Bool   // the transport reports what it does: without that nothing proves that it was not sent
 	answered chan struct{} // closed when the headers of the answer have come
 	done     bool          // answered is closed
 	err      error
@@ -203,11 +204,11 @@ func rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-func answered(resp *http.Response) error {
+// check takes the headers of the answer. What request it is of not every transport notes in it.
+func (a *attempt) check(resp *http.Response) error {
 	if resp.Header.Get(notLeaderHeader) != "" {
 		return errRefused
 	}
-	a := attemptOf(resp.Request)
 	a.done = true
 	close(a.answered)
 	return nil

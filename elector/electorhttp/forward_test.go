@@ -437,6 +437,41 @@ func TestForwardInterruptedBody(t *testing.T) {
 	})
 }
 
+// untraced carries requests, and does not report what it does.
+type untraced struct{ http.RoundTripper }
+
+func (u untraced) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer context.AfterFunc(r.Context(), cancel)()
+	return u.RoundTripper.RoundTrip(r.WithContext(ctx))
+}
+
+// Regression: with a transport that does not report what it has sent, a request that was lost with its
+// connection was sent again, whatever its method; and an answer that did not name the request panicked.
+func TestForwardByAnUntracedTransport(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{})
+		until(t, "a leads", 2*lease, a.IsLeader)
+		transport := &http.Transport{DialContext: f.dial, ExpectContinueTimeout: time.Second}
+		t.Cleanup(transport.CloseIdleConnections)
+		f.start("b", electorhttp.ForwardConfig{Transport: untraced{transport}})
+		time.Sleep(lease)
+		executed := 0
+		if resp, body, err := f.do("b", http.MethodPost, "/", "body"); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%v %+v %q", err, resp, body)
+		}
+		a.app = func(http.ResponseWriter, *http.Request) {
+			executed++
+			panic(http.ErrAbortHandler) // ends the connection
+		}
+		resp, body, err := f.do("b", http.MethodPost, "/", "body")
+		if err != nil || resp.StatusCode != http.StatusBadGateway || executed != 1 {
+			t.Errorf("%v %+v %q, executed %d times", err, resp, body, executed)
+		}
+	})
+}
+
 // A long body is sent as it comes, and once; a leader that refuses has not read it.
 func TestForwardLongBodies(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
