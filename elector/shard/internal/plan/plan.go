@@ -218,13 +218,13 @@ func (p *planner) move(s, to int) {
 
 // lightest is the member that is filled least once it has the shard.
 func (p *planner) lightest(s int) int {
-	best, fill := NoMember, math.Inf(1)
+	best, fill := NoMember, 0.0
 	for m := range p.in.Members {
 		if !p.serves(m, s) {
 			continue
 		}
-		f := (p.sum[m] + p.loads[s]) / p.in.Members[m].Weight
-		if f < fill || f == fill && p.tie(s, m) > p.tie(s, best) {
+		f := (p.sum[m] + p.loads[s]) / p.in.Members[m].Weight // infinite, where a weight is next to nothing
+		if best == NoMember || f < fill || f == fill && p.tie(s, m) > p.tie(s, best) {
 			best, fill = m, f
 		}
 	}
