@@ -237,14 +237,14 @@ func (a *watch) losses(node int) int {
 
 // note takes what a node has shown, and returns after what time it is read again.
 func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) (again time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	st := &a.nodes[node]
 	// A refusal is an answer: who may not read the cordons campaigns as if there were none.
 	refused := quorum.Permanent(err)
-	if refused && !st.logged {
-		a.log.Warn("cannot read which candidates are cordoned", "error", err)
+	a.mu.Lock()
+	st := &a.nodes[node]
+	if refused && !st.logged { // when mu is free: all claims of the process wait for it, and not for a log that hangs
+		defer a.log.Warn("cannot read which candidates are cordoned", "error", err)
 	}
+	defer a.mu.Unlock()
 	st.logged = refused
 	if err == nil {
 		news := len(all) > 0 || len(st.cordons) > 0 || st.cordons == nil && a.any()
