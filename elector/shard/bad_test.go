@@ -350,17 +350,24 @@ func TestBadKeyOfOneShard(t *testing.T) {
 	})
 }
 
-// A member whose requests arrive, and which gets its answers too late, leaves the shards to
+// A member whose requests arrive, and which gets its answers too late or never, leaves the shards to
 // the others.
 func TestSlowLine(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 8)
-		g.join("x")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
-		c.Each(testredis.Fault{Delay: 1200 * time.Millisecond}, "x")
-		time.Sleep(lease)
-		g.join("a")
-		g.join("b")
-		g.eventually(10*lease, "a and b own all", func() bool { return g.l.even(8, "a", "b") })
-	})
+	for name, line := range map[string]testredis.Fault{
+		"late":  {Delay: 1200 * time.Millisecond},
+		"never": {Down: testredis.Hold}, // nor does the plan arrive that would end its candidacies
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+				g := newGroup(t, c, 8)
+				g.join("x")
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "x") })
+				c.Each(line, "x")
+				time.Sleep(lease)
+				g.join("a")
+				g.join("b")
+				g.eventually(10*lease, "a and b own all", func() bool { return g.l.even(8, "a", "b") })
+			})
+		})
+	}
 }
