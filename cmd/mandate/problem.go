@@ -69,7 +69,7 @@ func (r *report) problem() (why, next string) {
 // candidateProblem is what is wrong with the candidates beside a leader that works.
 func (r *report) candidateProblem() (why, next string) {
 	name := r.Election
-	differ := differencesOf(r.roll)
+	drift := doctor.Drift(r.roll)
 	unable, resting, twins := 0, 0, doctor.Twins(r.roll)
 	for _, c := range r.roll {
 		if !c.Healthy {
@@ -85,7 +85,7 @@ func (r *report) candidateProblem() (why, next string) {
 		return r.flapping()
 	case len(twins) > 0:
 		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
-	case r.flaps != "" && !differ.lease && !differ.succession: // what is wrong now goes before what was
+	case r.flaps != "" && len(drift) == 0: // what is wrong now goes before what was
 		return r.flapping()
 	case r.able() < 2 && r.cordonedOthers() != nil:
 		c := r.cordonedOthers()
@@ -94,8 +94,8 @@ func (r *report) candidateProblem() (why, next string) {
 		return "no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case unable > 0:
 		return fmt.Sprintf("%d of %d candidates could not lead%s", unable, len(r.roll), r.firstUnable()), r.flags.command("candidates", name)
-	case differ.lease || differ.succession:
-		return "the candidates have different settings", r.flags.command("doctor", name)
+	case len(drift) > 0:
+		return strings.Join(drift, "; "), r.flags.command("doctor", name)
 	}
 	return "", ""
 }

@@ -96,33 +96,60 @@ func (e *examination) emptied() bool {
 	return slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Newcomer > 0 })
 }
 
-// drift names settings in which the candidates differ: a deploy that has not ended, or a
-// machine that was forgotten.
-func (e *examination) drift(all []elector.CandidateStatus) {
-	compare := func(check, advice string, of func(elector.CandidateStatus) string) {
-		groups := map[string][]string{}
-		for _, c := range all {
-			if v := of(c); v != "" {
-				groups[v] = append(groups[v], c.ID)
-			}
-		}
-		if len(groups) < 2 {
-			return
-		}
-		var found []string
-		for _, v := range slices.Sorted(maps.Keys(groups)) {
-			found = append(found, fmt.Sprintf("%s on %s", v, list(groups[v])))
-		}
-		e.add("", check, LevelWarn, advice, "the candidates differ: %s", strings.Join(found, "; "))
-	}
-	compare("lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
+// setting is one that all candidates of an election should have in common.
+type setting struct {
+	check, name, advice string
+	of                  func(elector.CandidateStatus) string // empty: not known
+}
+
+var settings = []setting{
+	{"lease", "lease", "give all the same lease: those that differ from the leader's refuse to lead", func(c elector.CandidateStatus) string {
 		if c.Lease == 0 {
 			return ""
 		}
 		return c.Lease.String()
-	})
-	compare("succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession })
-	compare("versions", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version })
+	}},
+	{"succession", "succession", "give all the same succession: each waits by its own rule", func(c elector.CandidateStatus) string { return c.Succession }},
+	{"versions", "version", "finish the deploy, if none is under way", func(c elector.CandidateStatus) string { return c.Version }},
+}
+
+// drift is who has which value, empty if all have the same.
+func (s setting) drift(all []elector.CandidateStatus) string {
+	groups := map[string][]string{}
+	for _, c := range all {
+		if v := s.of(c); v != "" {
+			groups[v] = append(groups[v], c.ID)
+		}
+	}
+	if len(groups) < 2 {
+		return ""
+	}
+	var found []string
+	for _, v := range slices.Sorted(maps.Keys(groups)) {
+		found = append(found, fmt.Sprintf("%s on %s", v, list(groups[v])))
+	}
+	return fmt.Sprintf("the candidates differ in %s: %s", s.name, strings.Join(found, "; "))
+}
+
+// Drift reports the settings in which the candidates of a roll differ, a text for each, with
+// who has which. A version is none: it differs for as long as a deploy takes.
+func Drift(all []elector.CandidateStatus) (found []string) {
+	for _, s := range settings {
+		if text := s.drift(all); text != "" && s.check != "versions" {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// drift names settings in which the candidates differ: a deploy that has not ended, or a
+// machine that was forgotten.
+func (e *examination) drift(all []elector.CandidateStatus) {
+	for _, s := range settings {
+		if text := s.drift(all); text != "" {
+			e.add("", s.check, LevelWarn, s.advice, "%s", text)
+		}
+	}
 }
 
 // ready is how many candidates could lead now.

@@ -31,8 +31,11 @@ func TestDriftIsFound(t *testing.T) {
 		all := append([]elector.CandidateStatus{}, same...)
 		change(&all[1])
 		got := examined(func(e *examination) { e.drift(all) })
-		if len(got) != 1 || got[0].Check != check || got[0].Level != LevelWarn || got[0].Advice == "" || !strings.Contains(got[0].Found, "on b") {
+		if len(got) != 1 || got[0].Check != check || got[0].Level != LevelWarn || got[0].Advice == "" || !strings.Contains(got[0].Found, "the candidates differ in "+strings.TrimSuffix(check, "s")+": ") || !strings.Contains(got[0].Found, "on b") {
 			t.Errorf("%s: %+v", check, got)
+		}
+		if got := Drift(all); (len(got) == 1) == (check == "versions") { // differs during each deploy
+			t.Errorf("%s: %q", check, got)
 		}
 	}
 }
