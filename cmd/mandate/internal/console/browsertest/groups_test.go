@@ -99,3 +99,26 @@ func TestChromiumManyElections(t *testing.T) {
 		t.Errorf("the page is %d px wide on a phone", w)
 	}
 }
+
+// Names that begin alike stay distinguishable where many stand in a line: the end of each is
+// visible, whatever is cut.
+func TestChromiumLongNames(t *testing.T) {
+	b := startBrowser(t)
+	s := startSite(t)
+	for i := range 30 {
+		s.candidate(fmt.Sprintf("billing-invoice-exporter-eu-west-%02d", i), "exporter-7d9f8c-x2k4p")
+	}
+	b.look(1200, 900, "light")
+	b.do(chromedp.Navigate(s.url))
+	b.until(`[...document.querySelectorAll(".group.led .dense .leader .id")].filter((e) => e.textContent).length === 30`)
+	if !b.is(`[...document.querySelectorAll(".group.led .start")].filter((e) => e.scrollWidth > e.clientWidth).length === 30`) {
+		t.Error("not all names are cut, so this tests nothing")
+	}
+	cut := `[...document.querySelectorAll(".group.led .name")].filter((e) => {
+		const end = e.lastElementChild.getBoundingClientRect(), cell = e.closest(".cell").getBoundingClientRect();
+		return end.right > cell.right + 0.5 || e.lastElementChild.textContent !== e.textContent.slice(-9);
+	}).map((e) => e.textContent).join()`
+	if names := eval[string](b, cut); names != "" {
+		t.Errorf("the ends of these names are cut: %s", names)
+	}
+}

@@ -26,7 +26,7 @@ export class Row {
     this.name = name;
     this.group = '';
     this.colours = new Colours();
-    this.toggle = el('button', 'toggle', foreign(name));
+    this.toggle = el('button', 'toggle', nameOf(name));
     this.toggle.type = 'button';
     this.toggle.title = name;
     this.toggle.setAttribute('aria-expanded', 'false');
@@ -109,6 +109,15 @@ export class Row {
   holds(want) {
     return this.name.toLowerCase().includes(want) || (this.row?.leader ?? '').toLowerCase().includes(want);
   }
+}
+
+const kept = 9; // characters at the end of a name that a tile never cuts: names that begin alike differ there
+
+function nameOf(name) {
+  const all = [...name];
+  const e = el('bdi', 'name', el('span', '', all.slice(-kept).join('')));
+  if (all.length > kept) e.prepend(el('span', 'start', all.slice(0, -kept).join('')));
+  return e;
 }
 
 function cell(kind, ...children) {

@@ -93,7 +93,10 @@ export class Table {
         r.root.hidden = this.want !== '' && !r.holds(this.want) && !r.panel;
         if (!r.root.hidden) shown++;
       }
-      if (key === 'led') g.body.classList.toggle('dense', shown > dense);
+      if (key === 'led') {
+        g.body.classList.toggle('dense', shown > dense);
+        g.body.style.setProperty('--longest', `${Math.max(0, ...all.map((r) => r.name.length))}ch`);
+      }
       const many = key === 'abandoned' || all.length > (phone.matches ? foldedOnPhone : folded);
       const isFolded = Boolean(g.fold) && many !== this.turned.has(key) && !this.want && !all.some((r) => r.panel);
       g.body.hidden = isFolded;
