@@ -85,7 +85,11 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlag
 	t, err := el.Timeline(ctx, h.count, h.since)
 	nameUnreported(ctx, el, &t)
 	none := fmt.Sprintf("no history of %s: is the name right? (%s shows all names)", output.Printable(el.Name()), a.given.command("ls"))
-	if !h.since.IsZero() && len(t.Availability) > 0 {
+	switch {
+	case err != nil || len(t.Terms) > 0:
+	case len(t.Availability) == 0 && namesGroup(ctx, a.quorum, el.Name()):
+		none = aGroup(el.Name(), a.given) + ", " + a.given.command("history", "--all", el.Name()+"/*")
+	case !h.since.IsZero() && len(t.Availability) > 0:
 		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
 	}
 	return a.printTimeline(t, h, none, err)

@@ -188,6 +188,8 @@ func (r *report) first() bool {
 func (r *report) vacant(name string) (why, next string) {
 	abstain := abstains(r.Nodes)
 	switch {
+	case r.ofGroup:
+		return "this is a group of shards, not an election", r.flags.command("shards", name)
 	case r.unknownElection():
 		return "no trace of an election of this name", r.flags.command("ls")
 	case r.Paused:

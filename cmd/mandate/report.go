@@ -28,6 +28,7 @@ type report struct {
 	err          error                     // of the status
 	roll         []elector.CandidateStatus // those that answered
 	rollErr      error                     // the roll is not known
+	ofGroup      bool                      // no election, but a group of shards has the name
 	unresponsive bool                      // the leader, see doctor.Unresponsive
 	writes       []doctor.Finding          // of each node; empty: not tried
 	last         *elector.TermRecord       // the newest term that has ended
@@ -56,6 +57,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 		r.rollErr = errors.New("no answer in time")
 	}
 	r.checkLeader(ctx, el)
+	r.ofGroup = r.err == nil && r.unknownElection() && namesGroup(ctx, q, el.Name())
 	return r
 }
 

@@ -61,7 +61,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 			cmd.RunE = a.outliveReaders(cmd.RunE)
 		}
 		cmd.PreRunE = coded(a.prepare(cmd.PreRunE))
-		cmd.RunE = coded(cmd.RunE)
+		cmd.RunE = coded(a.explainGroups(cmd.RunE))
 	}
 	return root
 }

@@ -84,7 +84,7 @@ func (a *app) printStatus(r *report, f format) error {
 	}
 	fields := append(r.headline(now), a.whereFields()...)
 	fields = append(fields, output.Field{Name: "election", Text: st.Election})
-	fields = append(fields, statusFields(st, f == formatWide, r.unknownElection())...)
+	fields = append(fields, statusFields(st, f == formatWide, r.unknownElection() && !r.ofGroup)...)
 	if l := st.Leader; l != nil {
 		fields = append(fields, output.Field{Name: "lease left", Text: output.Rounded(r.leaseLeft(now))})
 	}
