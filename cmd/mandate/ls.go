@@ -32,7 +32,8 @@ name matches one. Without a leader an election is
 
 The shards of a group (mandate shards GROUP) are one row, GROUP/*: how many have
 an owner, and how many of its members want shards; that pattern lists them all,
-as do -o name and -o json.
+as do -o name and -o json. Elections GROUP/assigner and GROUP/0 are a group,
+whoever made them.
 
 UNRESPONSIVE marks a leader that does not answer: it may hang or be dead.
 FLAPPING marks an election whose leadership was lost at least three times in ten
