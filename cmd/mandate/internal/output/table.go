@@ -154,7 +154,11 @@ func (t *Table) restBelow() *Table {
 		r.cells = slices.Clone(r.cells)
 		for i, c := range t.columns {
 			if c.Rest && r.cells[i] != "" {
-				r.notes = append([]note{{r.cells[i], r.color}}, r.notes...)
+				text := r.cells[i]
+				if !strings.Contains(text, " ") { // a list of numbers, which could be broken nowhere
+					text = strings.ReplaceAll(text, ",", ", ")
+				}
+				r.notes = append([]note{{text, r.color}}, r.notes...)
 				r.cells[i] = ""
 			}
 		}

@@ -159,3 +159,14 @@ func TestDurations(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// A list of shards has no spaces: below its row it is broken between two of them.
+func TestRestOfNumbersIsBrokenBetweenThem(t *testing.T) {
+	table := NewTable(Column{Title: "MEMBER", Name: true}, Column{Title: "SHARDS", Rest: true})
+	table.Row(Plain, "a", strings.TrimSuffix(strings.Repeat("11,13-15,", 20), ","))
+	for i, line := range (&Printer{Width: 40}).Table(table) {
+		if len(line) > 40 || i > 1 && !strings.HasPrefix(line, "    1") {
+			t.Errorf("%q", line)
+		}
+	}
+}
