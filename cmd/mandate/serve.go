@@ -47,7 +47,8 @@ Exit codes
   0   ended by a signal, after the lock was released
   2   invalid flags or arguments
   8   ended by a signal; the lock was not released, because Redis was
-      unreachable until the lock had lapsed, or until a second signal
+      unreachable until the lock had lapsed, or until a second signal; with
+      --group only after a second signal
   69  permanent refusal by Redis (password, rights, key types)
   1   anything else`
 
