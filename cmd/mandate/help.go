@@ -21,6 +21,10 @@ func (a *app) help(root *cobra.Command) {
 			a.helpErr = unknownCommand(root, root.Flags().Args())
 			return
 		}
+		if !cmd.Runnable() && cmd.Flags().NArg() > 0 { // completion tcsh
+			a.helpErr = unknownCommand(cmd, cmd.Flags().Args())
+			return
+		}
 		show(cmd, args)
 	})
 	root.SetHelpCommand(&cobra.Command{
@@ -52,7 +56,8 @@ func (a *app) help(root *cobra.Command) {
 	})
 }
 
-// unknownCommand is the Args of the root: what reaches it is no command.
+// unknownCommand is the Args of the root: what reaches it is no command. Nor is what remains
+// behind a command that only has others below it.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +51,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	f.StringVar(&a.prefix, "prefix", "", "first part of all keys (env MANDATE_PREFIX; default "+defaultPrefix+")")
 	f.StringVar(&a.logLevel, "log-level", "info", "what to log on stderr: "+strings.Join(logLevels, ", ")+" (env MANDATE_LOG_LEVEL)")
 	f.StringVar(&a.logFormat, "log-format", "text", "how to log: "+strings.Join(logFormats, ", ")+" (env MANDATE_LOG_FORMAT)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	f.BoolVar(&a.utc, "utc", false, "print times in UTC instead of the local zone (env MANDATE_UTC)")
 	complete(root, "log-level", logLevels)
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // the only error is a flag of another name
@@ -64,6 +67,20 @@ election leads, and it keeps its lease only while its probes pass.`,
 		cmd.RunE = coded(a.explainGroups(cmd.RunE))
 	}
 	return root
+}
+
+// ofStrconv is where the error of a flag begins to tell of the function that refused the value.
+var ofStrconv = regexp.MustCompile(`(?s): strconv\.Parse(Bool|Int|Float): .*$`)
+
+// plainFlagError says which value a flag takes in place of that.
+func plainFlagError(err error) error {
+	text := err.Error()
+	m := ofStrconv.FindStringSubmatchIndex(text)
+	if m == nil {
+		return err
+	}
+	want := map[string]string{"Bool": "true or false", "Int": "a whole number", "Float": "a number"}[text[m[2]:m[3]]]
+	return errors.New(text[:m[0]] + ": give " + want)
 }
 
 // prepare reads the global flags, then those of the command. It only collects what
