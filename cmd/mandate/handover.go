@@ -121,13 +121,22 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 			switch {
 			case serr != nil:
 			case st.Paused && st.Leader == nil:
-				err = &exitError{code: exitNoLeader, err: fmt.Errorf("%s: the election is paused (%s); to end that: %s", elector.Problem(err), st.Pause, a.given.command("resume", el.Name()))}
+				err = &exitError{code: exitNoLeader, err: errors.New(pausedText(elector.Problem(err), st.Pause) + "; to end that: " + a.given.command("resume", el.Name()))}
 			case unknownElection(cmd.Context(), el, st):
 				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
 			}
 		}
 		return err
 	}
+}
+
+// pausedText is what came of a request while the election is paused. A step-down that the pause
+// has left without a new leader tells of it already.
+func pausedText(problem, pause string) string {
+	if pause != "" && strings.Contains(problem, pause) {
+		return problem
+	}
+	return problem + ": the election is paused (" + pause + ")"
 }
 
 // prepare finds out who could lead next. Without a leader there is nothing to find out: the
