@@ -69,7 +69,7 @@ type child struct {
 }
 
 func (s *demoRun) play(ctx context.Context) (err error) {
-	s.printf("an embedded Redis, an SQLite file, and three workers as processes; the lease is %v", demoLease)
+	s.printf("an embedded Redis, an SQLite file, three workers; the lease is %v", demoLease)
 	if s.quorum, err = elector.Open(s.redis); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 	if err := s.start(ctx, "producer", "produce", "--rate", "60", "--late", "0.2", "--late-by", "1500ms"); err != nil {
 		return err
 	}
-	s.printf("the legacy application writes 60 events a second; one in five commits late, out of order")
+	s.printf("the legacy application writes 60 events a second, one in five late")
 	work := []string{"work", "--lease", demoLease.String(), "--stall", "1s", "--claim-after", "2s"}
 	// The first to come is the first to lead, and will hang.
 	if err := s.start(ctx, "worker-1", append(work, "--stall-after", "3s")...); err != nil {
@@ -92,7 +92,7 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.printf("in 3 s its polling hangs, while its process lives on and could renew for ever")
+	s.printf("in 3 s its polling hangs; its process lives on, and could renew")
 	second, err := s.leaderAfter(ctx, first.Token)
 	if err != nil {
 		return err
