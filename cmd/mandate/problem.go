@@ -176,14 +176,6 @@ func (r *report) unresponsiveText() string {
 	return fmt.Sprintf("the leader %s does not answer: it may hang or be dead; %s", r.Leader.Candidate, end)
 }
 
-// unknownElection reports whether neither the nodes nor a candidate knows the election.
-func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }
-
-// first reports whether the election has never had a leader.
-func (r *report) first() bool {
-	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
-}
-
 // vacant is why there is no leader.
 func (r *report) vacant(name string) (why, next string) {
 	abstain := abstains(r.Nodes)

@@ -248,3 +248,11 @@ func (r *report) condition(commands bool) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// unknownElection reports whether neither the nodes nor a candidate knows the election.
+func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }
+
+// first reports whether the election has never had a leader.
+func (r *report) first() bool {
+	return !slices.ContainsFunc(r.Nodes, func(n elector.NodeStatus) bool { return n.Fence > 0 })
+}

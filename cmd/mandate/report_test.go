@@ -96,7 +96,7 @@ func TestProblemOfAReport(t *testing.T) {
 		},
 		"another succession": {
 			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{led, follows, {ID: "c", Incarnation: "3", Healthy: true, Role: elector.RoleFollowing, Succession: "priority"}}},
-			"the candidates differ in succession: priority on c; race on a", "mandate doctor e",
+			"the candidates differ in succession: priority on c; race on a, b", "mandate doctor e",
 		},
 		"a node is down, and one is full": {
 			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], {Node: "n2:1", Reachable: true}, {Node: "n3:1", Error: "no such host"}}}, rollErr: elector.ErrDenied,

@@ -15,9 +15,6 @@ import (
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
-// statusTimeout keeps status below two seconds, whatever Redis does.
-const statusTimeout = 1700 * time.Millisecond
-
 func (a *app) statusCommand() *cobra.Command {
 	var f format
 	cmd := &cobra.Command{

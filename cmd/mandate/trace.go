@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
+
+// statusTimeout keeps status below two seconds, whatever Redis does.
+const statusTimeout = 1700 * time.Millisecond
 
 // noTrace is reported of an election that neither the nodes nor a candidate knows.
 const noTrace = "no trace of it on these nodes: is the name right?"
