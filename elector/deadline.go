@@ -79,9 +79,10 @@ func (t *Term) look() {
 	t.lookIn(left)
 }
 
-// lookIn has a term whose deadline comes before the next look ended by a timer of its own.
+// lookIn has a term whose deadline comes soon ended by a timer of its own. The next look may be late: behind other
+// terms, or on a busy machine. So soon is up to the look after that one.
 func (t *Term) lookIn(left time.Duration) {
-	if left <= t.expiry.every {
+	if left <= 2*t.expiry.every {
 		time.AfterFunc(left, t.look)
 	}
 }

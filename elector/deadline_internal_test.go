@@ -48,3 +48,34 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 		}
 	})
 }
+
+// A look that comes late, behind other terms or on a busy machine, ends no term late, also not one that had a moment
+// more than the time between two looks left at the look before.
+func TestALateLookEndsNoTermLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+		every := timing.RetryEvery()
+		var late atomic.Int64
+		slow := lease.NewClock(&lease.Warp{Gate: func() { time.Sleep(time.Duration(late.Load())) }})
+		clock, g := lease.NewClock(nil), &guards{}
+		before := newTerm(context.Background(), slow, 1, lease.NewGrant(slow, timing, slow.Now()))
+		g.add(before, every)
+		const moment = 10 * time.Millisecond
+		last := (timing.Deadline()/every + 1) * every // the look at which the term would end
+		time.Sleep(last + moment - timing.Deadline())
+		term := newTerm(context.Background(), clock, 2, lease.NewGrant(clock, timing, clock.Now()))
+		g.add(term, every)
+		deadline := time.Now().Add(timing.Deadline())
+		time.Sleep(timing.Deadline() / 2)
+		before.grant.Renew(slow.Now())
+		time.Sleep(time.Until(deadline) - every/2) // the looks up to here were in time
+		late.Store(int64(every / 4))
+		<-term.ctx.Done()
+		if after := time.Since(deadline); after != 0 {
+			t.Errorf("ended %v after its deadline", after)
+		}
+		late.Store(0)
+		before.end(ReasonResigned, nil)
+		time.Sleep(2 * every) // the watch ends
+	})
+}
