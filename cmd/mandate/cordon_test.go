@@ -123,7 +123,7 @@ func TestCordonOfTheLastCandidates(t *testing.T) {
 func TestCordonOfAHost(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	url := "redis://" + miniredis.RunT(t).Addr()
 	s := shell{t, url}

@@ -37,21 +37,27 @@ func CandidateOn(t testing.TB, q *elector.Quorum, election, id string, change ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
+	untilEnd(t, func(ctx context.Context) error {
+		return e.Run(ctx, func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			return nil
 		})
-	}()
+	})
+	return e
+}
+
+// untilEnd has run until the test ends, and fails the test if that returns an error.
+func untilEnd(t testing.TB, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return e
 }
 
 // Await reads the live events of the page at url until one holds the text: those of the

@@ -22,19 +22,11 @@ func Member(t testing.TB, r *electortest.Redis, group, id string, shards int, ch
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
+	untilEnd(t, func(ctx context.Context) error {
+		return m.Run(ctx, func(ctx context.Context, _ *shard.Term) error {
 			<-ctx.Done()
 			return nil
 		})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 	return m
 }
