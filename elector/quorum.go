@@ -101,9 +101,10 @@ func (q *Quorum) Election(name string) (*Election, error) {
 const maxElections = 10_000
 
 // Elections lists the elections of the Quorum's prefix (Namespace), also those that have
-// no candidate any more, of which Redis keeps the counter, and those that are only paused. It looks at every key of every node
-// (SCAN; with Cluster, of every master), for at most 1.5 s or until ctx ends,
-// and stops at 10,000.
+// no candidate any more, of which Redis keeps the counter, those that are only paused, and those
+// whose candidates have never been able to campaign. It looks at every key (SCAN) and every
+// channel (PUBSUB CHANNELS) of every node, with Cluster of every master, for at most 1.5 s or
+// until ctx ends, and stops at 10,000.
 //
 // The error is ErrUnreachable when no majority of the nodes could be read and
 // nothing was found; any other one is why something may be missing from what

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -19,13 +18,17 @@ import (
 )
 
 // campaign runs a candidate until the end of the test, or until the returned function is called.
-func campaign(t *testing.T, url, election, id string) (e *elector.Elector, stop func()) {
+func campaign(t *testing.T, url, election, id string, change ...func(*elector.Config)) (e *elector.Elector, stop func()) {
 	t.Helper()
 	q, err := elector.Open(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err = elector.New(q, elector.Config{Election: election, ID: id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	cfg := elector.Config{Election: election, ID: id, Lease: 2 * time.Second, Cooldown: -1, Logger: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&cfg)
+	}
+	e, err = elector.New(q, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,10 +23,10 @@ how long its lease lasts if it is not renewed, how many of its candidates could
 lead, and how the last term ended. With patterns (* ? [a-z]) only those whose
 name matches one. Without a leader an election is
 
-  vacant     candidates are there, and none of them leads
+  vacant     it is missed: its candidates cannot lead, or all of them are gone
   paused     an operator has paused it: no new leader will be elected
-  abandoned  there is no candidate: Redis keeps the counter of an election until
-             mandate forget removes it
+  abandoned  there is no candidate, and has been no leader for a day, or never:
+             Redis keeps the counter until mandate forget removes it
   none       whether there are candidates is not known (the Redis user needs
              the right to call the roll, or the answers did not come in time)
 
@@ -35,12 +35,18 @@ an owner, and how many of its members want shards; that pattern lists them all,
 as do -o name and -o json. Elections GROUP/assigner and GROUP/0 are a group,
 whoever made them.
 
-UNRESPONSIVE marks a leader that does not answer: it may hang or be dead.
-FLAPPING marks an election whose leadership was lost at least three times in ten
-minutes.
+CONDITION has what is wrong, and the command to type next:
 
-It scans all keys (SCAN) for at most 1.5 s, calls the roll of all elections
-for at most 5 s, and writes nothing.
+  UNRESPONSIVE   the leader does not answer: it may hang or be dead
+  FLAPPING       leadership was lost at least three times in ten minutes
+  NEVER LED      none of its candidates has ever been able to lead
+  NONE ABLE      none of its candidates can lead now
+  NO CANDIDATES  all of them are gone
+  DEGRADED       there is a leader; other candidates could not lead, or they
+                 differ in a setting that all must share
+
+It looks at all keys (SCAN) and channels for at most 1.5 s, calls the roll of
+all elections for at most 5 s, and writes nothing.
 
 Exit codes
   0  the list is complete (without a pattern it may be empty)

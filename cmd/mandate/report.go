@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
 )
@@ -34,6 +35,7 @@ type report struct {
 	last         *elector.TermRecord       // the newest term that has ended
 	flaps        string                    // see doctor.Flapping
 	flapped      *elector.TermRecord       // the newest term that ended as most of those did
+	unused       bool                      // without candidates it counts as abandoned: see vacancy.Abandoned
 }
 
 // examine makes a report; its sources are read at the same time, until ctx ends.
@@ -41,18 +43,19 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 	var r report
 	var wg sync.WaitGroup
 	var terms []elector.TermRecord
+	var unread error
 	wg.Go(func() { r.roll, r.rollErr = el.Candidates(ctx) })
-	wg.Go(func() {
-		if found, err := el.History(ctx, doctor.RecentTerms); err == nil {
-			terms = found
-		}
-	})
+	wg.Go(func() { terms, unread = el.History(ctx, doctor.RecentTerms) })
 	if tryWrites {
 		wg.Go(func() { r.writes, _ = doctor.Writable(ctx, q, el.Name()) }) // an error is of the name, which has been checked
 	}
 	r.readStatus(ctx, el)
 	wg.Wait()
+	if unread != nil {
+		terms = nil
+	}
 	r.recall(terms, doctor.RecentTerms, time.Now())
+	r.unused = unread == nil && longGone(terms, time.Now())
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
 	}
@@ -78,6 +81,17 @@ func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
 	if i := slices.IndexFunc(terms, func(t elector.TermRecord) bool { return !t.Current && t.Reason == most }); r.flaps != "" && i >= 0 {
 		r.flapped = &terms[i]
 	}
+}
+
+// longGone reports whether nobody misses a leader any more, by the terms of an election that has
+// none.
+func longGone(terms []elector.TermRecord, now time.Time) bool {
+	var s vacancy.Sight
+	s.Look(false, now)
+	if len(terms) > 0 && !terms[0].Current {
+		s.Recorded(terms[0].From, terms[0].Until, now)
+	}
+	return s.Abandoned(len(terms) == 0, now)
 }
 
 // leaseLeft is what is left of the leader's lease now: the other sources of a report take
@@ -115,7 +129,7 @@ func (r *report) state() string {
 		return statePaused
 	case r.rollErr != nil:
 		return stateNone
-	case len(r.roll) == 0:
+	case len(r.roll) == 0 && r.unused:
 		return stateAbandoned
 	default:
 		return stateVacant
@@ -246,7 +260,36 @@ func (r *report) condition(commands bool) string {
 	if r.flaps != "" {
 		add("FLAPPING", "history")
 	}
+	if word := r.concern(); word != "" && len(all) == 0 {
+		why, next := r.problem()
+		if commands {
+			word += ": " + next
+		}
+		if commands && len(r.roll) > 0 {
+			word += " (" + why + ")"
+		}
+		all = append(all, word)
+	}
 	return strings.Join(all, " ")
+}
+
+// concern is a word for what is wrong with the candidates; empty: nothing is, or it is not
+// known.
+func (r *report) concern() string {
+	switch state := r.state(); {
+	case state == stateVacant && len(r.roll) == 0:
+		return "NO CANDIDATES"
+	case state == stateVacant && r.able() == 0 && r.first():
+		return "NEVER LED"
+	case state == stateVacant && r.able() == 0:
+		return "NONE ABLE"
+	case state != stateLed:
+		return ""
+	}
+	if why, _ := r.candidateProblem(); why != "" {
+		return "DEGRADED"
+	}
+	return ""
 }
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.

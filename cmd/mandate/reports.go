@@ -69,7 +69,8 @@ const fewTerms = 10
 
 // readRest reads the roll and the last terms.
 func (r *report) readRest(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
-	terms, _ := el.History(ctx, fewTerms) // without it the list has less to show
+	terms, err := el.History(ctx, fewTerms) // without it the list has less to show
+	r.unused = err == nil && longGone(terms, time.Now())
 	defer func() { r.recall(terms, fewTerms, time.Now()) }()
 	if r.rollErr = elector.ErrDenied; denied.Load() {
 		return

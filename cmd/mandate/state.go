@@ -4,8 +4,8 @@ package main
 const (
 	stateLed       = "led"
 	statePaused    = "paused"    // no leader, and none will be elected
-	stateVacant    = "vacant"    // candidates are there, and none leads
-	stateAbandoned = "abandoned" // there is neither a leader nor a candidate
+	stateVacant    = "vacant"    // no leader, and it is missed
+	stateAbandoned = "abandoned" // no candidate, and no leader for a day, or never
 	stateNone      = "none"      // no leader; whether there are candidates is not known
 	stateUnknown   = "unknown"   // no majority of the nodes answered
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
 	"github.com/mandate-dev/mandate/elector"
 )
 
@@ -126,11 +127,8 @@ func termEntry(term elector.TermRecord) timelineRow {
 // atMost stands before a bound.
 const atMost = "<= "
 
-// missedFor is how long an election without a leader is taken for an outage.
-const missedFor = 24 * time.Hour
-
 // unused reports whether an election has had no leader for so long that it seems to be out of use.
-func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > missedFor }
+func unused(v elector.Vacancy) bool { return !v.Paused && cmp.Or(v.For, v.MaxFor) > vacancy.Missed }
 
 func vacancyEntry(v elector.Vacancy) timelineRow {
 	e := timelineRow{color: output.Red, election: v.Election, token: "-", leader: "no leader", from: v.Since, lasted: output.Brief(v.For), end: "vacant"}

@@ -19,7 +19,7 @@ func topReports() []report {
 		}
 	}
 	return []report{
-		led("a-well"), {Status: elector.Status{Election: "b-abandoned", Nodes: node}}, led("c-well"),
+		led("a-well"), {Status: elector.Status{Election: "b-abandoned", Nodes: node}, unused: true}, led("c-well"),
 		{Status: elector.Status{Election: "d-vacant", Nodes: node}, roll: []elector.CandidateStatus{{ID: "x", Role: elector.RoleFollowing, Detail: "unhealthy: disk"}}},
 	}
 }

@@ -22,17 +22,18 @@ func KeysOf(prefix, election string) Keys {
 	p := prefix + openTag + election + closeTag
 	return Keys{
 		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + pauseKey, Heir: p + "next", ID: p + "id",
-		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + "roll",
+		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + rollName,
 	}
 }
 
 // The parts of a key. An election that a node knows has a counter there, or a pause that was
-// requested before its first leader.
+// requested before its first leader; one that has candidates has subscribers of its roll calls.
 const (
 	openTag  = ":{"
 	closeTag = "}:"
 	fenceKey = "fence"
 	pauseKey = "pause"
+	rollName = "roll"
 )
 
 // Reply is the channel on which answers to a request on a channel are published.

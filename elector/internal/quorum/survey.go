@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -116,9 +117,10 @@ func entriesIn(found []redis.XMessage) (entries []Entry) {
 const scanCount = 1000
 
 // Elections lists the elections of a prefix that the nodes know, each once and
-// in order: all that have a counter or a pause. It looks at every key of every node, until
-// it has found as many as were requested, or until the limit. An error of a
-// node reports that its elections are missing, all or some.
+// in order: all that have a counter or a pause, and all that have candidates, which receive
+// roll calls: one whose candidates have never been able to campaign has no key. It looks at
+// every channel and every key of every node, until it has found as many as were requested, or
+// until the limit. An error of a node reports that its elections are missing, all or some.
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -128,10 +130,10 @@ func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit t
 	for i, n := range ns.list {
 		wg.Go(func() {
 			if c, ok := n.rdb.(*redis.ClusterClient); ok {
-				errs[i] = ns.nodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.scan(ctx, c) }))
+				errs[i] = ns.nodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.look(ctx, c) }))
 				return
 			}
-			errs[i] = ns.nodeError(i, s.scan(ctx, n.rdb))
+			errs[i] = ns.nodeError(i, s.look(ctx, n.rdb))
 		})
 	}
 	wg.Wait()
@@ -144,11 +146,26 @@ func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit t
 }
 
 type survey struct {
-	prefix string // of their keys
+	prefix string // of their keys and channels
 	most   int
 
 	mu    sync.Mutex
 	names map[string]bool
+}
+
+// look tries both ways: what one cannot show, the other may.
+func (s *survey) look(ctx context.Context, c redis.UniversalClient) error {
+	return cmp.Or(s.scan(ctx, c), s.campaigned(ctx, c))
+}
+
+// campaigned notes the elections that have candidates: those on whose channel somebody
+// receives roll calls. The server knows its subscribers, so no message is believed.
+func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error {
+	channels, err := c.PubSubChannels(ctx, literal(s.prefix)+"*"+closeTag+rollName).Result()
+	if err != nil {
+		return needs(err, "+pubsub|channels")
+	}
+	return s.note(channels, rollName)
 }
 
 func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
@@ -159,8 +176,8 @@ func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
 		if err != nil {
 			return needs(err, "+scan")
 		}
-		if full := s.note(keys); full {
-			return fmt.Errorf("there are more than %d elections", s.most)
+		if err := s.note(keys, fenceKey, pauseKey); err != nil {
+			return err
 		}
 		if next == 0 {
 			return nil
@@ -169,20 +186,21 @@ func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
 	}
 }
 
-func (s *survey) note(keys []string) (full bool) {
+// note takes the elections of keys or channels of these kinds.
+func (s *survey) note(names []string, kinds ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, key := range keys {
-		name, kind, _ := strings.Cut(strings.TrimPrefix(key, s.prefix), closeTag)
-		if kind != fenceKey && kind != pauseKey {
+	for _, full := range names {
+		name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), closeTag)
+		if !slices.Contains(kinds, kind) {
 			continue
 		}
 		if len(s.names) >= s.most && !s.names[name] {
-			return true
+			return fmt.Errorf("there are more than %d elections", s.most)
 		}
 		s.names[name] = true
 	}
-	return false
+	return nil
 }
 
 // literal takes the meaning from the characters of a Redis pattern.

@@ -36,13 +36,21 @@ func TestElections(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
+	// Candidates that have never been able to campaign: no key, but subscriptions.
+	sub := clients[1].Subscribe(t.Context(), "a*b:{new}:roll", "a*b:{no}:roll:1", "a*b:{no}:rolls", "a*b:{no}:ask", "axb:{no}:roll")
+	t.Cleanup(func() { _ = sub.Close() })
+	for range 5 {
+		if _, err := sub.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ns, err := Open(clients)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(ns.Close)
 	got, errs := ns.Elections(t.Context(), "a*b", 10, time.Minute)
-	if want := []string{"one", "paused", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
+	if want := []string{"new", "one", "paused", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
 		t.Errorf("%q, %v", got, errs)
 	}
 	got, errs = ns.Elections(t.Context(), "a*b", 2, time.Minute)

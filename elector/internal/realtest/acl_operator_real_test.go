@@ -121,6 +121,7 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"+unsubscribe":        nil,
 		"+xrevrange":          nil, // the reader's, as are these
 		"+scan":               nil,
+		"+pubsub|channels":    nil,
 		"+ping":               nil,
 		// A pause is as good without its record.
 		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},

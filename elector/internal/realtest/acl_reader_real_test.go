@@ -199,6 +199,7 @@ func TestRealACLReaderLessIsNotEnough(t *testing.T) {
 		"+pttl":               {"no status", "no history", "no news"},
 		"+xrevrange":          {"no since", "no history"},
 		"+scan":               {"no list"},
+		"+pubsub|channels":    {"no list"},
 		"+hgetall":            {"no cordons"},
 		"&mandate:{*}:events": {"no news"},
 		"&mandate:{*}:roll:*": {"no roll call"},

@@ -53,8 +53,6 @@ type (
 const (
 	rowTerms  = 8
 	rowDetail = 120 // bytes
-	// An election without a leader and without candidates is missed for so long.
-	missedFor = 24 * time.Hour
 )
 
 // endOf is when a term had ended, at the latest; zero: not known. One that vanished had when
@@ -157,7 +155,7 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 		r.State = statePaused
 	case !n.read:
 		r.State = stateNone
-	case n.of == 0 && b.read && (b.never && !sight.Led() || sight.For(now) > missedFor):
+	case n.of == 0 && b.read && sight.Abandoned(b.never, now):
 		r.State = stateAbandoned
 	default:
 		r.State = stateVacant

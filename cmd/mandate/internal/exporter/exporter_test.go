@@ -2,6 +2,7 @@ package exporter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -110,6 +111,8 @@ func TestExporter(t *testing.T) {
 		rdb := r.Client("operator")
 		rdb.Set(t.Context(), `mandate:{ev"il\}:fence`, "7", 0)
 		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
+		broken := health.Func(func(context.Context) error { return errors.New("HTTP 503") })
+		start(t, r, elector.Config{Election: "new", ID: "c", Probe: broken}) // its first deploy: no key of it is in Redis
 		e := exporter.New(r.Quorum("exporter"))
 		want := func(when string, values map[string]float64, absent ...string) {
 			t.Helper()
@@ -131,6 +134,7 @@ func TestExporter(t *testing.T) {
 			"election_leader_known{orders}": 1, "election_leaderless_seconds{orders}": 0, "election_paused{orders}": 0,
 			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2,
 			"election_leader_known{old}": 0, "election_candidates{old}": 0,
+			"election_leader_known{new}": 0, "election_candidates{new}": 1, "election_candidates_able{new}": 0,
 			`election_leader_known{ev\"il\\}`: 0,
 		})
 

@@ -4,6 +4,10 @@ package vacancy
 
 import "time"
 
+// Missed is for how long an election that has neither a leader nor candidates is taken for an
+// outage. Later nobody seems to use it any more.
+const Missed = 24 * time.Hour
+
 // Sight is what repeated looks at one election have shown of its leadership. The zero Sight is
 // that of an election that was not looked at yet. Not safe for concurrent use.
 type Sight struct {
@@ -52,4 +56,10 @@ func (s *Sight) For(now time.Time) time.Duration {
 		return 0
 	}
 	return max(time.Millisecond, now.Sub(s.vacant))
+}
+
+// Abandoned reports whether an election that has no candidates is missed by nobody: there has
+// been no leader for a day, or never as far as is known; never: the history has no term.
+func (s *Sight) Abandoned(never bool, now time.Time) bool {
+	return never && !s.Led() || s.For(now) > Missed
 }

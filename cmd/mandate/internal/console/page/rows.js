@@ -135,7 +135,7 @@ function groupOf(r) {
 }
 
 function labels(r) {
-  const state = { vacant: r.of === 0 ? 'no candidates' : 'no leader', none: 'no leader', abandoned: 'abandoned', unknown: 'not known', paused: '', led: '' }[r.state];
+  const state = { vacant: r.of === 0 ? 'no candidates' : r.able === 0 && r.of > 0 ? 'no leader, none able' : 'no leader', none: 'no leader', abandoned: 'abandoned', unknown: 'not known', paused: '', led: '' }[r.state];
   return [r.problem, state, r.paused ? 'paused' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
 }
 
