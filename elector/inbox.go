@@ -11,21 +11,24 @@ import (
 // compared them with what Redis shows. Safe for concurrent use.
 type inbox struct {
 	election string
+	own      *ownCandidate // of this process; nil: none
 	arrived  chan struct{} // signaled: the election may have changed
 
 	mu       sync.Mutex // of messages
 	messages []Event    // that came since the last reading, and are not used up
 }
 
-func newInbox(election string) *inbox {
-	return &inbox{election: election, arrived: make(chan struct{}, 1)}
+func newInbox(election string, own *ownCandidate) *inbox {
+	return &inbox{election: election, own: own, arrived: make(chan struct{}, 1)}
 }
 
-// receive runs on the subscription's goroutine.
+// receive runs on the subscription's goroutine. What the candidate of this process publishes is
+// left out: its events were reported already, and a reading that brings nothing new would only
+// make the observer slower to ask after the next message.
 func (b *inbox) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Message {
 		ev, err := parseEvent(s.Payload)
-		if err != nil || ev.Election != b.election {
+		if err != nil || ev.Election != b.election || b.own.is(ev.Incarnation) {
 			return
 		}
 		switch ev.Kind {

@@ -10,7 +10,7 @@ import (
 // Anyone who may publish can flood an observer, and publish what is not about its
 // election: the newest messages of a bounded number are kept, and no others.
 func TestInboxKeepsTheNewestOfItsElection(t *testing.T) {
-	b := newInbox("orders")
+	b := newInbox("orders", nil)
 	receive := func(election, kind string, token int) {
 		b.receive(pubsub.Signal{Kind: pubsub.Message, Payload: fmt.Sprintf(`{"v":1,"kind":%q,"election":%q,"candidate":"a","token":%d}`, kind, election, token)})
 	}

@@ -46,7 +46,7 @@ import (
 func (el *Election) Observe(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		ctx, cancel := untilClosed(ctx, el.nodes)
-		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name), lease: lease.DefaultLease}
+		o := &observer{el: el, yield: yield, end: cancel, inbox: newInbox(el.name, el.own), lease: lease.DefaultLease}
 		if el.own != nil {
 			o.lease, o.local = el.own.lease, el.own.events.subscribe()
 			defer el.own.events.unsubscribe(o.local)

@@ -235,3 +235,42 @@ func TestObserverReceivesItsOwnCandidateAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// What this candidate reports of itself on the channel is no news to its own observer: it must
+// not make it more patient with the news of others.
+func TestObserverHearsOfOthersSoonAfterItsOwnTerms(t *testing.T) {
+	const lease = 10 * time.Second
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		config := func(cfg *elector.Config) { cfg.Lease, cfg.Cooldown = lease, -1 }
+		a := makeCandidate(t, c.Quorum("a"), "a", config)
+		hears := make(chan struct{})
+		go func() {
+			for ev := range a.Election().Observe(t.Context()) {
+				if ev.Kind == elector.EventElected && ev.Candidate == "b" {
+					close(hears)
+					return
+				}
+			}
+		}()
+		a.Begin(nil)
+		a.Elected(lease)
+		for range 10 {
+			if err := a.Resign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			a.Elected(lease)
+			time.Sleep(30 * time.Millisecond)
+		}
+		b := makeCandidate(t, c.Quorum("b"), "b", config).Begin(nil)
+		time.Sleep(50 * time.Millisecond)
+		if _, err := a.Election().Transfer(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		b.Elected(lease)
+		select {
+		case <-hears:
+		case <-time.After(20 * time.Millisecond):
+			t.Error("b leads, and the observer beside a has not heard of it")
+		}
+	})
+}
