@@ -173,6 +173,13 @@ func (c *candidate) setCondition(now condition) {
 	lasted := c.reminder.lasted(at)
 	c.mu.Unlock()
 	switch {
+	case c.cfg.Observer && now.err != nil && now.key != old.key:
+		c.log.Warn("cannot observe the election", "error", now.err)
+	case c.cfg.Observer && again:
+		c.log.Warn("still unable to observe the election", "for", lasted, "error", now.err)
+	case c.cfg.Observer && now.err == nil && old.err != nil:
+		c.log.Info("can observe the election again", "for", lasted)
+	case c.cfg.Observer:
 	case now.err != nil && now.key != old.key:
 		c.log.Warn("cannot campaign", "error", now.err)
 	case again:

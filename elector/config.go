@@ -78,6 +78,10 @@ type Config struct {
 	Succession Succession
 	// Priority counts with SuccessionPriority: the higher one leads.
 	Priority int
+	// Observer makes a replica that follows the election, answers roll calls and is counted among the
+	// candidates as observing, but never campaigns: nobody hands over to it, and Run calls no work.
+	// Campaign and TryCampaign return ErrNotLeader at once.
+	Observer bool
 	// MaxTerm ends a term after this time, in favour of whom the Succession
 	// names. A candidate that is alone leads again after its Cooldown; until
 	// then there is no leader. During a pause, and while a majority of the nodes

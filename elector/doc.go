@@ -21,6 +21,9 @@
 //	             │                                    │   the work has returned,
 //	             └──────── cooled down ── resting ◄───┼── the lock was released
 //	                                                  │
+//	idle ──► observing, with Config.Observer: it      │
+//	         follows and answers, and never claims    │
+//	                                                  │
 //	                       ends by: deadline, probe, lost lock,
 //	                       resignation, shutdown, the work itself
 //

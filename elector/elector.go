@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -178,7 +179,7 @@ func (e *Elector) win(ctx context.Context, campaign func(*machine, context.Conte
 	if e.election == nil {
 		return nil, errNotMade
 	}
-	if err := checkOpen(e.nodes); err != nil {
+	if err := cmp.Or(checkOpen(e.nodes), e.campaigns()); err != nil {
 		return nil, err
 	}
 	if !e.running.CompareAndSwap(false, true) {

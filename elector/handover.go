@@ -86,6 +86,8 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		case c.ID != to:
 		case c.Role == RoleLeading:
 			return c, refused("%s is already the leader", to)
+		case c.Role == RoleObserving:
+			return c, refused("%s is an observer: it never leads", to)
 		case !c.Healthy:
 			return c, refused("%s cannot lead: %s", to, c.Detail)
 		case c.Cordoned != nil:

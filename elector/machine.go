@@ -88,7 +88,7 @@ func (m *machine) become(r Role, ev *Event, attrs ...slog.Attr) {
 		if r == RoleStopping && ev != nil && !ev.Reason.Wanted() {
 			level = slog.LevelWarn
 		}
-		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the five constants above
+		m.log.LogAttrs(context.Background(), level, string(r), attrs...) //nolint:sloglint // one of the constants above
 	}
 	if ev != nil {
 		m.subscribers.publish(*ev)

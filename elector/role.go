@@ -11,13 +11,15 @@ const (
 	RoleLeading   Role = "leading"   // serving a term
 	RoleStopping  Role = "stopping"  // the term has ended, its work has not returned yet
 	RoleResting   Role = "resting"   // cooling down before the next campaign
+	RoleObserving Role = "observing" // Config.Observer: it follows, and never campaigns
 )
 
 // leadsTo lists the transitions that exist.
 var leadsTo = map[Role][]Role{
-	RoleIdle:      {RoleFollowing},
+	RoleIdle:      {RoleFollowing, RoleObserving},
 	RoleFollowing: {RoleLeading, RoleIdle},
 	RoleLeading:   {RoleStopping},
 	RoleStopping:  {RoleResting, RoleFollowing, RoleIdle},
 	RoleResting:   {RoleFollowing, RoleIdle},
+	RoleObserving: {RoleIdle},
 }

@@ -13,6 +13,10 @@ import (
 // needs room for a moment is in functions that have returned by then: a stack that a frame
 // on the way has made twice as large stays so.
 func (m *machine) run(ctx context.Context, work Work) error {
+	if m.cfg.Observer {
+		m.follow(ctx)
+		return nil
+	}
 	trips := 0
 	for {
 		term, err := m.campaign(ctx)

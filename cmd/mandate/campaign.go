@@ -66,7 +66,7 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 		a.problem("--shards is missing: give how many shards the group has, the same for all its members")
 		o.group.shards = 1
 	}
-	for _, name := range []string{"once", "succession", "priority", "max-term", "http-token-file"} {
+	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "http-token-file"} {
 		if f.Changed(name) {
 			a.problem("--%s is for one election: leave it out with --group", name)
 		}

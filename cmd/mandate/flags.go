@@ -64,6 +64,7 @@ type successionFlags struct {
 	kind     string
 	priority int
 	maxTerm  time.Duration
+	noLead   bool
 }
 
 const race = "race"
@@ -78,10 +79,11 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	complete(cmd, "succession", successions())
 	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
 	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
+	f.BoolVar(&o.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 }
 
 func (a *app) succession(o *successionFlags, cfg *elector.Config) {
-	cfg.Priority, cfg.MaxTerm = o.priority, o.maxTerm
+	cfg.Priority, cfg.MaxTerm, cfg.Observer = o.priority, o.maxTerm, o.noLead
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))

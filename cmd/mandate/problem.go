@@ -192,6 +192,8 @@ func (r *report) vacant(name string) (why, next string) {
 		return "no leader", r.flags.command("candidates", name)
 	case len(r.roll) == 0:
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
+	case r.observers() == len(r.roll):
+		return fmt.Sprintf("only observers are left (%d): none of them campaigns", len(r.roll)), r.flags.command("candidates", name)
 	case r.flaps != "" && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
 		return r.flapping()
 	case r.cordonedOthers() != nil:
@@ -218,7 +220,7 @@ func firstElection(abstain time.Duration) string {
 func (r *report) cordonedOthers() (found *elector.Cordon) {
 	for _, c := range r.roll {
 		switch {
-		case c.Role == elector.RoleLeading:
+		case c.Role == elector.RoleLeading, c.Role == elector.RoleObserving:
 		case c.Cordoned == nil:
 			return nil
 		case found == nil:
@@ -243,7 +245,7 @@ func (r *report) firstUnable() string {
 	rest := ""
 	for _, c := range r.roll {
 		switch {
-		case c.Role == elector.RoleLeading:
+		case c.Role == elector.RoleLeading, c.Role == elector.RoleObserving:
 		case !c.Healthy && c.Detail != "":
 			return fmt.Sprintf(" (%s: %s)", c.ID, c.Detail)
 		case rest != "":

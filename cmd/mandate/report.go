@@ -155,9 +155,30 @@ func (r *report) candidates() string {
 		return "not known"
 	case len(r.roll) == 0:
 		return "none"
-	default:
-		return fmt.Sprintf("%d/%d able to lead", r.able(), len(r.roll))
 	}
+	text, watching := "", r.observers()
+	if watching < len(r.roll) {
+		text = fmt.Sprintf("%d/%d able to lead", r.able(), len(r.roll)-watching)
+	}
+	switch {
+	case watching == 0:
+		return text
+	case text == "":
+		return fmt.Sprintf("only observers (%d)", watching)
+	default:
+		return fmt.Sprintf("%s; observers: %d", text, watching)
+	}
+}
+
+// observers is how many of those that answered never campaign.
+func (r *report) observers() int {
+	n := 0
+	for _, c := range r.roll {
+		if c.Role == elector.RoleObserving {
+			n++
+		}
+	}
+	return n
 }
 
 // nodes counts those that answer and accept writes, as far as is known.

@@ -152,7 +152,7 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 			}
 		}
 	}
-	if len(o.healthURL) == 0 {
+	if len(o.healthURL) == 0 && !o.succession.noLead {
 		a.problem("--health-url is missing: a program that hangs would lead forever; give a URL that answers 2xx while it is healthy")
 	}
 	cfg.Probe = a.healthURLs(whole)

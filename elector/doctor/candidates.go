@@ -154,6 +154,9 @@ func (e *examination) drift(all []elector.CandidateStatus) {
 
 // ready is how many candidates could lead now.
 func (e *examination) ready(name string, all []elector.CandidateStatus) {
+	observers := len(all)
+	all = campaigning(all)
+	observers -= len(all)
 	able, resting, cordoned := 0, 0, (*elector.Cordon)(nil)
 	var why []string
 	for _, c := range all {
@@ -173,7 +176,14 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 			why = append(why, fmt.Sprintf("%s is %s", c.ID, c.Role))
 		}
 	}
-	if able == len(all) {
+	switch {
+	case observers > 0 && len(all) == 0:
+		e.add("", "able", LevelFail, "start a candidate that is no observer", "no candidate could lead: only observers answer (%d)", observers)
+		return
+	case observers > 0 && len(all) == 1 && all[0].Role == elector.RoleLeading:
+		e.add("", "able", LevelWarn, "start another candidate that is no observer", "nothing could replace %s: all others are observers (%d)", all[0].ID, observers)
+		return
+	case able == len(all):
 		return
 	}
 	level, advice := LevelWarn, "see all of them: "+e.command("candidates", name)
@@ -188,9 +198,15 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	e.add("", "able", level, advice, "%d of %d candidates could lead: %s", able, len(all), strings.Join(why[:min(3, len(why))], "; "))
 }
 
+// campaigning are those of a roll that are no observers.
+func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
+	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
+}
+
 // allCordoned is the first cordon of a roll in which every candidate has one; nil: not all have,
 // or there are none.
 func allCordoned(all []elector.CandidateStatus) *elector.Cordon {
+	all = campaigning(all)
 	if len(all) == 0 || slices.ContainsFunc(all, func(c elector.CandidateStatus) bool { return c.Cordoned == nil }) {
 		return nil
 	}

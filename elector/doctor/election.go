@@ -110,6 +110,8 @@ func (e *examination) leader(name string, seen outside) {
 	case allCordoned(seen.roll.all) != nil && !st.Paused:
 		c := allCordoned(seen.roll.all)
 		e.add("", "leader", LevelFail, e.command("uncordon", c.ID), "no leader: every candidate is cordoned (%s %s)", c.ID, c)
+	case len(seen.roll.all) > 0 && len(campaigning(seen.roll.all)) == 0 && !st.Paused:
+		e.add("", "leader", LevelFail, "start a candidate that is no observer", "no leader: only observers are left")
 	case st.Paused:
 		e.add("", "leader", LevelWarn, e.command("resume", name), "no leader: the election is paused")
 	default:
