@@ -48,10 +48,18 @@ Exit codes
 			return a.openElection(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: append(args, "")[0], Lease: lease, Command: a.given.command})
+			name := append(args, "")[0]
+			var group []doctor.Finding
+			if name != "" {
+				if r := a.groupNamed(cmd.Context()); r != nil {
+					name, group = "", []doctor.Finding{r.groupFinding()}
+				}
+			}
+			findings, err := doctor.Examine(cmd.Context(), a.quorum, doctor.Config{Election: name, Lease: lease, Command: a.given.command})
 			if err != nil {
 				return err
 			}
+			findings = append(findings, group...)
 			if err := a.printFindings(findings, verbose, asJSON); err != nil {
 				return err
 			}
@@ -94,7 +102,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 			}
 			lines = append(lines, title)
 		}
-		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" {
+		if verbose || f.Level == doctor.LevelWarn || f.Level == doctor.LevelFail || f.Check == "leader" || f.Check == aboutGroup {
 			lines = append(lines, findingLines(p, f)...)
 		}
 	}
@@ -105,7 +113,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 // causes are the checks whose findings explain an incident, in this order, before all others;
 // lasting are how a Redis is configured, which is no news.
 var (
-	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "vote", "pause", "flapping", "leader", "ids", "candidates", "able"}
+	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "vote", "pause", "flapping", aboutGroup, "leader", "ids", "candidates", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 
@@ -131,7 +139,12 @@ func doctorHeadline(p *output.Printer, findings []doctor.Finding) []string {
 		}
 	}
 	if worst == nil {
-		return append(p.Fields([]output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}), "")
+		fields := []output.Field{{Name: "ok", Text: "nothing is wrong", Color: output.Green}}
+		if i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == aboutGroup }); i >= 0 {
+			fields[0].Text += ": " + findings[i].Found
+			fields = append(fields, output.Field{Name: "next", Text: findings[i].Advice, Color: output.Yellow})
+		}
+		return append(p.Fields(fields), "")
 	}
 	found, color := worst.Found, output.Yellow
 	if worst.Node != "" && !strings.Contains(found, worst.Node) {

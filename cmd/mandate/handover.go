@@ -124,6 +124,8 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 				err = &exitError{code: exitNoLeader, err: errors.New(pausedText(elector.Problem(err), st.Pause) + "; to end that: " + a.given.command("resume", el.Name()))}
 			case unknownElection(cmd.Context(), el, st):
 				err = &exitError{code: exitNoLeader, err: errors.New(elector.Problem(err) + "; " + noTrace)}
+			case st.Leader == nil:
+				err = &exitError{code: codeOf(err), err: errors.New(elector.Problem(err) + "; for the reason: " + a.given.command("status", el.Name()))}
 			}
 		}
 		return err

@@ -43,7 +43,7 @@ func (r *report) problem() (why, next string) {
 		if r.Leader != nil {
 			what = "no other leader can be elected"
 		}
-		what = fmt.Sprintf("%s: %d of %d nodes refuse writes (%s)", what, refuse, len(r.Nodes), r.writes[refusing].Found)
+		what = fmt.Sprintf("%s: %d of %d nodes %s writes (%s)", what, refuse, len(r.Nodes), verb(refuse, "refuses", "refuse"), r.writes[refusing].Found)
 		if down > 0 {
 			what += ", and " + r.downText()
 		}
@@ -55,7 +55,7 @@ func (r *report) problem() (why, next string) {
 	case down > 0:
 		return r.downText(), show
 	case refuse > 0:
-		return fmt.Sprintf("%d of %d nodes refuse writes (%s)", refuse, len(r.Nodes), r.writes[refusing].Found), show
+		return fmt.Sprintf("%d of %d nodes %s writes (%s)", refuse, len(r.Nodes), verb(refuse, "refuses", "refuse"), r.writes[refusing].Found), show
 	case differentNodes(r.roll, r.Nodes):
 		return "the candidates vote with different nodes, so two of them can lead", show
 	case abstains(r.Nodes) > 0: // the leader may have won without these
@@ -131,11 +131,22 @@ func (r *report) downText() string {
 	if i < 0 {
 		return "the Redis nodes could not be read"
 	}
-	what := "do not answer"
-	if n := r.Nodes[i]; n.Answered || n.Denied {
-		what = "refuse"
+	down, what := r.down(), ""
+	switch n := r.Nodes[i]; {
+	case n.Answered || n.Denied:
+		what = verb(down, "refuses", "refuse")
+	default:
+		what = verb(down, "does not answer", "do not answer")
 	}
-	return fmt.Sprintf("%d of %d nodes %s (%s: %s)", r.down(), len(r.Nodes), what, r.Nodes[i].Node, strings.TrimPrefix(r.Nodes[i].Error, r.Nodes[i].Node+": "))
+	return fmt.Sprintf("%d of %d nodes %s (%s: %s)", down, len(r.Nodes), what, r.Nodes[i].Node, strings.TrimPrefix(r.Nodes[i].Error, r.Nodes[i].Node+": "))
+}
+
+// verb agrees with the number of nodes.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // recently is how long the last end stays in the first line.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -252,66 +251,6 @@ func detailOf(t *elector.TermRecord) string {
 
 // setOrigin notes in a report which elections the command line chose.
 func (a *app) setOrigin(r *report) { r.context, r.flags = a.where(), a.given }
-
-// condition is what stands beside an election in a list, with the command to type next, or
-// without.
-func (r *report) condition(commands bool) string {
-	var all []string
-	add := func(word, verb string) {
-		if commands {
-			word += ": " + r.flags.command(verb, r.Election)
-		}
-		all = append(all, word)
-	}
-	if r.stale {
-		all = append(all, "as of "+r.at.Local().Format(time.TimeOnly))
-	}
-	if r.Paused && r.Leader != nil {
-		all = append(all, "paused")
-	}
-	if r.unresponsive {
-		add("UNRESPONSIVE", "status")
-	}
-	if r.Conflict != "" {
-		add("CONFLICT", "doctor")
-	}
-	if r.Blocked != "" {
-		add("BLOCKED", "status")
-	}
-	if r.flaps != "" {
-		add("FLAPPING", "history")
-	}
-	if word := r.concern(); word != "" && len(all) == 0 {
-		why, next := r.problem()
-		if commands {
-			word += ": " + next
-		}
-		if commands && len(r.roll) > 0 {
-			word += " (" + why + ")"
-		}
-		all = append(all, word)
-	}
-	return strings.Join(all, " ")
-}
-
-// concern is a word for what is wrong with the candidates; empty: nothing is, or it is not
-// known.
-func (r *report) concern() string {
-	switch state := r.state(); {
-	case state == stateVacant && len(r.roll) == 0:
-		return "NO CANDIDATES"
-	case state == stateVacant && r.able() == 0 && r.first():
-		return "NEVER LED"
-	case state == stateVacant && r.able() == 0:
-		return "NONE ABLE"
-	case state != stateLed:
-		return ""
-	}
-	if why, _ := r.candidateProblem(); why != "" {
-		return "DEGRADED"
-	}
-	return ""
-}
 
 // unknownElection reports whether neither the nodes nor a candidate knows the election.
 func (r *report) unknownElection() bool { return traceless(r.Status) && len(r.roll) == 0 }

@@ -101,11 +101,11 @@ func TestProblemOfAReport(t *testing.T) {
 		"a node is down, and one is full": {
 			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], {Node: "n2:1", Reachable: true}, {Node: "n3:1", Error: "no such host"}}}, rollErr: elector.ErrDenied,
 				writes: []doctor.Finding{{Node: "n2:1", Level: doctor.LevelFail, Found: "OOM"}}},
-			"no other leader can be elected: 1 of 3 nodes refuse writes (OOM), and 1 of 3 nodes do not answer (n3:1: no such host)", "mandate doctor e",
+			"no other leader can be elected: 1 of 3 nodes refuses writes (OOM), and 1 of 3 nodes does not answer (n3:1: no such host)", "mandate doctor e",
 		},
 		"a node is down": {
 			report{Status: elector.Status{Leader: leads, Nodes: []elector.NodeStatus{known[0], known[0], {Node: "n3:1", Error: "lookup n3: no such host"}}}, rollErr: elector.ErrDenied},
-			"1 of 3 nodes do not answer (n3:1: lookup n3: no such host)", "mandate doctor e",
+			"1 of 3 nodes does not answer (n3:1: lookup n3: no such host)", "mandate doctor e",
 		},
 	} {
 		c.r.Election = "e"
@@ -284,7 +284,7 @@ func TestFailingWorkNamesItsLog(t *testing.T) {
 		terms = append(terms, elector.TermRecord{Candidate: "w1", Reason: elector.ReasonFailed, Until: now, Detail: "exit status 3"})
 	}
 	r.recall(terms, fewTerms, now)
-	if why, next := r.problem(); !strings.HasSuffix(why, "3 of them as failed (exit status 3)") || next != "read the log of w1, host vm1, process 7" {
+	if why, next := r.problem(); !strings.HasSuffix(why, "unwanted: 3 failed (exit status 3)") || next != "read the log of w1, host vm1, process 7" {
 		t.Errorf("%q, %q", why, next)
 	}
 }
@@ -302,7 +302,7 @@ func TestFlapsOfHistory(t *testing.T) {
 		return r.flaps, r.flapped
 	}
 	flaps, flapped := flapsOf(terms)
-	if flaps != "at least 3 terms of the last 10 min ended unwanted, 2 of them as expired" || flapped == nil || flapped.Token != 8 {
+	if flaps != "at least 3 terms of the last 10 min ended unwanted: 2 expired, 1 unhealthy" || flapped == nil || flapped.Token != 8 {
 		t.Errorf("%q, %+v", flaps, flapped)
 	}
 	if flaps, flapped := flapsOf(terms[:2]); flaps != "" || flapped != nil {

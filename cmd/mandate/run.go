@@ -97,7 +97,7 @@ const runExample = `  mandate run --election poller -- ./poller --batch 100
 func (a *app) runCommand() *cobra.Command {
 	var o campaignFlags
 	cmd := &cobra.Command{
-		Use:     "run --election NAME [flags] -- COMMAND [ARG...]",
+		Use:     "run {--election NAME | --group NAME --shards N} [flags] -- COMMAND...",
 		Short:   "Run a command only while leading",
 		Long:    runHelp,
 		Example: runExample,

@@ -191,9 +191,13 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 	})
 	lines := []string{""}
 	const maxLines = 10
+	if h.all {
+		lines = append(lines, sumOf(shown, last))
+		shown = slices.DeleteFunc(shown, func(a elector.Availability) bool { return a.MaxLeaderless == 0 && a.MaxPaused == 0 })
+	}
 	for i, a := range shown {
 		if i == maxLines {
-			lines = append(lines, fmt.Sprintf("and %d more elections", len(shown)-maxLines))
+			lines = append(lines, fmt.Sprintf("and %d more elections that were without a leader", len(shown)-maxLines))
 			break
 		}
 		text := availability(a)
@@ -216,6 +220,35 @@ func availabilityLines(p *output.Printer, t elector.Timeline, h historyFlags) []
 	return lines
 }
 
+// sumOf is all elections in one line, but for those that seem to be unused.
+func sumOf(all []elector.Availability, unused map[string]int) string {
+	var total elector.Availability // from the zero time on: only how long matters
+	n := 0
+	for _, a := range all {
+		if unused[a.Election] > 0 {
+			continue
+		}
+		n++
+		total.Until = total.Until.Add(a.Until.Sub(a.From))
+		total.Leaderless += a.Leaderless
+		total.MaxLeaderless += a.MaxLeaderless
+		total.Paused += a.Paused
+		total.MaxPaused += a.MaxPaused
+	}
+	text := "all " + counted(n, "election") + ": " + shares(total, "")
+	if len(all) > n {
+		text += fmt.Sprintf(" (without %d that nobody seems to use)", len(all)-n)
+	}
+	return text
+}
+
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
 func minLed(a elector.Availability) float64 {
 	led, _ := a.Led()
 	return led
@@ -223,13 +256,18 @@ func minLed(a elector.Availability) float64 {
 
 // availability is one election's time with and without a leader.
 func availability(a elector.Availability) string {
-	span, since := output.Brief(a.Until.Sub(a.From)), a.From.Local().Format(time.DateTime)
+	return shares(a, ", since "+a.From.Local().Format(time.DateTime))
+}
+
+// shares is how long there was a leader and how long not; since stands behind it.
+func shares(a elector.Availability, since string) string {
+	span := output.Brief(a.Until.Sub(a.From))
 	if a.MaxPaused > 0 && a.MaxPaused >= a.Until.Sub(a.From) { // there may have been no leader at any time
 		part := "all"
 		if a.Paused != a.MaxPaused {
 			part = atMost + span
 		}
-		return fmt.Sprintf("paused without a leader for %s of %s, since %s", part, span, since)
+		return fmt.Sprintf("paused without a leader for %s of %s%s", part, span, since)
 	}
 	least, _ := a.Led()
 	without, led := output.Brief(a.MaxLeaderless), percent(least)+" led"
@@ -239,7 +277,7 @@ func availability(a elector.Availability) string {
 	case a.MaxLeaderless != a.Leaderless:
 		without, led = atMost+without, ">= "+led
 	}
-	text := fmt.Sprintf("leaderless %s of %s, %s, since %s", without, span, led, since)
+	text := fmt.Sprintf("leaderless %s of %s, %s%s", without, span, led, since)
 	if a.MaxPaused > 0 {
 		paused := output.Brief(a.MaxPaused)
 		if a.Paused != a.MaxPaused {

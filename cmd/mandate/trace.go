@@ -2,13 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -52,28 +47,4 @@ func namesGroup(ctx context.Context, q *elector.Quorum, name string) bool {
 	names, _ := q.Elections(ctx) // without them the name is unknown
 	_, groups := shard.Split(names)
 	return groups[name] != nil
-}
-
-// aGroup is what to type in place of a command about an election whose name a group has.
-func aGroup(name string, given nextFlags) string {
-	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
-}
-
-// explainGroups adds to an error about an unknown election that its name is that of a group:
-// at night both are just a name, and "is the name right?" would send people the wrong way.
-func (a *app) explainGroups(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := run(cmd, args)
-		var exit *exitError
-		if !errors.As(err, &exit) || exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
-		defer cancel()
-		name := a.election.Name()
-		if st, serr := a.election.Status(ctx); serr != nil || !traceless(st) || !namesGroup(ctx, a.quorum, name) {
-			return err
-		}
-		return &exitError{code: exit.code, err: errors.New(aGroup(name, a.given))}
-	}
 }

@@ -31,7 +31,8 @@ SIGINT or SIGTERM. On a terminal it is a live view of the leader, its lease, the
 nodes and the latest events; elsewhere, or with --lines, one line per change. If
 Redis is unreachable, this is logged on stderr, and watch continues.
 
-Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
+Exit codes: 0 ended by a signal, 2 invalid flags or arguments, 3 NAME is a group
+of shards.`,
 		Example: `  mandate watch poller
   mandate watch poller --json | jq -r 'select(.kind == "elected") | .candidate'`,
 		Args:              cobra.ArbitraryArgs,
@@ -49,6 +50,9 @@ Exit codes: 0 ended by a signal, 2 invalid flags or arguments.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends us at once
+			if err := a.refuseGroup(ctx); err != nil {
+				return err
+			}
 			if screen != nil {
 				return watchLive(ctx, screen, a.election, a.where(), a.given)
 			}

@@ -192,13 +192,13 @@ func TestNodesThatAreAway(t *testing.T) {
 		facts  []quorum.Facts
 		advice string
 	}{
-		"1 of 3 nodes do not answer (n2: connect: connection refused): when another one fails, no leader can be elected":           {[]quorum.Facts{up, n2, up}, start},
+		"1 of 3 nodes does not answer (n2: connect: connection refused): when another one fails, no leader can be elected":         {[]quorum.Facts{up, n2, up}, start},
 		"2 of 3 nodes do not answer (n2, n3: connect: connection refused): no leader can be elected, and a leader loses its lease": {[]quorum.Facts{up, n2, n3}, "start Redis at n2, n3, or correct host and port"},
 		"2 of 3 nodes do not answer (n2: connect: connection refused; n3: no answer in time): no leader can be elected, and a leader loses its lease": {
 			[]quorum.Facts{up, n2, hung}, start + "; look for a process that hangs at n3, or a firewall that drops what is sent there",
 		},
 		"1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair or user is disabled): when another one fails, no leader can be elected": {[]quorum.Facts{up, up, wrong}, "check user and password"},
-		"1 of 5 nodes do not answer (n3: connection reset by peer); 1 more may fail":                                                                      {[]quorum.Facts{up, up, up, up, odd}, "bring n3 back"},
+		"1 of 5 nodes does not answer (n3: connection reset by peer); 1 more may fail":                                                                    {[]quorum.Facts{up, up, up, up, odd}, "bring n3 back"},
 	} {
 		e := newExamination(quorum.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
 		e.together()
@@ -226,7 +226,7 @@ func TestNodesThatRefuseWritesAreNoMajority(t *testing.T) {
 	}{
 		"two of three":        {[]quorum.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes refuse what an election writes (n1, n3: OOM command not allowed): no other leader can be elected", room},
 		"one of three":        {[]quorum.Facts{full("n1"), up, up}, LevelOK, "all 3 nodes answer", ""},
-		"one, and one is off": {[]quorum.Facts{full("n1"), up, down}, LevelFail, "1 of 3 nodes do not answer (n3: connection reset by peer), and 1 of 3 nodes refuse what an election writes (n1: OOM", room + "; bring n3 back"},
+		"one, and one is off": {[]quorum.Facts{full("n1"), up, down}, LevelFail, "1 of 3 nodes does not answer (n3: connection reset by peer), and 1 of 3 nodes refuses what an election writes (n1: OOM", room + "; bring n3 back"},
 		"only messages":       {[]quorum.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer", ""},
 		"the only one":        {[]quorum.Facts{full("n1")}, LevelOK, "one node, and it answers", ""}, // its own finding says it
 	} {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -129,7 +130,19 @@ func Flapping(terms []elector.TermRecord, n int, now time.Time) (found string, m
 	if more {
 		atLeast = "at least "
 	}
-	return fmt.Sprintf("%s%d terms of the last %d min ended unwanted, %d of them as %s", atLeast, all, int(flapsIn.Minutes()), count[most], most), most
+	return fmt.Sprintf("%s%d terms of the last %d min ended unwanted: %s", atLeast, all, int(flapsIn.Minutes()), byReason(count)), most
+}
+
+// byReason is how often each reason was, the most frequent first.
+func byReason(count map[elector.Reason]int) string {
+	reasons := slices.SortedFunc(maps.Keys(count), func(a, b elector.Reason) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(reasons))
+	for i, r := range reasons {
+		parts[i] = fmt.Sprintf("%d %s", count[r], r)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // unwanted are the ends that need an explanation, and where to look for it.

@@ -199,7 +199,7 @@ func TestFlapping(t *testing.T) {
 			term(elector.ReasonLost, 0), term(elector.ReasonLost, flapsIn), term(elector.ReasonLost, old), term(elector.ReasonShutdown, 0),
 			term(elector.ReasonResigned, 0), {Current: true, Reason: elector.ReasonLost},
 		},
-		"3 terms of the last 10 min ended unwanted, 2 of them as expired": {
+		"3 terms of the last 10 min ended unwanted: 2 expired, 1 vanished": {
 			term(elector.ReasonExpired, 0), term(elector.ReasonExpired, flapsIn), {Reason: elector.ReasonVanished, From: now},
 		},
 	} {
@@ -208,11 +208,11 @@ func TestFlapping(t *testing.T) {
 		}
 	}
 	newest := []elector.TermRecord{term(elector.ReasonLost, 0), term(elector.ReasonLost, 1), term(elector.ReasonLost, 2), term(elector.ReasonShutdown, 3)}
-	if found, _ := Flapping(newest, 4, now); found != "at least 3 terms of the last 10 min ended unwanted, 3 of them as lost" {
+	if found, _ := Flapping(newest, 4, now); found != "at least 3 terms of the last 10 min ended unwanted: 3 lost" {
 		t.Errorf("there may be older ones: %q", found)
 	}
 	newest[3].Until = now.Add(-old)
-	if found, _ := Flapping(newest, 4, now); found != "3 terms of the last 10 min ended unwanted, 3 of them as lost" {
+	if found, _ := Flapping(newest, 4, now); found != "3 terms of the last 10 min ended unwanted: 3 lost" {
 		t.Errorf("these are all: %q", found)
 	}
 }

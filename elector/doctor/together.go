@@ -66,7 +66,7 @@ func (e *examination) together() {
 
 // away is which nodes can't be used, and why.
 func (e *examination) away() string {
-	what := "do not answer"
+	what := ""
 	why := e.byText(func(f *quorum.Facts) string {
 		if f.Ping == nil {
 			return ""
@@ -76,6 +76,9 @@ func (e *examination) away() string {
 		}
 		return causeOf(f.Ping)
 	})
+	if what == "" {
+		what = verb(why.nodes, "does not answer", "do not answer")
+	}
 	return fmt.Sprintf("%d of %d nodes %s (%s)", why.nodes, len(e.facts), what, why.text())
 }
 
@@ -115,7 +118,7 @@ func (e *examination) refusing(up int) (found, advice string) {
 	if why.nodes == 0 || up-why.nodes >= e.majority {
 		return "", ""
 	}
-	found = fmt.Sprintf("%d of %d nodes refuse what an election writes (%s): no other leader can be elected", why.nodes, len(e.facts), why.text())
+	found = fmt.Sprintf("%d of %d nodes %s what an election writes (%s): no other leader can be elected", why.nodes, len(e.facts), verb(why.nodes, "refuses", "refuse"), why.text())
 	advice = remedy(why.texts[0])
 	if up < len(e.facts) {
 		found, advice = e.away()+", and "+found, advice+"; "+e.back()
@@ -154,4 +157,12 @@ func (b byText) text() string {
 		all = append(all, list(b.names[text])+": "+text)
 	}
 	return strings.Join(all, "; ")
+}
+
+// verb agrees with the number of nodes.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }

@@ -121,11 +121,19 @@ func (h *Handler) query(w http.ResponseWriter, r *http.Request, f func(context.C
 	refuse(w, http.StatusServiceUnavailable, "too many requests at a time")
 }
 
+// unhealthySince is since when the candidate's probe fails; zero: it does not.
+func (h *Handler) unhealthySince() time.Time {
+	if probe := h.elector.Stats().Probe; probe != nil && !probe.Healthy {
+		return probe.Since
+	}
+	return time.Time{}
+}
+
 // readiness answers by a check that does no I/O.
-func readiness(check func() error) http.HandlerFunc {
+func readiness(check func() error, unhealthySince func() time.Time) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {
-			refuse(w, http.StatusServiceUnavailable, "%v", err)
+			reply(w, http.StatusServiceUnavailable, failure{Error: err.Error(), UnhealthySince: unhealthySince()})
 			return
 		}
 		reply(w, http.StatusOK, map[string]bool{"ready": true})

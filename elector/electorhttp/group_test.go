@@ -241,6 +241,12 @@ func TestBadRequestsToAGroup(t *testing.T) {
 				t.Errorf("%s: %d %s, want %d", request, w.Code, w.Body, want)
 			}
 		}
+		if w := ask(a, http.MethodGet, "/leader"); !strings.Contains(w.Body.String(), "orders is a group of shards: GET /shards has") {
+			t.Errorf("a program for one election is not led on: %s", w.Body)
+		}
+		if w := ask(a, http.MethodGet, "/"); !strings.Contains(w.Body.String(), "?worker=NAME&shard=N&token=TOKEN") {
+			t.Errorf("an address that nobody can paste: %s", w.Body)
+		}
 	})
 	if _, err := electorhttp.NewGroup(nil, electorhttp.Config{}); err == nil {
 		t.Error("no member, and no error")

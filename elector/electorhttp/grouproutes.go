@@ -3,6 +3,7 @@ package electorhttp
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -28,12 +29,15 @@ func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
 	g.mux.HandleFunc("GET /owner", g.owner)
 	g.mux.HandleFunc("GET /events", g.events)
 	g.mux.HandleFunc("POST /stopped", g.stopped)
+	for _, of := range []string{"leader", "status", "history", "candidates"} {
+		g.mux.HandleFunc("GET /"+of, g.noElection)
+	}
 	if cfg.Health != nil {
 		g.mux.Handle("/live", cfg.Health)
 		g.mux.Handle("/ready", cfg.Health)
 	} else {
 		g.mux.HandleFunc("GET /live", live)
-		g.mux.HandleFunc("GET /ready", readiness(m.Check))
+		g.mux.HandleFunc("GET /ready", readiness(m.Check, func() time.Time { return time.Time{} }))
 	}
 	if cfg.Metrics != nil {
 		g.mux.Handle("GET /metrics", cfg.Metrics)
@@ -57,6 +61,12 @@ func (g *Group) index(w http.ResponseWriter, _ *http.Request) {
 		endpoints["GET /metrics"] = "for Prometheus"
 	}
 	reply(w, http.StatusOK, groupIndex{g.member.Group(), g.member.ID(), endpoints})
+}
+
+// noElection answers what a Handler of one election would: a program that was made for one finds
+// where to look.
+func (g *Group) noElection(w http.ResponseWriter, r *http.Request) {
+	refuse(w, http.StatusNotFound, "%s is of one election, and %s is a group of shards: GET /shards has those that this member owns, GET /shards/N and GET /owner?key=KEY the owner of one", r.URL.Path, g.member.Group())
 }
 
 // groupIndex is the answer to GET /.

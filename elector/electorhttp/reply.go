@@ -1,26 +1,31 @@
 package electorhttp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // failure is the body of an answer that is none.
 type failure struct {
-	Error string `json:"error"`
+	Error          string    `json:"error"`
+	UnhealthySince time.Time `json:"unhealthy_since,omitzero"` // of GET /ready
 }
 
 func refuse(w http.ResponseWriter, code int, format string, args ...any) {
-	reply(w, code, failure{fmt.Sprintf(format, args...)})
+	reply(w, code, failure{Error: fmt.Sprintf(format, args...)})
 }
 
 func reply(w http.ResponseWriter, code int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil { // strings, numbers and times
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false)              // people read it, too: no \u0026 in addresses; the type is JSON
+	if err := e.Encode(v); err != nil { // strings, numbers and times
 		panic("electorhttp: an answer that can't be encoded: " + err.Error())
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(body.Bytes()) // the client may be gone
 }

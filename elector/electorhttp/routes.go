@@ -40,7 +40,7 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 		h.mux.Handle("/ready", cfg.Health)
 	} else {
 		h.mux.HandleFunc("GET /live", live)
-		h.mux.HandleFunc("GET /ready", readiness(h.elector.Check))
+		h.mux.HandleFunc("GET /ready", readiness(h.elector.Check, h.unhealthySince))
 	}
 	if cfg.Metrics != nil {
 		h.mux.Handle("GET /metrics", cfg.Metrics)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
+	"github.com/mandate-dev/mandate/elector/shard"
+)
+
+// aGroup is what to type in place of a command about an election whose name a group has.
+func aGroup(name string, given nextFlags) string {
+	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
+}
+
+// explainGroups adds to an error about an unknown election that its name is that of a group:
+// at night both are just a name, and "is the name right?" would send people the wrong way.
+func (a *app) explainGroups(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		var exit *exitError
+		if !errors.As(err, &exit) || exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
+			return err
+		}
+		return cmp.Or(a.refuseGroup(cmd.Context()), err)
+	}
+}
+
+// refuseGroup is the error of a command about an election whose name is only that of a group.
+func (a *app) refuseGroup(ctx context.Context) error {
+	if a.groupNamed(ctx) == nil {
+		return nil
+	}
+	return &exitError{code: exitNoLeader, err: errors.New(aGroup(a.election.Name(), a.given))}
+}
+
+// groupNamed is the group that has the name of the election, if there is no such election;
+// otherwise nil.
+func (a *app) groupNamed(ctx context.Context) *report {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	name := a.election.Name()
+	if st, err := a.election.Status(ctx); err != nil || !traceless(st) || !namesGroup(ctx, a.quorum, name) {
+		return nil
+	}
+	r := &report{flags: a.given, group: &groupReport{Status: shard.Status{Group: name}}}
+	r.readGroup(ctx, a.quorum)
+	return r
+}
+
+// aboutGroup is the check of doctor that is about a group.
+const aboutGroup = "group"
+
+// groupFinding is what doctor says of a group whose name was given for an election's.
+func (r *report) groupFinding() doctor.Finding {
+	g := r.group
+	name := output.Printable(g.Group)
+	f := doctor.Finding{Check: aboutGroup, Level: doctor.LevelOK, Advice: r.flags.command("shards", g.Group)}
+	why, _ := g.problem(r.flags)
+	switch {
+	case r.err != nil:
+		f.Level, f.Found = doctor.LevelUnknown, name+" is a group of shards: "+elector.Problem(r.err)
+	case g.gone:
+		f.Level, f.Found = doctor.LevelWarn, name+" is a group of shards, and has no members any more"
+	case why != "":
+		f.Level, f.Found = doctor.LevelFail, name+" is a group of shards: "+why
+		if len(g.Unowned) == 0 {
+			f.Level = doctor.LevelWarn
+		}
+	default:
+		f.Found = fmt.Sprintf("%s is a group of shards: %s, %s members able", name, g.owned(), g.able())
+	}
+	return f
+}
