@@ -41,8 +41,10 @@ type Config struct {
 	// address, a URL) without spaces, at most 256 bytes. Followers and operators see it.
 	// Elector.SetAdvertise changes it later.
 	Advertise string
-	// Version is the version of the program, for operators. Default: the one that
-	// the build recorded for the main module, if any.
+	// Version is the version of the program, for operators, and for SuccessionPriority and
+	// SuccessionSeniority: of equals the newer one leads next, by Semantic Versioning, so that a
+	// deploy moves the leadership once. What is no semantic version is older than none. Default:
+	// the one that the build recorded for the main module, if any.
 	Version string
 
 	// Lease is how long a leadership holds without renewal: a leader that dies
@@ -207,10 +209,11 @@ const (
 	// SuccessionRace: who comes first leads.
 	SuccessionRace Succession = ""
 	// SuccessionPriority: the healthy candidate with the highest Config.Priority leads; of
-	// equals the one that has run longest (the bully algorithm's outcome). A
+	// equals the one with the newer Config.Version, and then the one that has run longest (the bully algorithm's outcome). A
 	// leader hands over to a higher one that has been healthy for a lease.
 	SuccessionPriority Succession = "priority"
-	// SuccessionSeniority: the healthy candidate that has run longest leads next.
+	// SuccessionSeniority: the healthy candidate with the newest Config.Version leads next; of
+	// equals the one that has run longest.
 	SuccessionSeniority Succession = "seniority"
 	// SuccessionRotation: the healthy candidate with the next id in alphabetical order leads
 	// next, after the last one the first (a ring). With Config.MaxTerm

@@ -47,7 +47,7 @@ func (a *app) connect() error {
 // wrong with the URLs or the configuration is added to the problems, and the
 // usage error returned.
 func (a *app) candidate(cfg elector.Config) error {
-	cfg.Logger, cfg.Version = a.log, buildVersion()
+	cfg.Logger = a.log
 	err := a.connect()
 	if err != nil {
 		return err
@@ -132,6 +132,8 @@ func flagFor(setting string) string {
 		return "--" + strings.ToLower(setting)
 	case "RestartDelay":
 		return "--restart-delay"
+	case "Version":
+		return "--work-version"
 	case "MaxTerm":
 		return "--max-term"
 	}

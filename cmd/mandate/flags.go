@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"os"
@@ -65,6 +66,7 @@ type successionFlags struct {
 	priority int
 	maxTerm  time.Duration
 	noLead   bool
+	version  string // of the work
 }
 
 const race = "race"
@@ -79,11 +81,13 @@ func (a *app) successionFlags(cmd *cobra.Command, o *successionFlags) {
 	complete(cmd, "succession", successions())
 	f.IntVar(&o.priority, "priority", 0, "with --succession priority: the highest leads")
 	a.duration(f, &o.maxTerm, "max-term", 0, time.Second, "hand over to another candidate after this time (default: no limit)")
+	f.StringVar(&o.version, "work-version", "", "`VERSION` of the work: the newer one leads next with --succession seniority, or priority (env MANDATE_WORK_VERSION; default that of mandate)")
 	f.BoolVar(&o.noLead, "no-lead", false, "follow, answer and report who leads, but never campaign (an observer)")
 }
 
 func (a *app) succession(o *successionFlags, cfg *elector.Config) {
 	cfg.Priority, cfg.MaxTerm, cfg.Observer = o.priority, o.maxTerm, o.noLead
+	cfg.Version = cmp.Or(o.version, os.Getenv("MANDATE_WORK_VERSION"), buildVersion())
 	switch {
 	case !slices.Contains(successions(), o.kind):
 		a.problem("--succession is %q: use one of %s", o.kind, strings.Join(successions(), ", "))

@@ -55,11 +55,34 @@ func (r roster) heir(o Order, following string, self Candidate) *entry {
 	if len(able) == 0 || o == Race {
 		return nil
 	}
+	if o == ByPriority || o == BySeniority {
+		able = newestOf(first(o, self.ID, able))
+	}
 	slices.SortFunc(able, func(a, b entry) int {
 		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
 			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	return &able[0]
+}
+
+// first are those that the order puts before all others.
+func first(o Order, leader string, all []entry) []entry {
+	best := slices.MinFunc(all, func(a, b entry) int { return o.compare(leader, a.Candidate, b.Candidate) })
+	return slices.DeleteFunc(all, func(c entry) bool { return o.compare(leader, best.Candidate, c.Candidate) < 0 })
+}
+
+// newestOf are those than whom none has a newer version: a deploy replaces the others next. What is no semantic version is older
+// than none.
+func newestOf(all []entry) []entry {
+	versions := make([]string, len(all))
+	for i, c := range all {
+		versions[i] = c.Version
+	}
+	newest := latest(versions)
+	return slices.DeleteFunc(all, func(c entry) bool {
+		order, ok := newer(c.Version, newest)
+		return ok && order < 0
+	})
 }
 
 // began is when the candidate started to run, by our clock, coarsely.
