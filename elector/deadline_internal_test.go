@@ -61,7 +61,7 @@ func TestALateLookEndsNoTermLate(t *testing.T) {
 		before := newTerm(context.Background(), slow, 1, lease.NewGrant(slow, timing, slow.Now()))
 		g.add(before, every)
 		const moment = 10 * time.Millisecond
-		last := (timing.Deadline()/every + 1) * every // the look at which the term would end
+		last := timing.Deadline().Truncate(every) + every // the look at which the term would end
 		time.Sleep(last + moment - timing.Deadline())
 		term := newTerm(context.Background(), clock, 2, lease.NewGrant(clock, timing, clock.Now()))
 		g.add(term, every)
