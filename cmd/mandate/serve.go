@@ -41,6 +41,11 @@ the program may work at, each for as long as is promised:
 A --health-url with {shard} in it is that of one shard, which alone goes
 elsewhere while it fails.
 
+With --forward ADDR --forward-to URL all replicas take the program's requests
+at ADDR, and the leader's program, at URL, answers them, with the header
+Mandate-Token. Requests wait while nobody leads. --advertise is where the other
+replicas reach ADDR.
+
 docs/http.md has the rules, and examples in curl and Python.
 
 Exit codes
@@ -59,6 +64,7 @@ type serveFlags struct {
 	campaignFlags // some of them
 
 	healthURL []string
+	forward   forwardFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -68,7 +74,9 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Campaign on behalf of another process, report over HTTP",
 		Long:  serveHelp,
 		Example: `  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz
-  curl -i http://127.0.0.1:7480/leader`,
+  curl -i http://127.0.0.1:7480/leader
+  mandate serve --election poller --health-url http://127.0.0.1:8000/healthz \
+    --forward 10.0.0.7:8080 --forward-to http://127.0.0.1:8000`,
 		Args:              noNames(": the election is given with --election"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -78,6 +86,7 @@ func (a *app) serveCommand() *cobra.Command {
 	a.completeElectionFlag(cmd)
 	a.groupFlags(cmd, &o.group)
 	f.StringArrayVar(&o.healthURL, "health-url", nil, "leads only while GET of `URL` answers 2xx; may be repeated. With --group {shard} stands for each shard's number")
+	a.forwardFlags(cmd, &o.forward)
 	a.httpFlags(f, &o.http, defaultHTTP, "`ADDR` to listen on; without a host it is the loopback interface")
 	a.duration(f, &o.lease, "lease", 10*time.Second, 50*time.Millisecond, "how long a lock lives unless renewed; the same for all candidates")
 	a.duration(f, &o.grace, "grace", 0, time.Millisecond, "time to stop before the lock is released, and the maximum of valid_for_ms (default a fifth of the lease)")
@@ -99,7 +108,13 @@ func (a *app) serveCommand() *cobra.Command {
 			return err
 		}
 		s.promises, s.group = w.handler, w.group
-		return w.beside(func() error { return a.runSidecar(cmd.Context(), s) })
+		if err := s.forward.listen(cmd.Context(), a.elector, w.handler); err != nil {
+			_ = w.listener.Close()
+			return err
+		}
+		return w.beside(func() error {
+			return s.forward.beside(func() error { return a.runSidecar(cmd.Context(), s) })
+		})
 	}
 	return cmd
 }
@@ -116,7 +131,7 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 		if s.group != nil {
 			ended <- a.runMember(ctx, s.workOn)
 		} else {
-			ended <- a.elector.Run(ctx, s.work)
+			ended <- a.elector.Run(ctx, s.ofElection())
 		}
 	}()
 	select {
@@ -165,11 +180,12 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		cfg.WorkProbeSettings = cfg.ProbeSettings
 		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
 	}
+	forward := a.forwards(cmd, o)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.campaigner(&o.campaignFlags, cfg, work); err != nil {
 		return nil, err
 	}
-	return &sidecar{grace: grace, httpToken: token, log: a.log.With(o.attr())}, nil
+	return &sidecar{forward: forward, grace: grace, httpToken: token, log: a.log.With(o.attr())}, nil
 }
 
 // healthURLs makes one probe of the URLs, and notes what is wrong with them. nil: there are none.
@@ -201,9 +217,19 @@ func healthURLs(urls []string) (probe health.Probe, problems []string) {
 type sidecar struct {
 	promises  *electorhttp.Handler // of a candidate
 	group     *electorhttp.Group   // of a member of a group
+	forward   *forwarding          // nil: without --forward
 	grace     time.Duration
 	httpToken string
 	log       *slog.Logger
+}
+
+// ofElection is the work of a candidate. With --forward the program's work comes in requests: the lease is
+// held until they are answered, and until what /leader promised has lapsed.
+func (s *sidecar) ofElection() elector.Work {
+	if s.forward != nil {
+		return s.promises.Work(s.forward.gate.Work)
+	}
+	return s.work
 }
 
 // work returns when the program may no longer work: every promise of /leader has

@@ -18,16 +18,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
-// site start | unhealthy | healthy: the health URL of a program, in $SITE.
+// site start | unhealthy | healthy: a program that answers the token of its request, in $SITE.
 func cmdSite(ts *testscript.TestScript, _ bool, args []string) {
 	v := valuesOf(ts)
 	switch args[0] {
 	case "start":
 		unhealthy := &atomic.Bool{}
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if unhealthy.Load() {
 				w.WriteHeader(http.StatusServiceUnavailable)
+				return
 			}
+			_, _ = w.Write([]byte(r.Method + " of term " + r.Header.Get("Mandate-Token")))
 		}))
 		ts.Defer(s.Close)
 		v.unhealthy = unhealthy

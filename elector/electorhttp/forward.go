@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -88,11 +87,7 @@ func (h *Handler) Forward(gate *elector.Gate, app http.Handler, cfg ForwardConfi
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, 64<<10)
 	cfg.Finish = cmp.Or(cfg.Finish, lease/4)
 	if cfg.Transport == nil {
-		cfg.Transport = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 2 * time.Second, ExpectContinueTimeout: time.Second, ForceAttemptHTTP2: true,
-			MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
-		}
+		cfg.Transport = defaultTransport()
 	}
 	f := &forwarder{h: h, gate: gate, app: app, cfg: cfg, held: make(chan struct{}, cfg.MaxHeld)}
 	f.proxy = &httputil.ReverseProxy{
@@ -134,11 +129,10 @@ func (f *forwarder) take(r *http.Request) *pending {
 // attempt has the request answered, by this replica's app or by the leader's.
 func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 	err := f.gate.Do(p.in.Context(), func(ctx context.Context, term *elector.Term) error {
-		f.local(ctx, w, p, term)
-		return nil
+		return f.local(ctx, w, p, term)
 	})
-	if err == nil {
-		return nil
+	if !errors.Is(err, elector.ErrNotLeader) {
+		return err
 	}
 	if p.forwarded {
 		if f.h.journal.over(p.believed) {
@@ -160,8 +154,8 @@ func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 	return f.remote(w, p, target, l)
 }
 
-// local has this replica's app answer under the term.
-func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending, term *elector.Term) {
+// local has this replica's app answer under the term. An error is that of a Program that has not.
+func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending, term *elector.Term) error {
 	// The gate's context ends with the term. What is under way may finish after a planned end.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -170,7 +164,8 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 		f.finish(ctx, term)
 		cancel(term.Err())
 	})()
-	r := p.in.Clone(ctx)
+	var failed error
+	r := p.in.Clone(context.WithValue(ctx, programKey{}, &failed))
 	r.Body = p.body()
 	for _, name := range []string{tokenHeader, forwardedHeader, heldHeader} {
 		r.Header.Del(name)
@@ -179,6 +174,11 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
 	f.app.ServeHTTP(w, r)
+	if failed != nil { // nothing was written: another may answer
+		w.Header().Del(leaderHeader)
+		w.Header().Del(tokenHeader)
+	}
+	return programFailed(ctx, failed)
 }
 
 // finish lets a request go on after a planned end of the term, while the lease is kept: when its renewals fail
@@ -242,7 +242,7 @@ func (f *forwarder) remote(w http.ResponseWriter, p *pending, target *url.URL, l
 	}
 }
 
-// retryEvery is how long a leader that can't be reached is left alone, while no change is reported.
+// retryEvery is how long a leader, or its program, that can't be reached is left alone, while no change is reported.
 const retryEvery = 50 * time.Millisecond
 
 // wait holds the request until there may be a leader for it. False: it has waited for long enough.
@@ -262,6 +262,10 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 	if !errors.Is(err, errNoLeader) {
 		retry = time.After(retryEvery)
 	}
+	var program *programError
+	if errors.As(err, &program) {
+		opened = nil // this replica leads
+	}
 	limit := time.NewTimer(left)
 	defer limit.Stop()
 	select {
@@ -280,7 +284,7 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if p.unknown {
-		refuse(w, http.StatusBadGateway, "the leader was lost before it answered, so it is not known whether the request was executed: %v", err)
+		refuse(w, http.StatusBadGateway, "no answer came from the leader, so it is not known whether the request was executed: %v", err)
 		return
 	}
 	var body *bodyError

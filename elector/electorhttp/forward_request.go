@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -92,6 +91,11 @@ func (p *pending) again(err error) bool {
 	var body *bodyError
 	if p.in.Context().Err() != nil || errors.As(err, &body) {
 		return false // its client is gone, or has sent a part
+	}
+	var program *programError
+	if errors.As(err, &program) && !program.notSent {
+		p.unknown = true
+		return false
 	}
 	var lost *lostError
 	if errors.As(err, &lost) && (p.touched.Load() || !p.idempotent()) {
@@ -183,18 +187,7 @@ func attemptOf(r *http.Request) *attempt { return r.Context().Value(attemptKey{}
 func rewrite(pr *httputil.ProxyRequest) {
 	a, head := attemptOf(pr.Out), pr.Out.Header
 	pr.SetURL(a.target)
-	pr.Out.Host = pr.In.Host
-	chain := pr.In.Header["X-Forwarded-For"]
-	head["X-Forwarded-For"] = slices.Clone(chain)
-	pr.SetXForwarded()
-	if head["X-Forwarded-For"] == nil && chain != nil { // this client has no IP address, as on a Unix socket
-		head["X-Forwarded-For"] = chain
-	}
-	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} { // of a load balancer
-		if was := pr.In.Header[name]; was != nil {
-			head[name] = was
-		}
-	}
+	continueForwarded(pr)
 	head.Set(forwardedHeader, a.from)
 	head.Set(tokenHeader, strconv.FormatUint(a.token, 10))
 	head.Set(heldHeader, strconv.FormatInt(max(0, time.Until(a.p.limit)).Milliseconds(), 10))

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// forwardFlags let every replica take the program's requests.
+type forwardFlags struct {
+	addr, to string
+	hold     time.Duration
+}
+
+func (a *app) forwardFlags(cmd *cobra.Command, o *forwardFlags) {
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "forward", "", "take the program's requests at `ADDR` on every replica; the leader's program answers them. Without a host it is the loopback interface")
+	f.StringVar(&o.to, "forward-to", "", "with --forward: the `URL` of the program beside this replica")
+	a.duration(f, &o.hold, "forward-hold", 0, 0, "with --forward: how long a request waits while nobody leads; 0: none waits (default the lease and 2s)")
+}
+
+// forwarding is --forward: nil without it.
+type forwarding struct {
+	gate     elector.Gate
+	program  *url.URL
+	addr     string
+	hold     time.Duration
+	log      *slog.Logger
+	handler  http.Handler
+	listener net.Listener
+}
+
+// forwards reads the flags, and notes what does not fit together.
+func (a *app) forwards(cmd *cobra.Command, o *serveFlags) *forwarding {
+	f := cmd.Flags()
+	if o.forward.addr == "" {
+		for _, name := range []string{"forward-to", "forward-hold"} {
+			if f.Changed(name) {
+				a.problem("--%s is given without --forward: give the address at which to take requests", name)
+			}
+		}
+		return nil
+	}
+	if o.group.name != "" {
+		a.problem("--forward is for one election: leave it out with --group; GET /owner?key=KEY names the owner of a shard")
+	}
+	a.checkAddress(cmd.Context(), "--forward", o.forward.addr)
+	program, err := url.Parse(o.forward.to)
+	switch {
+	case o.forward.to == "":
+		a.problem("--forward-to is missing: give the URL of the program that answers the requests, such as http://127.0.0.1:8000")
+	case err != nil || !isWebURL(program):
+		a.problem("--forward-to is %q, which is no URL of a web server: give one such as http://127.0.0.1:8000", o.forward.to)
+	}
+	a.checkForwardAdvertise(o)
+	return &forwarding{program: program, addr: o.forward.addr, hold: orNone(o.forward.hold, f.Changed("forward-hold")), log: a.log}
+}
+
+func isWebURL(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
+
+// checkForwardAdvertise refuses what the other replicas could not send requests to. What is left out
+// follows from the address, unless that stands for all interfaces.
+func (a *app) checkForwardAdvertise(o *serveFlags) {
+	if o.advertise == "" {
+		host, _, err := net.SplitHostPort(o.forward.addr)
+		if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+			a.problem("--advertise is missing: --forward %s listens everywhere; give the URL at which the other replicas reach it, such as http://10.0.0.7:8080", o.forward.addr)
+		}
+		return
+	}
+	if !strings.Contains(o.advertise, "://") {
+		if _, _, err := net.SplitHostPort(o.advertise); err == nil {
+			return
+		}
+	} else if u, err := url.Parse(o.advertise); err == nil && isWebURL(u) {
+		return
+	}
+	a.problem("--advertise is %q: with --forward give the URL at which the other replicas reach it, such as http://10.0.0.7:8080", o.advertise)
+}
+
+// listen opens the port, and advertises it unless another address was given.
+func (f *forwarding) listen(ctx context.Context, e *elector.Elector, h *electorhttp.Handler) (err error) {
+	if f == nil {
+		return nil
+	}
+	if f.handler, err = h.Forward(&f.gate, electorhttp.Program(f.program, nil), electorhttp.ForwardConfig{Hold: f.hold}); err != nil {
+		return err
+	}
+	if f.listener, err = listenOn(ctx, "--forward", f.addr); err != nil {
+		return err
+	}
+	if e.Advertise() == "" {
+		err = e.SetAdvertise("http://" + f.listener.Addr().String())
+	}
+	f.log.Info("taking requests", "address", "http://"+f.listener.Addr().String(), "advertise", e.Advertise(), "program", f.program.Redacted())
+	return err
+}
+
+// others is for how long requests are still taken after this candidate has ended: until the other
+// replicas have learned who leads.
+const others = time.Second
+
+// beside takes requests while main runs, and a second longer.
+func (f *forwarding) beside(main func() error) error {
+	if f == nil {
+		return main()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		server := &http.Server{Handler: f.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+		if err := electorhttp.Serve(ctx, server, f.listener); err != nil {
+			f.log.Error("requests are not taken any more", "error", err)
+		}
+	}()
+	err := main()
+	time.AfterFunc(others, cancel)
+	<-served
+	cancel()
+	return err
+}

@@ -1,0 +1,111 @@
+package electorhttp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Program returns an app for [Handler.Forward] that is another process, in any language, which
+// answers HTTP at target (http://127.0.0.1:8000) beside this replica. Host, X-Forwarded-For and
+// Mandate-Token reach it as they are.
+//
+// Under Forward a request is held while the program can't be reached, whatever its method, and sent
+// again if the term's end cut it off and its method is idempotent. A program that breaks off
+// before it has answered is not asked again, since the request may be the cause: the client gets 502.
+// transport nil: as ForwardConfig.Transport.
+func Program(target *url.URL, transport http.RoundTripper) http.Handler {
+	return &httputil.ReverseProxy{
+		Transport: cmp.Or[http.RoundTripper](transport, defaultTransport()),
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.SetURL(target)
+			continueForwarded(pr)
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			failure := &programError{target: target, err: err, notSent: isDialError(err)}
+			if report, ok := r.Context().Value(programKey{}).(*error); ok {
+				*report = failure // attempt decides
+				return
+			}
+			failure.answer(w)
+		},
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
+	}
+}
+
+// programKey is where Program reports to Forward that the program has not answered: an *error.
+type programKey struct{}
+
+// programError is why a program has not answered.
+type programError struct {
+	target  *url.URL
+	err     error
+	notSent bool // it has not seen the request
+}
+
+func (e *programError) Error() string {
+	if e.notSent {
+		return fmt.Sprintf("the program can't be reached at %s: %v", e.target.Redacted(), e.err)
+	}
+	return fmt.Sprintf("the program at %s did not answer: %v", e.target.Redacted(), e.err)
+}
+
+func (e *programError) Unwrap() error { return e.err }
+
+func (e *programError) answer(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	if e.notSent {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "the request was not executed: %v", e)
+		return
+	}
+	refuse(w, http.StatusBadGateway, "it is not known whether the request was executed: %v", e)
+}
+
+func isDialError(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// programFailed makes of what Program has reported under a term what Forward does about it.
+func programFailed(ctx context.Context, err error) error {
+	var failure *programError
+	if errors.As(err, &failure) && !failure.notSent && ctx.Err() != nil {
+		return &lostError{context.Cause(ctx)} // the end of the term cut it off
+	}
+	return err
+}
+
+func defaultTransport() http.RoundTripper {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 2 * time.Second, ExpectContinueTimeout: time.Second, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+}
+
+// continueForwarded keeps the Host, continues X-Forwarded-For, and keeps what a load balancer has
+// noted in the other two.
+func continueForwarded(pr *httputil.ProxyRequest) {
+	head := pr.Out.Header
+	pr.Out.Host = pr.In.Host
+	chain := pr.In.Header["X-Forwarded-For"]
+	head["X-Forwarded-For"] = slices.Clone(chain)
+	pr.SetXForwarded()
+	if head["X-Forwarded-For"] == nil && chain != nil { // this client has no IP address, as on a Unix socket
+		head["X-Forwarded-For"] = chain
+	}
+	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if was := pr.In.Header[name]; was != nil {
+			head[name] = was
+		}
+	}
+}

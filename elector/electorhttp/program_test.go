@@ -1,0 +1,151 @@
+package electorhttp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// program is a process that answers HTTP beside a replica, on a network in memory.
+type program struct {
+	away   atomic.Bool // refuses connections
+	serves atomic.Int64
+	app    atomic.Pointer[http.HandlerFunc]
+	head   atomic.Pointer[http.Header]
+	l      *pipeNet
+}
+
+// beside has the replica's requests answered by a program that answers with its name.
+func (f *fleet) beside(r *replica) *program {
+	p := &program{l: &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}}
+	server := &http.Server{ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), ReadHeaderTimeout: time.Minute}
+	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		p.serves.Add(1)
+		p.head.Store(&req.Header)
+		if app := p.app.Load(); app != nil {
+			(*app)(w, req)
+			return
+		}
+		_, _ = w.Write([]byte("program of " + r.id))
+	})
+	var all sync.WaitGroup
+	all.Go(func() { _ = server.Serve(p.l) })
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if p.away.Load() {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+		}
+		client, conn := net.Pipe()
+		select {
+		case p.l.conns <- conn:
+			return client, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}}
+	f.t.Cleanup(func() { _ = server.Close(); all.Wait(); transport.CloseIdleConnections() })
+	r.app = electorhttp.Program(&url.URL{Scheme: "http", User: url.UserPassword("user", "secret"), Host: "127.0.0.1:8000"}, transport).ServeHTTP
+	return p
+}
+
+// A program that restarts costs requests the time that it is away, also those that must not be
+// sent twice: it has not seen them.
+func TestProgramIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		p := f.beside(a)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		for _, to := range []string{"a", "b"} {
+			p.away.Store(true)
+			time.AfterFunc(3*time.Second, func() { p.away.Store(false) })
+			at := time.Now()
+			resp, body, err := f.do(to, http.MethodPost, "/", "hello", "X-Forwarded-For", "192.0.2.7")
+			if err != nil || resp.StatusCode != http.StatusOK || body != "program of a" {
+				t.Fatalf("%s: %v %+v %q", to, err, resp, body)
+			}
+			if took := time.Since(at); took < 3*time.Second || took > 3200*time.Millisecond {
+				t.Errorf("%s: answered after %v", to, took)
+			}
+			if head := *p.head.Load(); head.Get("Mandate-Token") == "" || !strings.HasPrefix(head.Get("X-Forwarded-For"), "192.0.2.7") {
+				t.Errorf("%s: the program has got %v", to, head)
+			}
+			if n := len(resp.Header["Mandate-Leader"]); n != 1 {
+				t.Errorf("%s: %d leaders in %v", to, n, resp.Header)
+			}
+		}
+		p.away.Store(true)
+		resp, body, err := f.do("b", http.MethodPost, "/", "hello")
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "not executed") {
+			t.Errorf("%v %+v %q", err, resp, body)
+		}
+		if n := p.serves.Load(); n != 2 {
+			t.Errorf("the program has got %d requests", n)
+		}
+	})
+}
+
+// A request that the end of the term cut off is sent to the next leader, unless it may have been
+// executed and must not be twice.
+func TestProgramIsCutOffByTheTerm(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Finish: time.Second})
+		began := make(chan struct{}, 2)
+		waits := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // only then does a server notice that its client has gone
+			began <- struct{}{}
+			<-r.Context().Done()
+		})
+		f.beside(a).app.Store(&waits)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		b := f.start("b", electorhttp.ForwardConfig{})
+		f.beside(b)
+		var get, post *http.Response
+		var body string
+		var all sync.WaitGroup
+		all.Go(func() { get, body, _ = f.do("b", http.MethodGet, "/", "") })
+		all.Go(func() { post, _, _ = f.do("a", http.MethodPost, "/", "hello") })
+		<-began
+		<-began
+		a.Term().Resign()
+		all.Wait()
+		if get == nil || get.StatusCode != http.StatusOK || body != "program of b" {
+			t.Errorf("%+v %q", get, body)
+		}
+		if post == nil || post.StatusCode != http.StatusBadGateway {
+			t.Errorf("%+v", post)
+		}
+	})
+}
+
+// A request at which a program breaks off may be why it does: it is not sent again, whatever its
+// method. Neither its URL's password nor a second answer reaches the client.
+func TestProgramBreaksOff(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{})
+		p := f.beside(a)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		p.app.Store(&breaks)
+		resp, body, err := f.do("a", http.MethodGet, "/", "")
+		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "not known whether") || strings.Contains(body, "secret") {
+			t.Errorf("%v %+v %q", err, resp, body)
+		}
+		if n := p.serves.Load(); n != 1 {
+			t.Errorf("the program has got %d requests", n)
+		}
+	})
+}
