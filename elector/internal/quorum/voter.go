@@ -24,8 +24,8 @@ type VoterConfig struct {
 	Unrecorded func(error)
 }
 
-// Voter casts the votes of one elector. Claim, Renew and Release belong to one
-// goroutine at a time; Read and Announce are safe beside them.
+// Voter casts the votes of one elector. Claim, StartRenewal and Releasing belong to one
+// goroutine at a time; Go and Announce are safe beside them.
 type Voter struct {
 	nodes  *Nodes
 	cfg    VoterConfig
@@ -216,7 +216,7 @@ func (v *Voter) post(r *round, node int, left time.Duration, s electionScript, k
 	})
 }
 
-// Advertised is the address in the newest attempt's lock, as the last Claim or Renew sent
+// Advertised is the address in the newest attempt's lock, as the last Claim or renewal sent
 // it. It belongs to the goroutine of those.
 func (v *Voter) Advertised() string { return v.lock.Advertise }
 
