@@ -121,4 +121,10 @@ func TestChromiumLongNames(t *testing.T) {
 	if names := eval[string](b, cut); names != "" {
 		t.Errorf("the ends of these names are cut: %s", names)
 	}
+
+	// Seven stand in a line of 21 px: so 200 of them, with problems above, fit 900 px.
+	b.look(1440, 900, "light")
+	if n := eval[int](b, `new Set([...document.querySelectorAll(".group.led .item")].map((e) => e.getBoundingClientRect().top)).size`); n > 5 {
+		t.Errorf("30 elections are %d lines at 1440 px", n)
+	}
 }
