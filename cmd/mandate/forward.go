@@ -17,8 +17,9 @@ import (
 
 // forwardFlags let every replica take the program's requests.
 type forwardFlags struct {
-	addr, to string
-	hold     time.Duration
+	addr, to  string
+	hold      time.Duration
+	advertise string // --advertise, of all candidates
 }
 
 func (a *app) forwardFlags(cmd *cobra.Command, o *forwardFlags) {
@@ -40,9 +41,9 @@ type forwarding struct {
 }
 
 // forwards reads the flags, and notes what does not fit together.
-func (a *app) forwards(cmd *cobra.Command, o *serveFlags) *forwarding {
+func (a *app) forwards(cmd *cobra.Command, o *forwardFlags) *forwarding {
 	f := cmd.Flags()
-	if o.forward.addr == "" {
+	if o.addr == "" {
 		for _, name := range []string{"forward-to", "forward-hold"} {
 			if f.Changed(name) {
 				a.problem("--%s is given without --forward: give the address at which to take requests", name)
@@ -50,30 +51,30 @@ func (a *app) forwards(cmd *cobra.Command, o *serveFlags) *forwarding {
 		}
 		return nil
 	}
-	if o.group.name != "" {
+	if f.Changed("group") {
 		a.problem("--forward is for one election: leave it out with --group; GET /owner?key=KEY names the owner of a shard")
 	}
-	a.checkAddress(cmd.Context(), "--forward", o.forward.addr)
-	program, err := url.Parse(o.forward.to)
+	a.checkAddress(cmd.Context(), "--forward", o.addr)
+	program, err := url.Parse(o.to)
 	switch {
-	case o.forward.to == "":
+	case o.to == "":
 		a.problem("--forward-to is missing: give the URL of the program that answers the requests, such as http://127.0.0.1:8000")
 	case err != nil || !isWebURL(program):
-		a.problem("--forward-to is %q, which is no URL of a web server: give one such as http://127.0.0.1:8000", o.forward.to)
+		a.problem("--forward-to is %q, which is no URL of a web server: give one such as http://127.0.0.1:8000", o.to)
 	}
 	a.checkForwardAdvertise(o)
-	return &forwarding{program: program, addr: o.forward.addr, hold: orNone(o.forward.hold, f.Changed("forward-hold")), log: a.log}
+	return &forwarding{program: program, addr: o.addr, hold: orNone(o.hold, f.Changed("forward-hold")), log: a.log}
 }
 
 func isWebURL(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
 
 // checkForwardAdvertise refuses what the other replicas could not send requests to. What is left out
 // follows from the address, unless that stands for all interfaces.
-func (a *app) checkForwardAdvertise(o *serveFlags) {
+func (a *app) checkForwardAdvertise(o *forwardFlags) {
 	if o.advertise == "" {
-		host, _, err := net.SplitHostPort(o.forward.addr)
+		host, _, err := net.SplitHostPort(o.addr)
 		if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
-			a.problem("--advertise is missing: --forward %s listens everywhere; give the URL at which the other replicas reach it, such as http://10.0.0.7:8080", o.forward.addr)
+			a.problem("--advertise is missing: --forward %s listens everywhere; give the URL at which the other replicas reach it, such as http://10.0.0.7:8080", o.addr)
 		}
 		return
 	}

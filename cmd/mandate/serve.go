@@ -180,7 +180,8 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		cfg.WorkProbeSettings = cfg.ProbeSettings
 		cfg.WorkProbeSettings.StartGrace = min(cfg.Lease, health.MaxTime)
 	}
-	forward := a.forwards(cmd, o)
+	o.forward.advertise = o.advertise
+	forward := a.forwards(cmd, &o.forward)
 	token := a.token(cmd.Context(), o.http)
 	if err := a.campaigner(&o.campaignFlags, cfg, work); err != nil {
 		return nil, err

@@ -181,6 +181,15 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	return programFailed(ctx, failed)
 }
 
+// programFailed makes of what Program has reported under a term what Forward does about it.
+func programFailed(ctx context.Context, err error) error {
+	var failure *programError
+	if errors.As(err, &failure) && !failure.notSent && ctx.Err() != nil {
+		return &lostError{context.Cause(ctx)} // the end of the term cut it off
+	}
+	return err
+}
+
 // finish lets a request go on after a planned end of the term, while the lease is kept: when its renewals fail
 // meanwhile, another candidate may lead before Finish has passed.
 func (f *forwarder) finish(ctx context.Context, term *elector.Term) {

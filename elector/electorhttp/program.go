@@ -2,7 +2,6 @@ package electorhttp
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,15 +72,6 @@ func (e *programError) answer(w http.ResponseWriter) {
 func isDialError(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// programFailed makes of what Program has reported under a term what Forward does about it.
-func programFailed(ctx context.Context, err error) error {
-	var failure *programError
-	if errors.As(err, &failure) && !failure.notSent && ctx.Err() != nil {
-		return &lostError{context.Cause(ctx)} // the end of the term cut it off
-	}
-	return err
 }
 
 func defaultTransport() http.RoundTripper {
