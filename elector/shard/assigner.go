@@ -27,8 +27,8 @@ type assigner struct {
 	snapshots []snapshot // by node
 	saw       time.Time  // when enough nodes had shown the members last
 	seen      chan snapshot
-	lookouts  []link
-	wanted    atomic.Pointer[group.Plan] // what the lookouts publish
+	pollers   []link
+	wanted    atomic.Pointer[group.Plan] // what the pollers publish
 }
 
 // snapshot is what a node has shown, and when.
@@ -41,9 +41,9 @@ type snapshot struct {
 
 func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
 	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), lookouts: make([]link, n)}
-	for i := range a.lookouts {
-		a.lookouts[i].woken = make(chan struct{}, 1)
+	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
+	for i := range a.pollers {
+		a.pollers[i].woken = make(chan struct{}, 1)
 	}
 	return a
 }
@@ -57,13 +57,13 @@ func (a *assigner) firstPlanDelay() time.Duration { return min(a.m.cfg.Lease/10,
 
 func (a *assigner) run(ctx context.Context) {
 	var all sync.WaitGroup
-	for node := range a.lookouts {
-		all.Go(func() { a.lookout(ctx, node) })
+	for node := range a.pollers {
+		all.Go(func() { a.poll(ctx, node) })
 	}
 	defer all.Wait()
 	defer a.m.bus.Subscribe(a.m.store.Changes, func(s pubsub.Signal) {
 		if s.Kind == pubsub.Subscribed || s.Kind == pubsub.Message && s.Payload == "members" {
-			a.lookouts[s.Node].wake()
+			a.pollers[s.Node].wake()
 		}
 	})()
 	var due <-chan time.Time
@@ -105,9 +105,9 @@ func (a *assigner) giveUp() {
 	}
 }
 
-// lookout looks at one node, and writes the plan to it where that is another one.
-func (a *assigner) lookout(ctx context.Context, node int) {
-	store, l := a.m.store, &a.lookouts[node]
+// poll reads one node, and writes the plan to it where that is another one.
+func (a *assigner) poll(ctx context.Context, node int) {
+	store, l := a.m.store, &a.pollers[node]
 	failing := false
 	for {
 		s, err := store.Look(ctx, node)
@@ -186,8 +186,8 @@ func (a *assigner) decide() {
 	p.Version = group.Version{Token: a.term.Token(), Seq: a.seq}
 	a.last = p
 	a.wanted.Store(p)
-	for i := range a.lookouts {
-		a.lookouts[i].wake()
+	for i := range a.pollers {
+		a.pollers[i].wake()
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
-// desk's goroutine.
+// reconciler's goroutine.
 type candidacy struct {
-	d       *desk
+	r       *reconciler
 	shard   int
 	elector *elector.Elector
 	ctx     context.Context
@@ -41,14 +41,14 @@ type (
 	}
 )
 
-func newCandidacy(d *desk, shard int) (*candidacy, error) {
-	e, err := elector.New(d.m.quorum, d.m.shardConfig(shard))
+func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
+	e, err := elector.New(r.m.quorum, r.m.shardConfig(shard))
 	if err != nil {
 		return nil, err
 	}
-	inside.Began(e, d.began)
-	c := &candidacy{d: d, shard: shard, elector: e}
-	c.ctx, c.cancel = context.WithCancel(d.ctx)
+	inside.Began(e, r.began)
+	c := &candidacy{r: r, shard: shard, elector: e}
+	c.ctx, c.cancel = context.WithCancel(r.ctx)
 	return c, nil
 }
 
@@ -64,20 +64,20 @@ func (c *candidacy) start() {
 		if last != nil {
 			errors.As(last.Err(), &why)
 		}
-		c.d.send(over{c: c, err: err, why: why})
+		c.r.send(over{c: c, err: err, why: why})
 	}()
 }
 
 // serve runs the work of one term.
 func (c *candidacy) serve(ctx context.Context, term *Term) error {
-	m := c.d.m
+	m := c.r.m
 	m.own(term)
-	c.d.send(began{c, term})
+	c.r.send(began{c, term})
 	defer func() {
 		m.disown(term)
-		c.d.send(ran{c})
+		c.r.send(ran{c})
 	}()
-	err := c.d.work(ctx, term)
+	err := c.r.work(ctx, term)
 	var why *elector.Ended
 	if errors.As(term.Err(), &why) && leaves(why.Reason) {
 		c.cancel() // before the Elector campaigns again
@@ -96,41 +96,47 @@ func leaves(r elector.Reason) bool {
 	}
 }
 
-func (e began) apply(d *desk) {
-	e.c.term, d.led, d.changed = e.term, true, true
+func (e began) apply(r *reconciler) {
+	e.c.term, r.led, r.changed = e.term, true, true
 }
 
-func (e ran) apply(d *desk) {
-	e.c.term, d.changed = nil, true
-	if e.c.stuck || d.cordon() != nil {
+func (e ran) apply(r *reconciler) {
+	e.c.term, r.changed = nil, true
+	if e.c.stuck || r.cordon() != nil {
 		e.c.cancel() // the shard is for others by now
 	}
 }
 
-func (e over) apply(d *desk) {
+// inability is that this member has failed at a shard.
+type inability struct {
+	until time.Time
+	trips int
+}
+
+func (e over) apply(r *reconciler) {
 	c := e.c
 	c.cancel()
-	delete(d.running, c.shard)
-	d.changed = true
+	delete(r.running, c.shard)
+	r.changed = true
 	// One shard whose keys another program has written must not end what else this member
 	// does; a member that can't work at all must not go on in silence.
-	if errors.Is(e.err, elector.ErrPermanent) && !d.led && len(d.running) == 0 {
-		go d.send(failure{e.err})
+	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
+		go r.send(failure{e.err})
 	}
-	moved := c.shard < len(d.next) && d.next[c.shard] != d.me
+	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
 	failed := e.err != nil || e.why != nil && leaves(e.why.Reason)
-	if (failed && !moved || c.stuck) && !d.closing {
-		u := d.unable[c.shard]
+	if (failed && !moved || c.stuck) && !r.closing {
+		u := r.unable[c.shard]
 		u.trips = min(u.trips+1, 5)
-		u.until = time.Now().Add(d.m.cfg.Cooldown << (u.trips - 1))
-		d.unable[c.shard] = u
-		d.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", d.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
+		u.until = time.Now().Add(r.m.cfg.Cooldown << (u.trips - 1))
+		r.unable[c.shard] = u
+		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", r.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
 	}
 }
 
 // overdue reports whether the term ended half a lease ago and its work has not returned.
 func (c *candidacy) overdue() bool {
-	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.d.m.cfg.Lease/2
+	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.r.m.cfg.Lease/2
 }
 
 // handOver ends the term in favour of a member that campaigns for the shard already: the

@@ -33,13 +33,13 @@
 // # Goroutines
 //
 //	goroutine      started by          ends             owns
-//	Run            its caller          with Run         desk: the plan in force, the candidacies
+//	Run            its caller          with Run         reconciler: the plan in force, the candidacies
 //	a link         Run, one per node   with Run         what its node has shown of the plan
 //	the loads      Run                 with Run, or     nothing
 //	                                   Config.Load
 //	a candidacy    Run, one per shard  with its term,   its Elector
 //	               that it wants       or the plan
 //	the assigner   Run                 with Run         its Elector; while it leads: assigner
-//	a lookout      the assigner, one   with its term    nothing
+//	a poller       the assigner, one   with its term    nothing
 //	               per node
 package shard

@@ -10,14 +10,14 @@ import (
 // weighed are the loads of the shards that this member owns, as Config.Load has them.
 type weighed map[int]float64
 
-func (w weighed) apply(d *desk) {
-	d.loads, d.changed = w, true
+func (w weighed) apply(r *reconciler) {
+	r.loads, r.changed = w, true
 }
 
 // weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs
 // holds up nothing but the loads, and Run does not wait for it.
-func (d *desk) weigh(ctx context.Context) {
-	tick := time.NewTicker(d.m.cfg.beatEvery())
+func (r *reconciler) weigh(ctx context.Context) {
+	tick := time.NewTicker(r.m.cfg.beatEvery())
 	defer tick.Stop()
 	failed := false
 	for {
@@ -28,8 +28,8 @@ func (d *desk) weigh(ctx context.Context) {
 		}
 		loads := weighed{}
 		var err error
-		for _, s := range d.m.Owned() {
-			l, failure := d.m.load(s)
+		for _, s := range r.m.Owned() {
+			l, failure := r.m.load(s)
 			if l = rounded(l); l >= 0 {
 				loads[s] = l
 			}
@@ -38,10 +38,10 @@ func (d *desk) weigh(ctx context.Context) {
 			}
 		}
 		if err != nil && !failed {
-			d.m.log().Error("load panicked", "error", err)
+			r.m.log().Error("load panicked", "error", err)
 		}
 		failed = err != nil
-		d.send(loads)
+		r.send(loads)
 	}
 }
 

@@ -13,31 +13,31 @@ import (
 )
 
 // look is what time alone changes: shards that this member may try again, loads, health.
-func (d *desk) look() {
+func (r *reconciler) look() {
 	now := time.Now()
-	for s, u := range d.unable {
+	for s, u := range r.unable {
 		// Twice as long as it lasted it is remembered, for the next one.
-		if now.After(u.until.Add(d.m.cfg.Cooldown)) {
-			delete(d.unable, s)
+		if now.After(u.until.Add(r.m.cfg.Cooldown)) {
+			delete(r.unable, s)
 		}
 	}
-	for s, c := range d.running {
-		if !c.stuck && c.overdue() && d.next[s] == d.me { // one that moves has its next owner waiting
+	for s, c := range r.running {
+		if !c.stuck && c.overdue() && r.next[s] == r.me { // one that moves has its next owner waiting
 			c.stuck = true
-			d.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
+			r.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
 		}
 	}
-	if d.next != nil {
-		d.act()
+	if r.next != nil {
+		r.act()
 	}
-	d.report()
+	r.report()
 }
 
 // report brings what the links send up to date, and has it sent where it has changed.
-func (d *desk) report() {
-	next := d.self
+func (r *reconciler) report() {
+	next := r.self
 	next.Owned, next.Unable, next.Ready = group.Set{}, group.Set{}, map[int]string{}
-	for s, c := range d.running {
+	for s, c := range r.running {
 		switch {
 		case c.stuck:
 			next.Unable = append(next.Unable, s)
@@ -48,7 +48,7 @@ func (d *desk) report() {
 		}
 	}
 	now := time.Now()
-	for s, u := range d.unable {
+	for s, u := range r.unable {
 		if now.Before(u.until) {
 			next.Unable = append(next.Unable, s)
 		}
@@ -56,36 +56,36 @@ func (d *desk) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	next.Loads = d.loads.of(next.Owned)
-	next.Closed, next.Why = d.closing, ""
+	next.Loads = r.loads.of(next.Owned)
+	next.Closed, next.Why = r.closing, ""
 	next.Cordoned = ""
-	if c := d.cordon(); c != nil && !c.Drain {
+	if c := r.cordon(); c != nil && !c.Drain {
 		next.Cordoned = c.String()
 	}
-	if d.closing {
+	if r.closing {
 		next.Why = "stopping"
-	} else if c := d.cordon(); c != nil && c.Drain {
+	} else if c := r.cordon(); c != nil && c.Drain {
 		next.Closed, next.Why = true, "drained "+c.String()
-	} else if err := cmp.Or(d.silence(), d.m.unhealthy()); err != nil {
+	} else if err := cmp.Or(r.silence(), r.m.unhealthy()); err != nil {
 		next.Closed, next.Why = true, elector.Problem(err)
 	}
-	if same(next, d.self) {
+	if same(next, r.self) {
 		return
 	}
 	next.Seq++
-	d.mu.Lock()
-	d.self = next
-	d.mu.Unlock()
-	for i := range d.links {
-		d.links[i].wake()
+	r.mu.Lock()
+	r.self = next
+	r.mu.Unlock()
+	for i := range r.links {
+		r.links[i].wake()
 	}
 }
 
 // record is what the links send.
-func (d *desk) record() group.Member {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.self
+func (r *reconciler) record() group.Member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.self
 }
 
 func same(a, b group.Member) bool {
@@ -93,33 +93,33 @@ func same(a, b group.Member) bool {
 }
 
 // cordon is what an operator has put on this member; nil: nothing.
-func (d *desk) cordon() *quorum.Cordon {
-	if d.standing == nil {
+func (r *reconciler) cordon() *quorum.Cordon {
+	if r.standing == nil {
 		return nil
 	}
-	return d.standing.Cordon()
+	return r.standing.Cordon()
 }
 
 // cordoned takes that the cordon of this member has changed. What campaigns ends: others would
 // hand shards over to it.
-func (d *desk) cordoned() {
-	c := d.cordon()
-	if e := d.assigner.Load(); e != nil && c != nil && c.Drain {
+func (r *reconciler) cordoned() {
+	c := r.cordon()
+	if e := r.assigner.Load(); e != nil && c != nil && c.Drain {
 		if term := e.Term(); term != nil {
 			term.Resign()
 		}
 	}
 	if c != nil {
-		for _, c := range d.running {
+		for _, c := range r.running {
 			if c.term == nil {
 				c.cancel()
 			}
 		}
 	}
-	if d.next != nil {
-		d.act()
+	if r.next != nil {
+		r.act()
 	}
-	d.report()
+	r.report()
 }
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")
@@ -127,14 +127,14 @@ var errSilence = errors.New("no majority of the Redis nodes answers this member"
 // silence is that no majority of the nodes has answered for as long as a member counts as
 // alive. What it sends may arrive all the same, over a line that is slow or works one way: it
 // would be given shards whose claims it could not hear granted.
-func (d *desk) silence() error {
-	d.m.far.Store(d.without(func(node int) bool { return d.took[node].best() <= d.m.cfg.assignerTrip() }))
-	is := d.cutOff()
-	d.m.silent.Store(is)
+func (r *reconciler) silence() error {
+	r.m.far.Store(r.without(func(node int) bool { return r.took[node].best() <= r.m.cfg.assignerTrip() }))
+	is := r.cutOff()
+	r.m.silent.Store(is)
 	if !is {
 		return nil
 	}
-	for _, c := range d.running {
+	for _, c := range r.running {
 		if c.term == nil {
 			c.cancel() // the plan that would end it does not arrive
 		}

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -31,33 +29,33 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	defer m.running.Store(false)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	d := newDesk(inner, m, work)
-	d.standing = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
+	r := newReconciler(inner, m, work)
+	r.standing = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
 		select {
-		case d.recordoned <- struct{}{}:
+		case r.recordoned <- struct{}{}:
 		default:
 		}
 	})
-	defer d.standing.Leave()
+	defer r.standing.Leave()
 	// Else a cordoned member would be given shards, and others would wait for it.
-	d.standing.Await(ctx, m.cfg.requestTimeout())
+	r.standing.Await(ctx, m.cfg.requestTimeout())
 	var all sync.WaitGroup
-	for node := range d.links {
+	for node := range r.links {
 		all.Go(func() {
-			d.link(inner, node)
-			d.leave(inner, node)
+			r.link(inner, node)
+			r.leave(inner, node)
 		})
 	}
-	unsubscribe := m.bus.Subscribe(m.store.Changes, d.notify)
+	unsubscribe := m.bus.Subscribe(m.store.Changes, r.notify)
 	if m.probe != nil {
 		all.Go(func() { _ = m.probe.Run(inner) })
 	}
 	if m.cfg.Load != nil {
-		go d.weigh(inner)
+		go r.weigh(inner)
 	}
-	all.Go(func() { d.assign(inner) })
-	err := d.run(ctx)
-	d.leaveBy = time.Now().Add(m.cfg.requestTimeout())
+	all.Go(func() { r.assign(inner) })
+	err := r.run(ctx)
+	r.leaveBy = time.Now().Add(m.cfg.requestTimeout())
 	cancel()
 	unsubscribe()
 	all.Wait()
@@ -67,30 +65,30 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 // leave takes this member from a node's roll, so that the others need not wait for its death.
 // It comes after the last beat to that node, which would enter the member again; a node that
 // hangs holds both of them up for one request's time in all.
-func (d *desk) leave(ctx context.Context, node int) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), d.leaveBy)
+func (r *reconciler) leave(ctx context.Context, node int) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.leaveBy)
 	defer cancel()
-	if err := d.m.store.Leave(ctx, node, d.m.incarnation); err != nil {
-		d.m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
+	if err := r.m.store.Leave(ctx, node, r.m.incarnation); err != nil {
+		r.m.log().Warn("member cannot leave a redis node's roll; it lapses", "error", err)
 	}
 }
 
 // assign campaigns in the election of the assigner.
-func (d *desk) assign(ctx context.Context) {
-	m := d.m
+func (r *reconciler) assign(ctx context.Context) {
+	m := r.m
 	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
 	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
 	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
-		d.assigner.Store(e)
+		r.assigner.Store(e)
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-			newAssigner(m, term, d.known()).run(ctx)
+			newAssigner(m, term, r.known()).run(ctx)
 			return nil
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		d.send(failure{fmt.Errorf("shard: election of the assigner: %w", err)})
+		r.send(failure{fmt.Errorf("shard: election of the assigner: %w", err)})
 	}
 }
 
@@ -113,37 +111,3 @@ var (
 	errFar   = errors.New("the Redis nodes answer too late for an assigner")
 	errBlind = errors.New("the members could not be read from a majority of the Redis nodes")
 )
-
-// link reports to one node that this member lives, and takes the plan from it.
-func (d *desk) link(ctx context.Context, node int) {
-	l := &d.links[node]
-	var have group.Version
-	for {
-		sent := time.Now()
-		plan, err := d.m.store.Beat(ctx, node, d.record(), have)
-		if plan != nil {
-			have = plan.Version
-		}
-		d.send(answer{node: node, plan: plan, err: err, took: time.Since(sent)})
-		timer := time.NewTimer(max(d.m.cfg.beatEvery()-time.Since(sent), minBeat))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-l.woken:
-			timer.Stop()
-		}
-	}
-}
-
-// minBeat is the shortest time between two beats.
-const minBeat = 10 * time.Millisecond
-
-// notify takes a message of the group's channel. It reports only that something has changed;
-// what, the next beat to that node returns.
-func (d *desk) notify(s pubsub.Signal) {
-	if s.Kind == pubsub.Message && s.Payload == "plan" || s.Kind == pubsub.Subscribed {
-		d.links[s.Node].wake()
-	}
-}

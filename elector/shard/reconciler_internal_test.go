@@ -48,17 +48,17 @@ func BenchmarkEvents(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				d := newDesk(b.Context(), m, nil)
+				r := newReconciler(b.Context(), m, nil)
 				for s := range shards {
-					if d.running[s], err = newCandidacy(d, s); err != nil {
+					if r.running[s], err = newCandidacy(r, s); err != nil {
 						b.Fatal(err)
 					}
 				}
 				for s := range shards {
-					go d.send(began{c: d.running[s], term: &Term{Shard: s}})
+					go r.send(began{c: r.running[s], term: &Term{Shard: s}})
 				}
-				for len(d.self.Owned) < shards {
-					d.apply(<-d.events)
+				for len(r.self.Owned) < shards {
+					r.apply(<-r.events)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*shards), "us/shard")

@@ -1,0 +1,104 @@
+package plan
+
+import (
+	"hash/fnv"
+	"io"
+	"slices"
+)
+
+type planner struct {
+	in      Input
+	loads   []float64
+	uniform bool
+	unable  []map[int]bool
+	target  []int
+	guest   []bool
+	kept    []bool    // by shard: its owner is full, so it stays there
+	sum     []float64 // by member: the load that is planned for it
+	shards  [][]int   // by member
+	due     []float64 // by member
+}
+
+func newPlanner(in Input) *planner {
+	p := &planner{in: in, target: make([]int, in.Shards), sum: make([]float64, len(in.Members)), shards: make([][]int, len(in.Members))}
+	for s := range p.target {
+		p.target[s] = NoMember
+		p.guest = append(p.guest, in.guest(s))
+	}
+	p.loads, p.uniform = normal(in.Loads, in.Shards)
+	weights := 0.0
+	for _, m := range in.Members {
+		no := make(map[int]bool, len(m.Unable))
+		for _, s := range m.Unable {
+			no[s] = true
+		}
+		p.unable = append(p.unable, no)
+		if p.open(m) {
+			weights += m.Weight
+		}
+	}
+	total := 0.0
+	for s, l := range p.loads {
+		p.kept = append(p.kept, p.keeps(at(in.Owner, s), s))
+		if !p.kept[s] {
+			total += l
+		}
+	}
+	for _, m := range in.Members {
+		p.due = append(p.due, total*m.Weight/weights)
+	}
+	return p
+}
+
+// open reports whether a member can be given shards.
+func (p *planner) open(m Member) bool { return !m.Closed && !m.Full }
+
+// keeps reports whether a member that is given none keeps a shard that it owns.
+func (p *planner) keeps(m, s int) bool {
+	return m >= 0 && m < len(p.in.Members) && p.in.Members[m].Full && !p.in.Members[m].Closed && !p.unable[m][s]
+}
+
+// serves reports whether a shard can be planned for a member.
+func (p *planner) serves(m, s int) bool {
+	return m >= 0 && m < len(p.in.Members) && p.open(p.in.Members[m]) && !p.unable[m][s]
+}
+
+func (p *planner) give(s, m int) {
+	p.target[s] = m
+	if m != NoMember {
+		p.sum[m] += p.loads[s]
+		p.shards[m] = append(p.shards[m], s)
+	}
+}
+
+// move gives a shard to another member.
+func (p *planner) move(s, to int) {
+	from := p.target[s]
+	p.sum[from] -= p.loads[s]
+	p.shards[from] = slices.DeleteFunc(p.shards[from], func(x int) bool { return x == s })
+	p.give(s, to)
+}
+
+// lightest is the member that is filled least once it has the shard.
+func (p *planner) lightest(s int) int {
+	best, fill := NoMember, 0.0
+	for m := range p.in.Members {
+		if !p.serves(m, s) {
+			continue
+		}
+		f := (p.sum[m] + p.loads[s]) / p.in.Members[m].Weight // infinite, where a weight is next to nothing
+		if best == NoMember || f < fill || f == fill && p.tie(s, m) > p.tie(s, best) {
+			best, fill = m, f
+		}
+	}
+	return best
+}
+
+// tie decides between equals: by hash, so that the shards of one member spread over all
+// others, and not over the first of the list.
+func (p *planner) tie(s, m int) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, p.in.Members[m].ID)
+	_, _ = h.Write([]byte{byte(s), byte(s >> 8), byte(s >> 16), byte(s >> 24)})
+	return h.Sum64()
+}
