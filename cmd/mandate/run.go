@@ -75,7 +75,7 @@ Exit codes
   2         invalid flags or arguments
   8         ended by a signal; the lock was not released, because Redis was
             unreachable until the lock had lapsed, or until a second signal;
-            with --group only after a second signal
+            with --group: the lock of a shard
   69        permanent refusal by Redis (password, rights, key types)
   126, 127  COMMAND cannot be executed, was not found
   1         anything else`

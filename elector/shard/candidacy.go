@@ -118,6 +118,9 @@ func (e over) apply(r *reconciler) {
 	c.cancel()
 	delete(r.running, c.shard)
 	r.changed = true
+	if r.closing && errors.Is(e.err, elector.ErrNotReleased) {
+		r.unreleased = append(r.unreleased, fmt.Errorf("shard %d: %w", c.shard, e.err))
+	}
 	// One shard whose keys another program has written must not end what else this member
 	// does; a member that can't work at all must not go on in silence.
 	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {

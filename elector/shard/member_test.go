@@ -2,12 +2,16 @@ package shard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -112,6 +116,30 @@ func TestTimesOfAShard(t *testing.T) {
 		first := <-began
 		if pause := (<-began).Sub(first); pause < 3*time.Second || pause > 4*time.Second {
 			t.Errorf("the work ran again after %v", pause)
+		}
+	})
+}
+
+// A member that can release nothing says so: its shards were without an owner until their
+// leases' end, which whoever restarts it must be able to see.
+func TestShardsThatWereNotReleased(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		a := g.join("a")
+		g.eventually(2*time.Second, "all are a's", func() bool { return g.l.even(4, "a") })
+		c.Each(testredis.Cut, "a")
+		a.stop()
+		err := a.ended(t, 3*lease)
+		if !errors.Is(err, elector.ErrNotReleased) || !strings.Contains(err.Error(), "4 shards were not released") {
+			t.Errorf("%v", err)
+		}
+		c.Heal()
+
+		b := g.join("b")
+		g.eventually(2*lease, "all are b's", func() bool { return g.l.even(4, "b") })
+		b.stop()
+		if err := b.ended(t, 3*lease); err != nil {
+			t.Errorf("after a release: %v", err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,8 @@ type reconciler struct {
 	leaveBy time.Time // set before the links end
 	changed bool      // by the events that are being applied
 	failed  error     // ends Run
+
+	unreleased []error // of the shards whose locks have lapsed at the end of Run
 
 	mu   sync.Mutex // of what the links send
 	self group.Member
@@ -119,9 +122,17 @@ func (r *reconciler) run(ctx context.Context) error {
 	}
 	r.endAll()
 	if errors.Is(err, errDone) {
-		return nil
+		return r.leftovers()
 	}
 	return err
+}
+
+// leftovers is that shards were left to lapse: nil, or how many, and why the first one was.
+func (r *reconciler) leftovers() error {
+	if len(r.unreleased) == 0 {
+		return nil
+	}
+	return fmt.Errorf("shard: %d shards were not released, their locks have lapsed: %w", len(r.unreleased), r.unreleased[0])
 }
 
 // drained reports whether nothing is left that another member could take over: all has
