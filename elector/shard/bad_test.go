@@ -37,9 +37,7 @@ func TestForgedPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 				g := newGroup(t, c, 12)
-				g.join("a")
-				g.join("b")
-				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+				g.joinTwo()
 				for _, n := range c.Nodes {
 					if err := n.Server().Set(planKey, value); err != nil {
 						t.Fatal(err)
@@ -60,9 +58,7 @@ func TestForgedPlan(t *testing.T) {
 func TestLossOfAllData(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		g.joinTwo()
 		time.Sleep(3 * lease)
 		c.Each(testredis.Cut, "b")
 		for _, n := range c.Nodes {
@@ -91,9 +87,7 @@ func TestForgedMembers(t *testing.T) {
 func TestForgedMemberCostsNoOwner(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		g.joinTwo()
 		for range 30 {
 			for _, n := range c.Nodes {
 				n.Server().HSet(membersKey, "x", `99999999999999 {"id":"x","incarnation":"x","weight":1,"owned":"","unable":""}`)
@@ -110,9 +104,7 @@ func TestForgedMemberCostsNoOwner(t *testing.T) {
 func TestClockOfANodeSetBack(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 6)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(6, "a", "b") })
+		g.joinTwo()
 		time.Sleep(lease)
 		n := c.Nodes[0]
 		n.Set(testredis.Cut, "b")
@@ -150,9 +142,7 @@ func TestKeyOfAnotherType(t *testing.T) {
 func TestNoAssigner(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
+		g.joinTwo()
 		el := testcluster.ElectionOf(c.Quorum("operator"), "orders/assigner")
 		if err := el.Pause(context.Background(), 0, "test"); err != nil {
 			t.Fatal(err)

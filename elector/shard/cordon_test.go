@@ -124,9 +124,7 @@ func TestTheLastMemberIsNotDrained(t *testing.T) {
 func TestAForgedCordonOfAMember(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 8)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
+		g.joinTwo()
 		for range 20 {
 			for _, nd := range c.Nodes {
 				nd.Server().Publish("mandate:cordons", "a")

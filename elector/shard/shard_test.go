@@ -138,6 +138,14 @@ func (g *group) join(id string, change ...func(*shard.Config)) *member {
 	})
 }
 
+// joinTwo starts the members a and b, and waits until they own all shards evenly.
+func (g *group) joinTwo() {
+	g.t.Helper()
+	g.join("a")
+	g.join("b")
+	g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(g.shards, "a", "b") })
+}
+
 func (g *group) run(m *shard.Member, work shard.Work) *member {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &member{Member: m, stop: stop, done: make(chan error, 1)}
@@ -359,9 +367,7 @@ func failing(at int, err error) shard.Work {
 func TestMinority(t *testing.T) {
 	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 12)
-		g.join("a")
-		g.join("b")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(12, "a", "b") })
+		g.joinTwo()
 		c.Nodes[0].Set(testredis.Cut, "b")
 		c.Nodes[1].Set(testredis.Cut, "b")
 		g.eventually(lease+time.Second/2, "a owns all", func() bool { return g.l.even(12, "a") })
