@@ -25,6 +25,7 @@ type candidate struct {
 	cordons     *cordon.Watcher
 	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends
 	guards      *guards       // of terms
+	schedule    *schedule     // of renewals
 	received    *lastEvent    // in this process
 	keys        *quorum.Keys
 	incarnation string
@@ -187,6 +188,13 @@ func (c *candidate) setCondition(now condition) {
 	case now.err == nil && old.err != nil:
 		c.log.Info("can campaign again", "for", lasted)
 	}
+}
+
+// calm reports whether nothing is wrong and the election is not paused, as far as is known.
+func (c *candidate) calm() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.condition.err == nil && c.paused == ""
 }
 
 // ableSince is since when nothing is wrong with a candidate with which nothing is.

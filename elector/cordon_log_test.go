@@ -12,16 +12,17 @@ import (
 	"github.com/mandate-dev/mandate/elector/electortest"
 )
 
-// hungLog is a log whose reader hangs when it is told of cordons.
+// hungLog is a log whose reader hangs at messages of something.
 type hungLog struct {
 	slog.Handler
 	until chan struct{}
+	of    string
 }
 
 func (h hungLog) Enabled(context.Context, slog.Level) bool { return true }
 func (h hungLog) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h hungLog) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "cordoned") {
+	if strings.Contains(r.Message, h.of) {
 		<-h.until
 	}
 	return nil
@@ -34,7 +35,7 @@ func TestHungLogOfCordons(t *testing.T) {
 		if err := r.Client("x").Set(t.Context(), "mandate:cordons", "no hash", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		hung := hungLog{slog.DiscardHandler, make(chan struct{})}
+		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "cordoned"}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()

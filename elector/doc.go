@@ -61,6 +61,9 @@
 //	                                        machine never kills it
 //	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
 //	                  per 256 terms                                 those whose deadline has passed
+//	due renewals      schedule.go, a timer  with those renewals     nothing: behind the renewer's mutex a renewal is sent,
+//	                  per 256 of them                               and counted where it changes the lease alone; all
+//	                                                                else is for the state machine
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      a request's time-out    nothing
 //	                  begin and the end     after those before it
@@ -136,6 +139,7 @@
 //
 // # Cost
 //
+// A renewal that changes nothing but the lease wakes no goroutine of its election.
 // A candidate that waits keeps one goroutine, and with its work a leader two, beside those of
 // the probes. A leader sends one request to each node per RenewEvery, and each candidate that follows one
 // to one and a third per lease; an observer one per lease. Requests of elections on one

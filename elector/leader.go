@@ -108,6 +108,7 @@ func (l *leadership) stop() *Ended {
 
 // hold renews until the term ends, by whatever ends first.
 func (l *leadership) hold() {
+	l.lease.begin()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between
 		if err := l.m.probes.failing(); err != nil {
@@ -136,10 +137,10 @@ func (l *leadership) hold() {
 			l.term.end(ReasonHandover, errMaxTerm)
 		case <-changed.work:
 		case <-changed.candidate:
-		case <-l.lease.due.C:
-			l.lease.renew()
+		case <-l.lease.due:
+			l.lease.renewNow()
 		case r := <-l.lease.ended:
-			l.lease.count(r)
+			l.lease.countNow(r)
 		}
 	}
 }
@@ -157,9 +158,9 @@ func (l *leadership) drain() {
 	defer lapse.Stop()
 	l.lease.wanted.Store(l.ended().Reason.voluntary())
 	for l.outcome == nil {
-		var next <-chan time.Time
+		var next <-chan struct{}
 		if l.lease.wanted.Load() {
-			next = l.lease.due.C
+			next = l.lease.due
 		}
 		select {
 		case out := <-l.workDone:
@@ -167,9 +168,9 @@ func (l *leadership) drain() {
 		case <-stopKeeping.C:
 			l.lease.wanted.Store(false)
 		case <-next:
-			l.lease.renew() // checks health first
+			l.lease.renewNow() // checks health first
 		case r := <-l.lease.ended:
-			l.lease.count(r)
+			l.lease.countNow(r)
 		case <-lapse.C:
 			if _, left := l.term.grant.Left(); left > 0 {
 				lapse.Reset(left) // it was renewed

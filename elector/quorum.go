@@ -17,13 +17,14 @@ import (
 // failures). One Quorum serves any number of Electors and Elections; it keeps a
 // few connections and one subscription per node. Safe for concurrent use.
 type Quorum struct {
-	nodes   *quorum.Nodes
-	bus     *pubsub.Bus
-	cordons *cordon.Watcher         // which candidates are cordoned
-	guards  *guards                 // of the terms of all candidates
-	last    *lastEvent              // that one of them received
-	owned   []redis.UniversalClient // only the options were needed
-	prefix  string                  // of every key; "": the default one
+	nodes    *quorum.Nodes
+	bus      *pubsub.Bus
+	cordons  *cordon.Watcher         // which candidates are cordoned
+	guards   *guards                 // of the terms of all candidates
+	renewals *schedule               // of the terms of all candidates
+	last     *lastEvent              // that one of them received
+	owned    []redis.UniversalClient // only the options were needed
+	prefix   string                  // of every key; "": the default one
 }
 
 const defaultPrefix = "mandate"
@@ -38,7 +39,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 		return nil, configError("quorum: ", err)
 	}
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -79,7 +80,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix is the first part of the keys of all elections that are made on this Quorum.

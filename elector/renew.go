@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,17 +14,22 @@ import (
 
 var errGone = errors.New("a majority of the nodes no longer holds the lock for this term")
 
-// renewer keeps the lease of one term. Its fields belong to the state machine's goroutine,
-// but for wanted, which renewals read when a node's turn comes.
+// renewer keeps the lease of one term. While the term lasts a renewal that changes nothing but the lease is made without the
+// state machine: to wake its goroutine, twice, takes longer than all the rest. Whatever else comes of one is for the state
+// machine, and so is all that follows the term's end.
 type renewer struct {
-	m        *machine
-	term     *Term
-	wanted   atomic.Bool   // the lease is wanted: no renewal goes out without
-	due      *time.Timer   // for the next renewal
-	inFlight bool          // one is under way
-	repeats  bool          // it repeats the one before, to take a node back
-	ended    chan *renewal // how that one ended
-	lastSent lease.Stamp   // when the newest renewal was sent, or else the claim, whatever came of it
+	m      *machine
+	term   *Term
+	wanted atomic.Bool   // the lease is wanted: no renewal goes out without
+	due    chan struct{} // the state machine is to renew
+	ended  chan *renewal // how a renewal ended, for the state machine
+	task   task          // fires when it is due
+
+	// The state machine holds it for as long as a log handler blocks it: then nobody renews in its place.
+	mu       sync.Mutex  // of all below
+	inFlight bool        // a renewal is under way
+	repeats  bool        // it repeats the one before, to take a node back
+	lastSent lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
 }
 
 // renewal is how one renewal ended.
@@ -33,21 +39,79 @@ type renewal struct {
 	took  time.Duration
 }
 
-// newRenewer has the first renewal due by when the claim was sent. That may be long ago, when
-// the claim waited for a connection: counted from the term's begin, the lease could end first.
 func (m *machine) newRenewer(term *Term) *renewer {
-	age, _ := term.grant.Age()
-	due := time.NewTimer(m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
-	r := &renewer{m: m, term: term, due: due, ended: make(chan *renewal, 1), lastSent: m.clock.Now()}
+	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *renewal, 1), lastSent: m.clock.Now()}
+	r.task.fire = r.fire
 	r.wanted.Store(true)
 	return r
+}
+
+// begin has the first renewal due by when the claim was sent. That may be long ago, when
+// the claim waited for a connection: counted from the term's begin, the lease could end first.
+func (r *renewer) begin() {
+	m := r.m
+	age, _ := r.term.grant.Age()
+	m.schedule.add(&r.task, m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
+}
+
+// fire renews when that is due, on a goroutine that does so for many.
+func (r *renewer) fire() {
+	if r.mu.TryLock() {
+		defer r.mu.Unlock()
+		if !r.term.ended.Load() {
+			r.renew()
+			return
+		}
+	}
+	select {
+	case r.due <- struct{}{}:
+	default:
+	}
+}
+
+// take takes how a renewal ended, on a goroutine that others wait for.
+func (r *renewer) take(of renewal) {
+	if r.mu.TryLock() {
+		defer r.mu.Unlock()
+		if !r.term.ended.Load() && r.quiet(&of) {
+			r.count(&of)
+			return
+		}
+	}
+	r.ended <- &of
+}
+
+// quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.
+func (r *renewer) quiet(of *renewal) bool {
+	for _, a := range of.tally.Answers {
+		if a.Status != quorum.Unknown && (a.Status != quorum.Mine || a.Note != "" || a.Holder != "") {
+			return false
+		}
+	}
+	m := r.m
+	return of.tally.Majority(quorum.Mine) && r.term.grant.Valid() && !r.repeats && m.calm() &&
+		m.voter.Advertised() == m.advertised && !m.voter.Regainable() && len(m.voter.Rivals()) == 0
+}
+
+// renewNow renews on the state machine's goroutine.
+func (r *renewer) renewNow() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renew()
+}
+
+// countNow takes there how one ended.
+func (r *renewer) countNow(of *renewal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count(of)
 }
 
 // renew is the only function that renews. It checks health last before it
 // sends, and for the time before that: a process that is stopped in between
 // then loses lease, instead of renewing on an old verdict. The request runs
 // beside the state machine, which stays able to end the term at once. There is one at a
-// time: count sets the timer again.
+// time: count has the next one due. With mu held.
 func (r *renewer) renew() {
 	m := r.m
 	sent := m.clock.Now()
@@ -66,11 +130,11 @@ func (r *renewer) renew() {
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
 		took, _ := m.clock.PeekSince(sent)
-		r.ended <- &renewal{sent: sent, tally: tally, took: took}
+		r.take(renewal{sent: sent, tally: tally, took: took})
 	})
 }
 
-// count takes how a renewal ended.
+// count takes how a renewal ended. With mu held.
 func (r *renewer) count(of *renewal) {
 	r.inFlight = false
 	m := r.m
@@ -86,7 +150,7 @@ func (r *renewer) count(of *renewal) {
 				r.placed(m.voter.Advertised())
 			}
 		}
-		r.due.Reset(r.next(of.sent))
+		m.schedule.add(&r.task, r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
@@ -96,7 +160,7 @@ func (r *renewer) count(of *renewal) {
 		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
 		m.setCondition(unconfirmed(of.tally))
-		r.due.Reset(m.timing.RetryEvery())
+		m.schedule.add(&r.task, m.timing.RetryEvery())
 	}
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
@@ -136,10 +200,12 @@ func (r *renewer) next(sent lease.Stamp) time.Duration {
 // follows its end.
 func (r *renewer) finish() {
 	r.wanted.Store(false)
-	r.due.Stop()
-	if r.inFlight {
+	r.m.schedule.remove(&r.task)
+	r.mu.Lock()
+	inFlight := r.inFlight
+	r.mu.Unlock()
+	if inFlight {
 		<-r.ended
-		r.inFlight = false
 	}
 }
 

@@ -10,22 +10,19 @@ import (
 type flights struct {
 	mu   sync.Mutex
 	n    int
-	zero chan struct{} // closed when n falls to 0; nil while it is 0
+	zero chan struct{} // closed when n falls to 0; nil unless someone waits for that
 }
 
 func (f *flights) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n == 0 {
-		f.zero = make(chan struct{})
-	}
 	f.n++
 }
 
 func (f *flights) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n--; f.n == 0 {
+	if f.n--; f.n == 0 && f.zero != nil {
 		close(f.zero)
 		f.zero = nil
 	}
@@ -43,11 +40,15 @@ func (f *flights) Go(fn func()) {
 // wait returns when nothing is under way, at the latest after d.
 func (f *flights) wait(d time.Duration) {
 	f.mu.Lock()
-	zero := f.zero
-	f.mu.Unlock()
-	if zero == nil {
+	if f.n == 0 {
+		f.mu.Unlock()
 		return
 	}
+	if f.zero == nil {
+		f.zero = make(chan struct{})
+	}
+	zero := f.zero
+	f.mu.Unlock()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -7,25 +7,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// post has a request carried as send does, and returns at once: then gets the outcome, at the latest when the time of the
+// post has a request carried as send does, and returns at once: its then gets the outcome, at the latest when the time of the
 // request is over and it was not sent, on the goroutine of the call that it travels in. So a process that leads ten
-// thousand elections renews them without a goroutine for each.
-func (s *sender) post(script electionScript, limit, within time.Duration, keys []string, args func() []any, then func(outcome)) {
-	r := &request{ctx: context.Background(), keys: keys, args: args, then: then, until: time.Now().Add(within)}
+// thousand elections renews them without a goroutine or a timer for each.
+func (s *sender) post(script electionScript, limit, within time.Duration, r *request) {
+	r.ctx, r.until = context.Background(), time.Now().Add(within)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queue(queueID{script: script.Script, limit: limit}, script)
 	q.waiting = append(q.waiting, r)
-	r.late = time.AfterFunc(within, func() {
-		if r.withdraw() {
-			s.leave(q, r)
-			then(notSent())
-		}
-	})
+	s.watch(q, within)
 	if q.free() {
 		s.next(q)
-	} else {
-		s.watch(q)
 	}
 }
 

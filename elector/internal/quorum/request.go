@@ -18,8 +18,7 @@ type request struct {
 
 	// Of one that no goroutine waits for (sender.post).
 	then  func(outcome)
-	until time.Time   // its ctx has no end
-	late  *time.Timer // withdraws it then
+	until time.Time // its ctx has no end
 
 	mu        sync.Mutex // guards the next two
 	withdrawn bool       // its caller has left: it has no outcome
@@ -73,24 +72,31 @@ func (r *request) wait() (o outcome, ok bool) {
 	return r.outcome, true
 }
 
-// withdraw is the end of its caller's time; false when it was sent before that.
+// withdraw is the end of its caller's time; false when it was sent before that, or withdrawn.
 func (r *request) withdraw() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.withdrawn = !r.committed
-	return r.withdrawn
+	if r.committed || r.withdrawn {
+		return false
+	}
+	r.withdrawn = true
+	return true
 }
+
+// late reports whether the time of a request that no goroutine waits for is over.
+func (r *request) late(now time.Time) bool { return r.then != nil && !now.Before(r.until) }
 
 // prepare makes the arguments, and ends a request that is not wanted any more.
 func (r *request) prepare() (ok bool) {
 	if r.ended {
 		return false
 	}
-	if !r.uncommit() || r.ctx.Err() != nil {
+	now := time.Now()
+	if !r.uncommit() || r.ctx.Err() != nil || r.late(now) {
 		r.end(notSent())
 		return false
 	}
-	r.sent = time.Now()
+	r.sent = now
 	if r.with = r.args(); r.with == nil {
 		o := notSent()
 		o.dropped = true
@@ -109,7 +115,9 @@ func (r *request) uncommit() (wanted bool) {
 
 // wanted is asked when there is a connection for it. Time has passed since its arguments were made if it had to wait
 // for that.
-func (r *request) wanted(waited bool) bool { return !waited || r.ctx.Err() == nil && r.args() != nil }
+func (r *request) wanted(waited bool) bool {
+	return !waited || r.ctx.Err() == nil && !r.late(time.Now()) && r.args() != nil
+}
 
 // commit is the last moment before it is sent: from then on it is not withdrawn.
 func (r *request) commit(waited bool) (ok bool) {
@@ -138,7 +146,6 @@ func (r *request) end(o outcome) {
 	switch {
 	case withdrawn:
 	case r.then != nil:
-		r.late.Stop()
 		r.then(o)
 	default:
 		r.outcome = o

@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -126,9 +127,9 @@ type round struct {
 	definite int
 	missing  int           // nodes that are expected to answer and have not
 	ignored  map[int]bool  // nodes that are not expected to: their last request failed
-	complete chan struct{} // closed when all that were expected have answered
+	complete chan struct{} // closed when all that were expected have answered; nil: no goroutine waits
 	timer    *time.Timer
-	over     chan struct{}
+	over     chan struct{} // closed when it has ended; the same
 	closed   bool
 
 	// Of a round that no goroutine waits for: decided is called once, when it is known whether a majority
@@ -146,18 +147,23 @@ const (
 )
 
 func newRound(n, majority int, ask func(int) Answer) *round {
-	r := &round{ask: ask, majority: majority, started: time.Now(), answers: make([]Answer, n), over: make(chan struct{}), complete: make(chan struct{}), missing: n}
-	for i := range r.answers {
-		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
-	}
+	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{})}
+	r.begin(n, majority)
 	return r
 }
 
 // postedRound is one that no goroutine waits for: who brings the answers calls record.
 func postedRound(n, majority int, yes Status, decided func([]Answer)) *round {
-	r := newRound(n, majority, nil)
-	r.yes, r.decided = yes, decided
+	r := &round{yes: yes, decided: decided}
+	r.begin(n, majority)
 	return r
+}
+
+func (r *round) begin(n, majority int) {
+	r.majority, r.started, r.answers, r.missing = majority, time.Now(), make([]Answer, n), n
+	for i := range r.answers {
+		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
+	}
 }
 
 // vote asks one node and waits until it answered or the round has ended.
@@ -209,7 +215,7 @@ func (r *round) record(node int, a Answer) {
 	r.mu.Lock()
 	r.answers[node] = a
 	if !r.ignored[node] {
-		if r.missing--; r.missing == 0 {
+		if r.missing--; r.missing == 0 && r.complete != nil {
 			close(r.complete)
 		}
 	}
@@ -236,7 +242,9 @@ func (r *round) end() {
 	}
 	if !r.closed {
 		r.closed = true
-		close(r.over)
+		if r.over != nil {
+			close(r.over)
+		}
 	}
 	decide := r.decide(true)
 	r.mu.Unlock()
@@ -251,7 +259,10 @@ func (r *round) decide(known bool) func() {
 		return func() {}
 	}
 	r.decided = nil
-	answers := append([]Answer(nil), r.answers...)
+	answers := r.answers
+	if r.missing > 0 { // others may come still
+		answers = slices.Clone(answers)
+	}
 	return func() { decided(answers) }
 }
 

@@ -27,7 +27,7 @@ var (
 	manyLua string
 
 	claimScript    = newElectionScript(claimLua, 6, 10)
-	renewScript    = newElectionScript(renewLua, 6, 9)
+	renewScript    = newElectionScript(renewLua, 6, renewArity)
 	raiseScript    = newElectionScript(raiseLua, 2, 3)
 	releaseScript  = newElectionScript(releaseLua, 4, 9)
 	announceScript = electionScript{Script: redis.NewScript(announceLua), source: announceLua}
@@ -72,12 +72,15 @@ func (s Script) Source() string { return scripts[s].source }
 // Positions among the arguments of the scripts, for those that look at requests on
 // their way to a node.
 const (
-	ClaimValue   = 0 // the lock value that is requested
-	ClaimSeq     = 2
-	ClaimHint    = 4
-	RenewToken   = 4
-	ReleaseSeq   = 1
-	ReleaseToken = 3 // 0: the release of a failed attempt, which notifies no candidate
+	ClaimValue    = 0 // the lock value that is requested
+	ClaimSeq      = 2
+	ClaimHint     = 4
+	RenewToken    = 4
+	renewCounter  = 5
+	renewIdentity = 8
+	renewArity    = 9
+	ReleaseSeq    = 1
+	ReleaseToken  = 3 // 0: the release of a failed attempt, which notifies no candidate
 )
 
 func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {

@@ -49,30 +49,47 @@ type scriptQueue struct {
 	script  electionScript
 	waiting []*request // in the order in which they came
 	calls   []*call
-	alarm   *time.Timer // looks after calls that are overdue, while requests wait
+	alarm   *time.Timer // looks after what is late; nil: nothing can be
 }
 
 // call is one that is under way, or about to be.
-type call struct{ since time.Time }
+type call struct {
+	since   time.Time
+	overdue bool       // none waits for it any more
+	posted  []*request // those in it that no goroutine waits for
+}
+
+// busy is how many calls are under way that are not overdue.
+func (q *scriptQueue) busy() int {
+	n := 0
+	for _, c := range q.calls {
+		if !c.overdue {
+			n++
+		}
+	}
+	return n
+}
 
 // free reports whether a request that comes need not wait for a call to end.
 func (q *scriptQueue) free() bool {
-	return len(q.calls) == 0 || len(q.waiting) >= maxBatch && len(q.calls) < maxCalls
+	busy := q.busy()
+	return busy == 0 || len(q.waiting) >= maxBatch && busy < maxCalls
 }
 
 // gathers reports whether a call lets others join it before it goes.
 func (q *scriptQueue) gathers() bool { return q.id.script == renewScript.Script }
 
 func (q *scriptQueue) begin() *call {
-	c := &call{time.Now()}
+	c := &call{since: time.Now()}
 	q.calls = append(q.calls, c)
 	return c
 }
 
-func (q *scriptQueue) take() []*request {
+func (q *scriptQueue) take(c *call) []*request {
 	n := min(len(q.waiting), maxBatch)
 	all := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
+	c.posted = slices.DeleteFunc(slices.Clone(all), func(r *request) bool { return r.then == nil })
 	return all
 }
 
@@ -90,7 +107,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	}
 	s.mu.Lock()
 	q := s.queue(id, script)
-	if len(q.waiting) == 0 && len(q.calls) == 0 && !q.gathers() {
+	if len(q.waiting) == 0 && q.busy() == 0 && !q.gathers() {
 		c := q.begin()
 		s.mu.Unlock()
 		defer s.end(q, c)
@@ -99,13 +116,13 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	r.done = make(chan struct{})
 	q.waiting = append(q.waiting, r)
 	if !q.free() {
-		s.watch(q)
+		s.watch(q, limit)
 		s.mu.Unlock()
 		return s.wait(q, r)
 	}
 	c := q.begin()
 	s.mu.Unlock()
-	all := s.gather(q)
+	all := s.gather(q, c)
 	if len(all) == 1 && all[0] == r {
 		defer s.end(q, c)
 		return s.alone(script, limit, r)
@@ -146,7 +163,7 @@ func (s *sender) leave(q *scriptQueue, r *request) {
 // gather takes the requests that the next call is for. Renewals of one lease length are due at
 // the same moments (Nodes.Together), and there is no hurry: so all goroutines that can run get
 // the chance to join. It costs one that is alone a fraction of a microsecond.
-func (s *sender) gather(q *scriptQueue) []*request {
+func (s *sender) gather(q *scriptQueue, c *call) []*request {
 	began, n := time.Now(), -1
 	for q.gathers() && time.Since(began) < gathering {
 		runtime.Gosched()
@@ -160,7 +177,7 @@ func (s *sender) gather(q *scriptQueue) []*request {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := q.take()
+	all := q.take(c)
 	s.next(q)
 	return all
 }
@@ -185,7 +202,7 @@ func (s *sender) carry(q *scriptQueue, c *call, all []*request) {
 func (s *sender) next(q *scriptQueue) {
 	if len(q.waiting) > 0 && q.free() {
 		c := q.begin()
-		go func() { s.carry(q, c, s.gather(q)) }()
+		go func() { s.carry(q, c, s.gather(q, c)) }()
 	}
 }
 
@@ -198,34 +215,65 @@ func (s *sender) end(q *scriptQueue, c *call) {
 	s.tidy(q)
 }
 
-// watch sees to it that those who wait do not wait for a call that is overdue. With mu held.
-func (s *sender) watch(q *scriptQueue) {
-	if q.alarm != nil {
-		return
-	}
+// watch has the alarm go off now and then while the queue is in use, and within that time at the latest. With mu held.
+func (s *sender) watch(q *scriptQueue, within time.Duration) {
 	late := q.id.limit / overdue
-	q.alarm = time.AfterFunc(late, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		q.alarm = nil
-		q.calls = slices.DeleteFunc(q.calls, func(c *call) bool { return time.Since(c.since) >= late })
-		s.next(q)
-		if s.tidy(q); len(q.waiting) > 0 {
-			s.watch(q)
+	switch {
+	case q.alarm == nil:
+		q.alarm = time.AfterFunc(min(late, within), func() { s.look(q) })
+	case within < late:
+		q.alarm.Reset(within)
+	}
+}
+
+// look sees to it that those who wait do not wait for a call that is overdue, and that what nobody waits for has an
+// outcome when its time is over. One timer does it for all: nearly always each is answered long before.
+func (s *sender) look(q *scriptQueue) {
+	now := time.Now()
+	var late []*request
+	next := q.id.limit / overdue
+	due := func(r *request) bool {
+		switch {
+		case r.then == nil:
+			return false
+		case !r.late(now):
+			next = min(next, r.until.Sub(now))
+			return false
+		case r.withdraw():
+			late = append(late, r)
 		}
-	})
+		return true
+	}
+	s.mu.Lock()
+	q.waiting = slices.DeleteFunc(q.waiting, due)
+	for _, c := range q.calls {
+		c.overdue = c.overdue || now.Sub(c.since) >= q.id.limit/overdue
+		c.posted = slices.DeleteFunc(c.posted, due)
+	}
+	s.next(q)
+	if q.alarm != nil { // it may have been set again meanwhile
+		q.alarm.Stop()
+		q.alarm = nil
+	}
+	if s.tidy(q); s.queues[q.id] == q {
+		s.watch(q, next)
+	}
+	s.mu.Unlock()
+	for _, r := range late {
+		r.then(notSent())
+	}
 }
 
 // tidy forgets a queue that is not in use. With mu held.
 func (s *sender) tidy(q *scriptQueue) {
-	if len(q.waiting) > 0 {
+	if len(q.waiting) > 0 || len(q.calls) > 0 {
 		return
 	}
 	if q.alarm != nil {
 		q.alarm.Stop()
 		q.alarm = nil
 	}
-	if len(q.calls) == 0 && s.queues[q.id] == q {
+	if s.queues[q.id] == q {
 		delete(s.queues, q.id)
 	}
 }

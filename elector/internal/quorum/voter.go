@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // VoterConfig is what a Voter needs to know of its elector.
@@ -35,11 +33,24 @@ type Voter struct {
 	seq   uint64
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
 	lock  LockValue     // of the newest attempt; with its token once that is agreed on
+	named []string      // the identities that it names, by node; nil: not looked at
+	term  renewed       // of the newest renewal
 	met   time.Time     // when the nodes were queried for their identities alone
 
 	recorders []*recorder // by node
 
 	background flights
+}
+
+// renewed is what the renewals of a term have in common while it stays the same: a process with ten thousand elections
+// does little but renew.
+type renewed struct {
+	lock  LockValue
+	token uint64
+	heir  Heir
+
+	keys []string
+	args []any // but for the counter and the identity, which each request has of its own
 }
 
 // NewVoter does no I/O.
@@ -80,6 +91,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),
 	}
+	v.named = nil
 	value := v.lock.String()
 	for _, q := range v.queues {
 		q.forget()
@@ -157,63 +169,6 @@ func (v *Voter) identities() Identities {
 		all[i] = q.known(v.cfg.Lease)
 	}
 	return IdentitiesOf(all)
-}
-
-// StartRenewal prolongs the term that the last Claim won, in one round trip, at most
-// for the call time-out. Nothing is sent after left, the time to the term's
-// deadline; what was sent is not cancelled when a majority has answered. fit is
-// asked when a node's turn comes, on many goroutines: a request that had to wait
-// behind hung ones must not go out on a verdict from before that, or for a term
-// that has ended since.
-//
-// It does not block. ended gets the outcome, once, on a goroutine that others wait for.
-func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit func() bool, ended func(Tally)) {
-	v.lock.Identities = v.identities()
-	v.lock.Advertise = v.cfg.Advertise()
-	seq, value, began := v.seq, v.lock.String(), time.Now()
-	r := postedRound(v.nodes.Len(), v.nodes.Majority(), Mine, func(answers []Answer) {
-		ended(v.nodes.Tally(answers, time.Since(began)))
-	})
-	for node, q := range v.queues {
-		v.post(r, node, left, renewScript, v.cfg.Keys.forRenew(), func() []any {
-			if !fit() {
-				r.end() // none waits for the others, a hung one perhaps: a release may be next
-				return nil
-			}
-			return renewArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, token, q.lastCounter(), heir, newIdentity())
-		})
-	}
-}
-
-// post is callLate for a round that no goroutine waits for. Only a request that has to wait for its
-// turn has a goroutine of its own.
-func (v *Voter) post(r *round, node int, left time.Duration, s electionScript, keys []string, args func() []any) {
-	q, snd := v.queues[node], v.nodes.list[node].sender
-	v.background.begin()
-	if !snd.posts() || !q.take() {
-		go func() {
-			defer v.background.end()
-			ctx, cancel := conns.Until(context.Background(), left)
-			defer cancel()
-			r.record(node, v.callLate(ctx, node, s, keys, args))
-		}()
-		return
-	}
-	began := time.Now()
-	snd.post(s, v.cfg.CallTimeout, min(left, (connecting+1)*v.cfg.CallTimeout), keys, args, func(o outcome) {
-		o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
-		ordinary := o.answer.Status == Mine && !q.isUnresponsive()
-		q.give()
-		end := func() {
-			defer v.background.end()
-			r.record(node, v.answered(node, o, time.Since(began) < left))
-		}
-		if ordinary {
-			end()
-		} else { // what is logged then must not hold up the others that the call was for
-			go end()
-		}
-	})
 }
 
 // Advertised is the address in the newest attempt's lock, as the last Claim or renewal sent

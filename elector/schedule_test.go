@@ -1,0 +1,70 @@
+package elector_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// Renewals are made without the state machine, by goroutines that many elections share. What one of them logs of its own
+// must not cost the others their terms.
+func TestHungLogOfARenewal(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		const lease = 10 * time.Second
+		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "advertised address"}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		defer close(hung.until)
+		q := r.Quorum("a")
+		var all []*elector.Elector
+		for i, h := range []slog.Handler{hung, slog.DiscardHandler, slog.DiscardHandler} {
+			e, err := elector.New(q, elector.Config{Election: []string{"first", "second", "third"}[i], ID: "a", Lease: lease, Logger: slog.New(h)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e)
+			wg.Go(func() {
+				_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+			})
+			time.Sleep(10 * time.Millisecond) // so it stands before the others, whose renewals are due at the same moments
+		}
+		time.Sleep(lease + time.Second)
+		tokens := []uint64{all[1].Term().Token(), all[2].Term().Token()}
+		if err := all[0].SetAdvertise("10.0.0.1:80"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * lease)
+		if all[0].IsLeader() {
+			t.Error("a leader whose state machine hangs is renewed")
+		}
+		for i, e := range all[1:] {
+			if term := e.Term(); term == nil || term.Token() != tokens[i] {
+				t.Errorf("election %d has lost its term to the log of another one", i+1)
+			}
+		}
+	})
+}
+
+// A leader that hangs when it is about to stop its work keeps the lock for no longer than its lease: nobody renews in its
+// place.
+func TestHungLogOfAStop(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "stopping"}
+		defer close(hung.until)
+		a := c.Start("a", func(cfg *elector.Config) { cfg.Logger = slog.New(hung) })
+		a.Elected(3 * shortLease)
+		time.Sleep(4*renewEvery + renewEvery/2)
+		go func() { _ = a.Resign(t.Context()) }()
+		time.Sleep(shortLease - renewEvery/4)
+		if c.Nodes[0].Server().Exists(lockKey) {
+			t.Errorf("the lock was renewed after the term's end: it lives for %v still", c.Nodes[0].Server().TTL(lockKey))
+		}
+	})
+}
