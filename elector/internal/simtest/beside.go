@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -88,7 +87,7 @@ func (c *side) String() string { return c.proc.String() + " in " + c.election.na
 func (s *Sim) ranOutBeside(ctx context.Context, c *side, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && ctx.Err() == nil || err != nil && !errors.Is(err, elector.ErrNotReleased) {
+	if !endedWell(ctx, err) {
 		s.violate("%s: Run returned %v", c, err)
 	}
 }

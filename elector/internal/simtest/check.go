@@ -309,3 +309,8 @@ func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 		s.violate("%s: Run returned %v", p.name, err)
 	}
 }
+
+// endedWell reports whether Run returned as it may: told to, or with a lock that it could not release.
+func endedWell(ctx context.Context, err error) bool {
+	return err == nil && ctx.Err() != nil || errors.Is(err, elector.ErrNotReleased)
+}

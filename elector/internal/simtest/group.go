@@ -110,7 +110,7 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
 		defer s.forget(p)
 		err := ms.m.Run(ctx, p.own)
 		s.history.addf("%s: Run returned: %v", p.name, err)
-		if err != nil || ctx.Err() == nil {
+		if !endedWell(ctx, err) {
 			s.fault("%s: Run returned %v (told to end: %v)", p.name, err, ctx.Err() != nil)
 		}
 		_ = q.Close()
