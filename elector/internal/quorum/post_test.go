@@ -80,3 +80,37 @@ func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
 		}
 	})
 }
+
+// Requests with little time, one after the other, put off neither the ends of others nor the way past a stuck call.
+func TestShortRequestsPutOffNoOther(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all := p.process(12)
+		late := all.voters[0].cfg.CallTimeout / overdue
+		all.watch(0, func(calls []Call, _ *server.Peer) bool {
+			if calls[0].Keys[0] == all.voters[0].cfg.Keys.Lock {
+				time.Sleep(time.Minute)
+			}
+			return false
+		})
+		all.busy()
+		left := late * 3 / 4
+		var wg sync.WaitGroup
+		for i := 1; i < len(all.voters); i++ {
+			wg.Go(func() {
+				began, mine := time.Now(), left
+				if i == 1 {
+					mine = testLease
+				}
+				tally := all.voters[i].Renew(mine, all.tokens[i], Heir{}, fit)
+				switch took := time.Since(began); {
+				case i == 1 && (!tally.Majority(Mine) || took > late+2*trip):
+					t.Errorf("behind the stuck call: %v, %+v", took, tally.Answers)
+				case took > left+2*trip && i != 1:
+					t.Errorf("election %d had %v, and an outcome after %v", i, left, took)
+				}
+			})
+			time.Sleep(late / 2)
+		}
+		wg.Wait()
+	})
+}

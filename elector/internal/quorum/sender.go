@@ -50,6 +50,7 @@ type scriptQueue struct {
 	waiting []*request // in the order in which they came
 	calls   []*call
 	alarm   *time.Timer // looks after what is late; nil: nothing can be
+	rings   time.Time   // when it goes off
 }
 
 // call is one that is under way, or about to be.
@@ -217,12 +218,14 @@ func (s *sender) end(q *scriptQueue, c *call) {
 
 // watch has the alarm go off now and then while the queue is in use, and within that time at the latest. With mu held.
 func (s *sender) watch(q *scriptQueue, within time.Duration) {
-	late := q.id.limit / overdue
+	in := min(q.id.limit/overdue, within)
+	at := time.Now().Add(in)
 	switch {
 	case q.alarm == nil:
-		q.alarm = time.AfterFunc(min(late, within), func() { s.look(q) })
-	case within < late:
-		q.alarm.Reset(within)
+		q.alarm, q.rings = time.AfterFunc(in, func() { s.look(q) }), at
+	case at.Before(q.rings): // never later: short requests one after the other would put off the ends of all
+		q.rings = at
+		q.alarm.Reset(in)
 	}
 }
 
