@@ -39,6 +39,11 @@ func (b *inbox) receive(s pubsub.Signal) {
 			return
 		}
 	}
+	b.signal()
+}
+
+// signal has the observer look at the election soon.
+func (b *inbox) signal() {
 	select {
 	case b.arrived <- struct{}{}:
 	default:

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // The reason of a term's end is in a message, and where the history can't be read only
@@ -272,5 +274,53 @@ func TestObserverHearsOfOthersSoonAfterItsOwnTerms(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 			t.Error("b leads, and the observer beside a has not heard of it")
 		}
+	})
+}
+
+// An observer that was too slow for all that its own candidate did soon learns what became of the term that it
+// reported last, although what it was told of it was left out.
+func TestObserverLooksAfterWhatItSkipped(t *testing.T) {
+	const lease = 10 * time.Second
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		var sick atomic.Bool
+		a := makeCandidate(t, c.Quorum("a"), "a", func(cfg *elector.Config) {
+			cfg.Lease, cfg.Cooldown = lease, -1
+			cfg.Probe = health.Func(func(context.Context) error {
+				if sick.Load() {
+					return errors.New("sick")
+				}
+				return nil
+			})
+			cfg.ProbeSettings = health.Settings{Interval: 10 * time.Millisecond, Timeout: 10 * time.Millisecond, Failures: 1, Successes: 1}
+		}).Begin(nil)
+		a.Elected(lease)
+		next, events := make(chan struct{}), make(chan elector.Event, 1000)
+		go func() {
+			for ev := range a.Election().Observe(t.Context()) {
+				events <- ev
+				if ev.Kind == elector.EventStopping {
+					<-next
+				}
+			}
+		}()
+		time.Sleep(time.Second)
+		if err := a.Election().Pause(t.Context(), time.Minute, ""); err != nil { // it is not elected again
+			t.Fatal(err)
+		}
+		for i := range 100 { // its first failure ends the term
+			sick.Store(i%2 == 0)
+			time.Sleep(30 * time.Millisecond)
+		}
+		close(next)
+		time.Sleep(lease / 16)
+		skipped := false
+		for len(events) > 0 {
+			ev := <-events
+			skipped = skipped || ev.Kind == elector.EventSkipped
+			if skipped && ev.Kind == elector.EventReleased {
+				return
+			}
+		}
+		t.Errorf("the end of the term is not reported (some were skipped: %v)", skipped)
 	})
 }

@@ -13,8 +13,11 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 		return true
 	}
 	events, skipped := o.el.own.events.take(o.local)
-	if skipped > 0 && !o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)}) {
-		return false
+	if skipped > 0 {
+		o.inbox.signal() // how the term ended that was reported last may be among them: Redis shows it
+		if !o.emit(ctx, Event{Version: eventVersion, Kind: EventSkipped, Count: skipped, Time: time.Now().Round(0)}) {
+			return false
+		}
 	}
 	for _, ev := range events {
 		switch ev.Kind { //nolint:exhaustive // the others do not change who leads

@@ -19,7 +19,7 @@ func TestSkippedComesBeforeTheNewest(t *testing.T) {
 	o := &observer{
 		el:    &Election{name: "orders", bus: &pubsub.Bus{}, own: &ownCandidate{events: &f}},
 		yield: func(ev Event) bool { got = append(got, ev); return true },
-		end:   func() {}, local: s,
+		end:   func() {}, local: s, inbox: newInbox("orders", nil),
 	}
 	if !o.ownEvents(context.Background()) {
 		t.Fatal("ended")
