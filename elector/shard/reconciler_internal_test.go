@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
@@ -31,6 +32,35 @@ func TestNewest(t *testing.T) {
 		if (got == nil) != (c.want == nil) || got != nil && got.Version != c.want.Version {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+	}
+}
+
+// A member that gets no answers ends what campaigns, since the plan that would end it does not arrive, and
+// keeps what it owns: that ends by its lease.
+func TestSilenceEndsWhatCampaigns(t *testing.T) {
+	q, err := elector.Open("redis://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	m, err := New(q, Config{Group: "g", Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReconciler(t.Context(), m, nil)
+	for s := range 2 {
+		if r.running[s], err = newCandidacy(r, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.running[1].term = &Term{Shard: 1}
+	r.answered[0] = time.Now()
+	if err := r.silence(); err != nil || r.running[0].ctx.Err() != nil {
+		t.Errorf("when a node has answered just now: %v, campaigning: %v", err, r.running[0].ctx.Err())
+	}
+	r.answered[0] = time.Now().Add(-time.Hour)
+	if err := r.silence(); err == nil || r.running[0].ctx.Err() == nil || r.running[1].ctx.Err() != nil {
+		t.Errorf("after an hour without an answer: %v, campaigning: %v, the owned shard: %v", err, r.running[0].ctx.Err(), r.running[1].ctx.Err())
 	}
 }
 
