@@ -81,9 +81,17 @@ func (t *Term) look() {
 
 // lookIn has a term whose deadline comes soon ended by a timer of its own. The next look may be late: behind other
 // terms, or on a busy machine. So soon is up to the look after that one.
+//
+// There is one such timer, set anew: of terms whose deadlines are never far each look would begin another row of them.
 func (t *Term) lookIn(left time.Duration) {
 	if left <= 2*t.expiry.every {
-		time.AfterFunc(left, t.look)
+		t.expiry.mu.Lock()
+		defer t.expiry.mu.Unlock()
+		if t.expiry.timer == nil {
+			t.expiry.timer = time.AfterFunc(left, t.look)
+		} else {
+			t.expiry.timer.Reset(left)
+		}
 	}
 }
 

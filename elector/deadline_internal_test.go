@@ -79,3 +79,39 @@ func TestALateLookEndsNoTermLate(t *testing.T) {
 		time.Sleep(2 * every) // the watch ends
 	})
 }
+
+// A term whose deadline is never far, because the work needs nearly all of the lease to stop, is looked after by the same
+// few timers for as long as it lasts.
+func TestLooksDoNotMultiply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timing := lease.Timing{Lease: 10 * time.Second, RenewEvery: 500 * time.Millisecond, StopMargin: 8800 * time.Millisecond}
+		if err := timing.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		var readings atomic.Int64
+		clock, g := lease.NewClock(&lease.Warp{Gate: func() { readings.Add(1) }}), &guards{}
+		term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
+		g.add(term, timing.RetryEvery())
+		minute := func() int64 {
+			before := readings.Load()
+			for range time.Minute / timing.RenewEvery {
+				time.Sleep(timing.RenewEvery)
+				term.grant.Renew(clock.Now())
+			}
+			return readings.Load() - before
+		}
+		first := minute()
+		for range 10 {
+			minute()
+		}
+		if last := minute(); last > first+first/10 {
+			t.Errorf("the clock is read %d times in the first minute of a term, and %d times in its twelfth", first, last)
+		}
+		deadline := time.Now().Add(timing.Deadline())
+		<-term.ctx.Done()
+		if late := time.Since(deadline); late != 0 {
+			t.Errorf("ended %v after its deadline", late)
+		}
+		time.Sleep(2 * timing.RetryEvery()) // the watch ends
+	})
+}

@@ -3,6 +3,7 @@ package elector
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -89,6 +90,9 @@ type expiry struct {
 	looked atomic.Int64  // when it did last, counted from the begin of the term
 	// unconfirmed is the newest renewal that no majority confirmed; nil while they succeed.
 	unconfirmed atomic.Pointer[unconfirmedRenewal]
+
+	mu    sync.Mutex  // of timer
+	timer *time.Timer // of the deadline, when that is near
 }
 
 // unconfirmedRenewal also holds when the first of its row was noticed, counted from the begin
