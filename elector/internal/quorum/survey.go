@@ -192,8 +192,8 @@ func (s *survey) note(names []string, kinds ...string) error {
 	defer s.mu.Unlock()
 	for _, full := range names {
 		name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), closeTag)
-		if !slices.Contains(kinds, kind) {
-			continue
+		if !slices.Contains(kinds, kind) || CheckWord("Election", name, MaxName, "{}") != nil {
+			continue // else a channel or key that is none of ours keeps who reads all elections from reading any
 		}
 		if len(s.names) >= s.most && !s.names[name] {
 			return fmt.Errorf("there are more than %d elections", s.most)

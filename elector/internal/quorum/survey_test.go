@@ -37,9 +37,10 @@ func TestElections(t *testing.T) {
 		clients = append(clients, c)
 	}
 	// Candidates that have never been able to campaign: no key, but subscriptions.
-	sub := clients[1].Subscribe(t.Context(), "a*b:{new}:roll", "a*b:{no}:roll:1", "a*b:{no}:rolls", "a*b:{no}:ask", "axb:{no}:roll")
+	sub := clients[1].Subscribe(t.Context(), "a*b:{new}:roll", "a*b:{no}:roll:1", "a*b:{no}:rolls", "a*b:{no}:ask", "axb:{no}:roll",
+		"a*b:{}:roll", "a*b:{n}o}:roll", "a*b:{n o}:roll", "a*b:{"+strings.Repeat("n", MaxName+1)+"}:roll")
 	t.Cleanup(func() { _ = sub.Close() })
-	for range 5 {
+	for range 9 {
 		if _, err := sub.Receive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
