@@ -43,7 +43,7 @@ type Config struct {
 	Advertise string
 	// Version is the version of the program, for operators, and for SuccessionPriority and
 	// SuccessionSeniority: of equals the newer one leads next, by Semantic Versioning, so that a
-	// deploy moves the leadership once. What is no semantic version is older than none. Default:
+	// deploy moves the leadership once. What is no semantic version counts as older than no other. Default:
 	// the one that the build recorded for the main module, if any.
 	Version string
 
