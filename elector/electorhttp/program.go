@@ -2,14 +2,17 @@ package electorhttp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,17 +22,26 @@ import (
 //
 // Under Forward a request is held while the program can't be reached, whatever its method, and sent
 // again if the term's end cut it off and its method is idempotent. A program that breaks off
-// before it has answered is not asked again, since the request may be the cause: the client gets 502.
+// before it has answered is not asked again, since the request may be the cause: the client gets 502. (A
+// transport may send a request without a body once more by itself, where it has used the connection before.)
 // transport nil: as ForwardConfig.Transport.
 func Program(target *url.URL, transport http.RoundTripper) http.Handler {
-	return &httputil.ReverseProxy{
+	return relay{&httputil.ReverseProxy{
 		Transport: cmp.Or[http.RoundTripper](transport, defaultTransport()),
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.SetURL(target)
 			continueForwarded(pr)
+			keepToken(pr)
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			for _, name := range []string{tokenHeader, leaderHeader, notLeaderHeader} {
+				resp.Header.Del(name) // it is this replica that says who leads
+			}
+			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			failure := &programError{target: target, err: err, notSent: isDialError(err)}
+			wrote, _ := r.Context().Value(wroteKey{}).(*atomic.Bool)
+			failure := &programError{target: target, err: err, notSent: isDialError(err) && !wrote.Load()}
 			if report, ok := r.Context().Value(programKey{}).(*error); ok {
 				*report = failure // attempt decides
 				return
@@ -37,7 +49,27 @@ func Program(target *url.URL, transport http.RoundTripper) http.Handler {
 			failure.answer(w)
 		},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that broke off
-	}
+	}}
+}
+
+// relay has one request answered by the program.
+type relay struct{ proxy *httputil.ReverseProxy }
+
+// wroteKey is where it is noted that a request was sent: an *atomic.Bool. On a connection that was
+// used before, a transport sends it again, and then it is the second dial that fails.
+type wroteKey struct{}
+
+func (p relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	wrote := new(atomic.Bool)
+	ctx := context.WithValue(r.Context(), wroteKey{}, wrote)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
+	defer func() {
+		if broken := recover(); broken != nil { // amid the answer
+			_ = http.NewResponseController(w).Flush() // or a follower takes it for a leader that died, and asks again
+			panic(broken)
+		}
+	}()
+	p.proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // programKey is where Program reports to Forward that the program has not answered: an *error.
@@ -79,6 +111,15 @@ func defaultTransport() http.RoundTripper {
 		DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 2 * time.Second, ExpectContinueTimeout: time.Second, ForceAttemptHTTP2: true,
 		MaxIdleConnsPerHost: 256, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+	}
+}
+
+// keepToken keeps what a client could have removed by naming it in its header Connection.
+func keepToken(pr *httputil.ProxyRequest) {
+	for _, name := range []string{tokenHeader} {
+		if was := pr.In.Header[name]; was != nil {
+			pr.Out.Header[name] = was
+		}
 	}
 }
 

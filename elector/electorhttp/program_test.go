@@ -3,6 +3,7 @@ package electorhttp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -24,6 +25,7 @@ type program struct {
 	app    atomic.Pointer[http.HandlerFunc]
 	head   atomic.Pointer[http.Header]
 	l      *pipeNet
+	sender *http.Transport // the replica's
 }
 
 // beside has the replica's requests answered by a program that answers with its name.
@@ -53,6 +55,7 @@ func (f *fleet) beside(r *replica) *program {
 			return nil, ctx.Err()
 		}
 	}}
+	p.sender = transport
 	f.t.Cleanup(func() { _ = server.Close(); all.Wait(); transport.CloseIdleConnections() })
 	r.app = electorhttp.Program(&url.URL{Scheme: "http", User: url.UserPassword("user", "secret"), Host: "127.0.0.1:8000"}, transport).ServeHTTP
 	return p
@@ -145,6 +148,96 @@ func TestProgramBreaksOff(t *testing.T) {
 			t.Errorf("%v %+v %q", err, resp, body)
 		}
 		if n := p.serves.Load(); n != 1 {
+			t.Errorf("the program has got %d requests", n)
+		}
+	})
+}
+
+// A request at which the program dies is not held for the program's restart, nor given to the next leader's, also
+// where the transport has tried to send it again by itself, since the connection was used before.
+func TestProgramDiesOfARequest(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		p := f.beside(a)
+		p.sender.DisableKeepAlives = false
+		until(t, "a leads", 2*lease, a.IsLeader)
+		if resp, _, err := f.do("a", http.MethodGet, "/", ""); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%v %+v", err, resp)
+		}
+		dies := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			p.away.Store(true)
+			time.AfterFunc(2*time.Second, func() { p.away.Store(false) })
+			panic(http.ErrAbortHandler)
+		})
+		p.app.Store(&dies)
+		resp, body, err := f.do("a", http.MethodGet, "/", "")
+		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "not known whether") {
+			t.Errorf("%v %+v %q", err, resp, body)
+		}
+		if n := p.serves.Load(); n != 2 {
+			t.Errorf("the program has got %d requests", n)
+		}
+	})
+}
+
+// An answer that breaks off amid its body breaks off for the client too, through a follower as well, which must not
+// take it for the answer of a leader that died.
+func TestProgramBreaksOffAmidItsAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		p := f.beside(a)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		breaks := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("abc"))
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		p.app.Store(&breaks)
+		for i, to := range []string{"a", "b"} {
+			resp, body, err := f.do(to, http.MethodGet, "/", "")
+			if err == nil {
+				t.Errorf("%s: %v %+v %q", to, err, resp, body)
+			}
+			if n := p.serves.Load(); n != int64(i+1) {
+				t.Errorf("%s: the program has got %d requests", to, n)
+			}
+		}
+	})
+}
+
+// The token reaches the program, and its own words about who leads reach nobody: a client cannot have the one removed,
+// nor the program have a follower take its answer for a refusal.
+func TestProgramHeaders(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		p := f.beside(a)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+		claims := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for _, name := range []string{"Mandate-Token", "Mandate-Leader", "Mandate-Not-Leader"} {
+				w.Header().Set(name, "7")
+			}
+		})
+		p.app.Store(&claims)
+		want := fmt.Sprint(a.Term().Token())
+		for _, to := range []string{"a", "b"} {
+			resp, body, err := f.do(to, http.MethodPost, "/", "hello", "Connection", "Mandate-Token")
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %v %+v %q", to, err, resp, body)
+			}
+			if got := (*p.head.Load())["Mandate-Token"]; len(got) != 1 || got[0] != want {
+				t.Errorf("%s: the program has got the tokens %q", to, got)
+			}
+			if token, leader := resp.Header["Mandate-Token"], resp.Header["Mandate-Leader"]; len(token) != 1 || token[0] != want || len(leader) != 1 || leader[0] != "a" {
+				t.Errorf("%s: tokens %q, leaders %q", to, token, leader)
+			}
+		}
+		if n := p.serves.Load(); n != 2 {
 			t.Errorf("the program has got %d requests", n)
 		}
 	})
