@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -128,6 +129,9 @@ func (f *forwarder) take(r *http.Request) *pending {
 
 // attempt has the request answered, by this replica's app or by the leader's.
 func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
+	if slices.Contains(p.in.Header[passedHeader], f.passed()) {
+		return errLoop
+	}
 	err := f.gate.Do(p.in.Context(), func(ctx context.Context, term *elector.Term) error {
 		return f.local(ctx, w, p, term)
 	})
@@ -171,6 +175,7 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 		r.Header.Del(name)
 	}
 	r.Header.Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
+	r.Header.Add(passedHeader, f.passed())
 	w.Header().Set(leaderHeader, f.h.elector.ID())
 	w.Header().Set(tokenHeader, strconv.FormatUint(term.Token(), 10))
 	f.app.ServeHTTP(w, r)
@@ -180,6 +185,9 @@ func (f *forwarder) local(ctx context.Context, w http.ResponseWriter, p *pending
 	}
 	return programFailed(ctx, failed)
 }
+
+// passed is what a request that comes back from the app has in its header.
+func (f *forwarder) passed() string { return f.h.elector.Election().Name() + "/" + f.h.elector.ID() }
 
 // programFailed makes of what Program has reported under a term what Forward does about it.
 func programFailed(ctx context.Context, err error) error {
@@ -269,7 +277,7 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 	}
 	var retry <-chan time.Time
 	if !errors.Is(err, errNoLeader) {
-		retry = time.After(retryEvery)
+		retry = time.After(retryEvery << min(p.lost, 8))
 	}
 	var program *programError
 	if errors.As(err, &program) {
@@ -292,6 +300,10 @@ func (f *forwarder) wait(p *pending, err error, led, opened <-chan struct{}) boo
 // fail answers a request that no leader has answered.
 func (f *forwarder) fail(w http.ResponseWriter, p *pending, err error) {
 	w.Header().Set("Cache-Control", "no-store")
+	if errors.Is(err, errLoop) {
+		refuse(w, http.StatusLoopDetected, "the request was not executed: %v", err)
+		return
+	}
 	if p.unknown {
 		refuse(w, http.StatusBadGateway, "no answer came from the leader, so it is not known whether the request was executed: %v", err)
 		return

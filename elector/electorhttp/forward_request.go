@@ -21,6 +21,7 @@ const (
 	leaderHeader    = "Mandate-Leader"     // on answers
 	forwardedHeader = "Mandate-Forwarded"  // by which candidate: it is forwarded once
 	heldHeader      = "Mandate-Hold-Ms"    // how long it may wait at most
+	passedHeader    = "Mandate-Passed-By"  // on requests to the app: which candidate of which election it is
 	notLeaderHeader = "Mandate-Not-Leader" // on answers between replicas: the app has not seen the request
 )
 
@@ -28,6 +29,7 @@ var (
 	errRefused   = errors.New("the replica that was the leader does not lead")
 	errNoLeader  = errors.New("no candidate leads")
 	errOverdue   = errors.New("another candidate leads, and the former leader has not answered")
+	errLoop      = errors.New("the app has sent it back to the replica that it came from (--forward-to must be the program's own address)")
 	errBodySpent = errors.New("its body is too long to be kept, and was sent already")
 )
 
@@ -44,6 +46,7 @@ type pending struct {
 	touched atomic.Bool
 	crowded bool // too many others wait
 	unknown bool // it may have been executed
+	lost    int  // how often no answer came
 }
 
 // keep reads the body, so that it can be sent again, unless it is too long.
@@ -89,7 +92,7 @@ func (o *once) Close() error               { return nil } // the server does, af
 // again reports whether the request may be sent again after an error.
 func (p *pending) again(err error) bool {
 	var body *bodyError
-	if p.in.Context().Err() != nil || errors.As(err, &body) {
+	if p.in.Context().Err() != nil || errors.As(err, &body) || errors.Is(err, errLoop) {
 		return false // its client is gone, or has sent a part
 	}
 	var program *programError
@@ -101,6 +104,10 @@ func (p *pending) again(err error) bool {
 	if errors.As(err, &lost) && (p.touched.Load() || !p.idempotent()) {
 		p.unknown = true
 		return false
+	}
+	if lost != nil {
+		p.lost++
+		p.unknown = !p.forwarded // else it is the other replica that sends it again
 	}
 	if p.touched.Load() {
 		return false

@@ -116,7 +116,7 @@ func defaultTransport() http.RoundTripper {
 
 // keepToken keeps what a client could have removed by naming it in its header Connection.
 func keepToken(pr *httputil.ProxyRequest) {
-	for _, name := range []string{tokenHeader} {
+	for _, name := range []string{tokenHeader, passedHeader} {
 		if was := pr.In.Header[name]; was != nil {
 			pr.Out.Header[name] = was
 		}

@@ -242,3 +242,48 @@ func TestProgramHeaders(t *testing.T) {
 		}
 	})
 }
+
+// A program's address that leads back to the replicas is noticed at the first request that returns.
+func TestProgramIsTheReplicaItself(t *testing.T) {
+	for _, back := range []string{"a", "b"} {
+		bubble(t, func(t *testing.T, s *stage) {
+			f := newFleet(t, s)
+			a := f.start("a", electorhttp.ForwardConfig{})
+			transport := &http.Transport{DialContext: f.dial, DisableKeepAlives: true}
+			t.Cleanup(transport.CloseIdleConnections)
+			passed := 0
+			program := electorhttp.Program(&url.URL{Scheme: "http", Host: back}, transport)
+			a.app = func(w http.ResponseWriter, r *http.Request) {
+				if passed++; passed > 1 {
+					panic(http.ErrAbortHandler)
+				}
+				program.ServeHTTP(w, r)
+			}
+			until(t, "a leads", 2*lease, a.IsLeader)
+			f.start("b", electorhttp.ForwardConfig{})
+			resp, body, err := f.do("a", http.MethodPost, "/", "hello", "Connection", "Mandate-Passed-By")
+			if err != nil || resp.StatusCode != http.StatusLoopDetected || !strings.Contains(body, "not executed") || passed != 1 {
+				t.Errorf("%s: %v %+v %q, passed %d times", back, err, resp, body, passed)
+			}
+		})
+	}
+}
+
+// A request that is lost again and again is not sent every 50 ms, and its client is not told that it was not executed.
+func TestForwardLosesEveryAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{})
+		var served atomic.Int64
+		a.app = func(http.ResponseWriter, *http.Request) { served.Add(1); panic(http.ErrAbortHandler) }
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: 6 * time.Second})
+		resp, body, err := f.do("b", http.MethodGet, "/", "")
+		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "not known whether") {
+			t.Errorf("%v %+v %q", err, resp, body)
+		}
+		if n := served.Load(); n < 2 || n > 9 {
+			t.Errorf("the app has got %d requests", n)
+		}
+	})
+}
