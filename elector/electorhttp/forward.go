@@ -152,6 +152,9 @@ func (f *forwarder) attempt(w http.ResponseWriter, p *pending) error {
 	if err != nil {
 		return err
 	}
+	if l.Address == f.h.elector.Advertise() && l.Leader != f.h.elector.ID() {
+		return fmt.Errorf("the leader %s advertises %s, as this replica does: give each its own address (Config.Advertise, --advertise)", l.Leader, l.Address)
+	}
 	if err := p.keep(f.cfg.MaxBody); err != nil {
 		return err
 	}

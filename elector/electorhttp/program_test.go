@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
@@ -284,6 +285,22 @@ func TestForwardLosesEveryAnswer(t *testing.T) {
 		}
 		if n := served.Load(); n < 2 || n > 9 {
 			t.Errorf("the app has got %d requests", n)
+		}
+	})
+}
+
+// Where all replicas advertise one address, as that of a load balancer or of each one's loopback interface, a request is
+// not sent round: the answer names the mistake.
+func TestForwardToOnesOwnAddress(t *testing.T) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		same := func(c *elector.Config) { c.Advertise = "http://b" }
+		a := f.start("a", electorhttp.ForwardConfig{}, same)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: time.Second}, same)
+		resp, body, err := f.do("b", http.MethodPost, "/", "hello")
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "a advertises http://b, as this replica does") {
+			t.Errorf("%v %+v %q", err, resp, body)
 		}
 	})
 }
