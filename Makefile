@@ -15,6 +15,7 @@ FUZZTIME  ?= 10s
 CHAOSTIME ?= 20s
 CHAOSSEED ?=
 CHAOSREPORT ?=
+CHAOSKILLS ?=
 MUTANT    ?=
 SERVERS   ?=
 SIMMINUTES ?= 1
@@ -46,7 +47,7 @@ export MANDATE_TEST_REQUIRE_CHROMIUM := 1
 export MANDATE_TEST_REQUIRE_PROMTOOL := 1
 export MANDATE_TEST_REQUIRE_HAPROXY := 1
 export MANDATE_TEST_REQUIRE_GIT := 1
-export MANDATE_TEST_REQUIRE_SYSTEMD := 1
+export MANDATE_TEST_REQUIRE_SYSTEMD_ANALYZE := 1
 endif
 
 .PHONY: help
@@ -96,7 +97,8 @@ chaos: export MANDATE_TEST_REQUIRE_REDIS := 1
 chaos: export CHAOSTIME := $(CHAOSTIME)
 chaos: export CHAOSSEED := $(CHAOSSEED)
 chaos: export CHAOSREPORT := $(abspath $(CHAOSREPORT))
-chaos: ## inject faults into real processes, then verify the journal (CHAOSTIME=20s CHAOSSEED=n)
+chaos: export CHAOSKILLS := $(CHAOSKILLS)
+chaos: ## inject faults into real processes, then verify the journal (CHAOSTIME=20s CHAOSKILLS=1000 CHAOSSEED=n)
 	@.ci/which-redis
 	.ci/matching Chaos $(GO) test $$(.ci/race) -v -count=$(COUNT) -timeout 24h -p 1 -run Chaos $(TESTFLAGS)
 
@@ -107,13 +109,13 @@ servers: ## run conformance, integration and a short chaos on other Redis and Va
 
 .PHONY: sim
 sim: ## simulate elections under faults for SIMMINUTES=1, at most SIMRUNS=n seeds from SIMSEED=n on (0: new ones)
-	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/internal/simtest \
+	@$(GO) test -v -count=1 -timeout 24h -run 'TestSimulation$$' $(TESTFLAGS) ./elector/proof/internal/simtest \
 		-sim.first=$(SIMSEED) -sim.runs=$(SIMRUNS) -sim.for=$$(awk 'BEGIN { print int($(SIMMINUTES) * 60) }')s \
 		-sim.report=$(abspath $(SIMREPORT))
 
 .PHONY: mutants
 mutants: ## apply each deliberate bug once, and show which test notices it (MUTANT=regexp TESTFLAGS=-short), 4 minutes
-	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/internal/mutants | \
+	@MANDATE_MUTANTS=1 $(GO) test -v -count=1 -timeout 30m -run 'TestMutants/(none|$(MUTANT))' $(TESTFLAGS) ./elector/proof/internal/mutants | \
 		awk '!/^ *(=== |--- PASS)/'
 
 # Never with -race or beside another package: that would measure the neighbour.

@@ -13,6 +13,7 @@ require (
 	github.com/spf13/pflag v1.0.5
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.4
+	golang.org/x/mod v0.21.0
 	golang.org/x/sys v0.43.0
 	golang.org/x/term v0.29.0
 )

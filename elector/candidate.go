@@ -12,6 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
 // candidate is what the goroutines of one Elector share: its callers, the state machine,
@@ -23,7 +24,7 @@ type candidate struct {
 	nodes       *quorum.Nodes
 	bus         *pubsub.Bus
 	cordons     *cordon.Watcher
-	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends
+	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends, or the shard that it campaigns for has no owner
 	guards      *guards       // of terms
 	schedule    *schedule     // of renewals
 	received    *lastEvent    // in this process
@@ -32,9 +33,12 @@ type candidate struct {
 	election    *Election     // the same as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
 	since       lease.Stamp   // when the member began whose shard it is about; zero: it is an election of its own
+	above       uint64        // its tokens are greater than this one of another election
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone
 	log         *slog.Logger
+	supervisor  *supervised.Pipe // of this process; nil: none
 
+	warming     warming
 	probes      probes
 	subscribers subscribers
 	counters    *counters
@@ -43,6 +47,7 @@ type candidate struct {
 	standing     atomic.Pointer[cordon.Subject] // whether this candidate is cordoned; nil before the first machine
 	term         atomic.Pointer[Term]           // the newest term, also an ended one
 	leader       atomic.Pointer[Leader]         // who held the lock when the nodes answered last; nil: no candidate did
+	outdated     atomic.Pointer[quorum.Highest] // a newer version has led: this candidate refuses to; nil: none has
 	unsubscribed atomic.Bool                    // logged that releases are not received
 	unrecorded   atomic.Bool                    // logged that the history takes no events
 

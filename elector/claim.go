@@ -25,6 +25,12 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 		token, tally = m.voter.Claim(ctx, hint, markers)
 		m.memory.alive(tally)
 	}
+	m.noteVersion(token, tally)
+	if token == 0 && tally.Judged() { // a version has led that this candidate had not seen, and may follow
+		token, tally = m.voter.Claim(ctx, hint, nil)
+		m.memory.alive(tally)
+		m.noteVersion(token, tally)
+	}
 	m.noteAbstention(tally)
 	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
 	if tally.Answered() {

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -13,21 +14,18 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/semver"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
 )
 
-// The shortest and the longest lease that New accepts. With a shorter one the timers of an
-// ordinary operating system and the round trips of four renewals would no longer fit;
-// with a longer one a leader that crashed would not be replaced for that long.
-const (
-	MinLease = lease.MinLease
-	MaxLease = lease.MaxLease
-)
+// MaxLease is the longest lease that New accepts: a leader that crashed is not replaced for
+// that long. No other duration of a Config is longer.
+const MaxLease = lease.MaxLease
 
 // Config describes one candidate in one election. The zero value of
-// a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay or
-// MaxTerm means none; no duration is above MaxLease. New refuses what can't work, all
+// a field means its default, and a negative DrainTimeout, Cooldown, RestartDelay,
+// MaxTerm or WarmTimeout means none; no duration is above MaxLease. New refuses what can't work, all
 // problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
@@ -43,9 +41,17 @@ type Config struct {
 	Advertise string
 	// Version is the version of the program, for operators, and for SuccessionPriority and
 	// SuccessionSeniority: of equals the newer one leads next, by Semantic Versioning, so that a
-	// deploy moves the leadership once. What is no semantic version counts as older than no other. Default:
+	// deploy moves the leadership once. What is no semantic version counts as older than no other. With
+	// SuccessionRace and SuccessionRotation it decides nothing about who is next: those who come first, or stand next in the ring, may be
+	// of an old version, unless NoDowngrade keeps them from it. Default:
 	// the one that the build recorded for the main module, if any.
 	Version string
+	// NoDowngrade keeps this candidate from leading once one with a newer Version has led that has it set,
+	// too: after a deploy an old replica must not run against data that the new version has
+	// written. The highest version that has led is kept in Redis, and outlives all candidates. One that is older
+	// follows, logs it, and reports it as CandidateStatus.Outdated, until Election.AllowOlder. A candidate
+	// without a semantic version, or without NoDowngrade, neither refuses nor is remembered.
+	NoDowngrade bool
 
 	// Lease is how long a leadership holds without renewal: a leader that dies
 	// without releasing is replaced after it. At least 50 ms. Default 10 s. All candidates must
@@ -101,6 +107,18 @@ type Config struct {
 	WorkProbe         health.Probe
 	WorkProbeSettings health.Settings
 
+	// Warm gets this candidate ready to lead, such as by filling a cache, when the leader is about to hand over to it as planned: at a
+	// transfer, and by Succession at a resignation, a drain, MaxTerm or a shutdown. The leader's work goes on meanwhile, for
+	// WarmTimeout at most. A candidate whose Warm fails, panics or does not begin is passed over. It is not called
+	// before an election that nobody planned, so the work must get ready where Warm has not. ctx ends when the leader
+	// waits no longer, when this candidate is elected, and with Run; a Warm that ignores that runs beside the work. One runs at a time. All
+	// candidates should have it: a leader without it waits for nobody. Default: none.
+	Warm func(ctx context.Context) error
+	// WarmTimeout is for how long at most this candidate, as the leader, puts a planned end of its term off
+	// until the next leader is warm; allow that much more where a process that stops is killed after a time. Default one
+	// lease; negative: not at all.
+	WarmTimeout time.Duration
+
 	// OnOverrun is called, on its own goroutine, when work is still running although
 	// its lease has ended: another leader may be running. Ending the process is
 	// a good answer. Default: the overrun is logged and reported only.
@@ -119,8 +137,9 @@ func (c Config) withDefaults() Config {
 	c.Lease, c.RenewEvery, c.StopMargin = t.Lease, t.RenewEvery, t.StopMargin
 	def(&c.DrainTimeout, c.Lease)
 	def(&c.Cooldown, c.Lease)
+	def(&c.WarmTimeout, c.Lease)
 	def(&c.RestartDelay, c.Lease/10)
-	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm} {
+	for _, d := range []*time.Duration{&c.DrainTimeout, &c.Cooldown, &c.RestartDelay, &c.MaxTerm, &c.WarmTimeout} {
 		*d = max(0, *d) // negative: none
 	}
 	if c.ID == "" {
@@ -151,6 +170,18 @@ func defaultID() string {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
+// guarded is the version below which no candidate may lead once this one has; empty: any may.
+func (c Config) guarded() string {
+	if !c.NoDowngrade || !semver.Valid(c.Version) {
+		return ""
+	}
+	return c.Version
+}
+
+// SemanticVersion reports whether versions are ordered by this one: by Semantic Versioning, with or
+// without a v in front.
+func SemanticVersion(version string) bool { return semver.Valid(version) }
+
 // MaxStopMargin is the longest StopMargin that the lease has room for, with this
 // RenewEvery: two renewals must fit in before the work is cancelled. Zero when the lease,
 // or its default, is one that New refuses.
@@ -176,7 +207,7 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name  string
 		value time.Duration
-	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}} {
+	}{{"DrainTimeout", c.DrainTimeout}, {"Cooldown", c.Cooldown}, {"RestartDelay", c.RestartDelay}, {"MaxTerm", c.MaxTerm}, {"WarmTimeout", c.WarmTimeout}} {
 		if f.value > MaxLease {
 			problems = append(problems, setting.Errorf(f.name, " is %v: give at most %v", f.value, MaxLease))
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // next reads an event.

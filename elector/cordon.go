@@ -13,14 +13,15 @@ import (
 )
 
 // Cordon is an operator's mark on a candidate: it does not campaign, in any election under the
-// Quorum's prefix, until Quorum.Uncordon. A term that it serves it keeps.
+// Quorum's prefix, until Quorum.Uncordon. A term that it serves it keeps, unless it is drained.
 type Cordon struct {
 	// ID is that of the candidate, or the name of a host: then of all candidates there.
 	ID     string    `json:"id"`
 	By     string    `json:"by,omitempty"` // who cordoned it
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Drain has the members of groups (package shard) hand over the shards that they own, too.
+	// Drain has it hand over what it leads, too, and the members of groups (package shard) the
+	// shards that they own, as soon as another one can take it: the last one stays.
 	Drain bool `json:"drain,omitempty"`
 }
 
@@ -28,8 +29,8 @@ type Cordon struct {
 func (c Cordon) String() string { return quorum.Cordon(c).String() }
 
 // Cordon records a cordon in Redis, where it survives restarts of all candidates, over the one
-// with that ID that is there. Candidates that run know it within moments; a candidate that starts reads it before it claims. What is led now it
-// does not change: hand that over with Election.StepDown or Transfer.
+// with that ID that is there. Candidates that run know it within moments; a candidate that
+// starts reads it before it claims. What is led now it does not change without Drain.
 //
 // By and Reason have at most 500 bytes together; Since is set if it is zero. It blocks for at
 // most 1.5 s. The error holds the NodeError of each node that did not take it, and matches
@@ -70,13 +71,17 @@ func (q *Quorum) Cordons(ctx context.Context) ([]Cordon, error) {
 	if err := q.checkCordon("any"); err != nil {
 		return nil, err
 	}
-	byNode, errs := make([]map[string]quorum.Cordon, q.nodes.Len()), make([]error, q.nodes.Len())
+	return cordonsOn(ctx, q.nodes, q.Prefix())
+}
+
+func cordonsOn(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]Cordon, error) {
+	byNode, errs := make([]map[string]quorum.Cordon, nodes.Len()), make([]error, nodes.Len())
 	var all sync.WaitGroup
 	for node := range byNode {
-		all.Go(func() { byNode[node], errs[node] = q.nodes.CordonsOn(ctx, node, q.Prefix(), statusTimeout) })
+		all.Go(func() { byNode[node], errs[node] = nodes.CordonsOn(ctx, node, prefix, statusTimeout) })
 	}
 	all.Wait()
-	if err := enough(q.nodes, errs); errors.Is(err, ErrUnreachable) {
+	if err := enough(nodes, errs); errors.Is(err, ErrUnreachable) {
 		return nil, err
 	}
 	found := map[string]Cordon{}

@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -28,6 +29,37 @@ func (h hungLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+// besideHungLog starts n candidates of as many elections, one after the other, in one process. The log of the first hangs at
+// messages of something until the test ends.
+func besideHungLog(t *testing.T, r *electortest.Redis, of string, n int, lease, apart time.Duration) []*elector.Elector {
+	hung := hungLog{slog.DiscardHandler, make(chan struct{}), of}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	q := r.Quorum("a")
+	t.Cleanup(func() {
+		close(hung.until)
+		cancel()
+		wg.Wait()
+	})
+	all := make([]*elector.Elector, n)
+	for i := range all {
+		cfg := elector.Config{Election: fmt.Sprintf("election-%d", i), ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler)}
+		if i == 0 {
+			cfg.Logger = slog.New(hung)
+		}
+		e, err := elector.New(q, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = e
+		wg.Go(func() {
+			_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+		})
+		time.Sleep(apart)
+	}
+	return all
+}
+
 // Regression: the log of the first candidate was written under the lock that the claims of all others in the process
 // take: one whose reader hung kept them all from leading.
 func TestHungLogOfCordons(t *testing.T) {
@@ -35,27 +67,9 @@ func TestHungLogOfCordons(t *testing.T) {
 		if err := r.Client("x").Set(t.Context(), "mandate:cordons", "no hash", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "cordoned"}
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		defer close(hung.until)
-		q := r.Quorum("a")
-		var last *elector.Elector
-		for i, h := range []slog.Handler{hung, slog.DiscardHandler} {
-			e, err := elector.New(q, elector.Config{Election: []string{"first", "second"}[i], ID: "a", Lease: 10 * time.Second, Logger: slog.New(h)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			wg.Go(func() {
-				_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
-			})
-			time.Sleep(time.Second)
-			last = e
-		}
+		all := besideHungLog(t, r, "cordoned", 2, 10*time.Second, time.Second)
 		time.Sleep(20 * time.Second)
-		if !last.IsLeader() {
+		if !all[1].IsLeader() {
 			t.Error("a candidate does not lead beside one whose log hangs")
 		}
 	})

@@ -10,19 +10,33 @@ import (
 func (c *candidate) followCordons(changed func()) (leave func()) {
 	s := c.cordons.Join(c.election.Prefix(), c.cfg.ID, peers.Host(), c.log, func() {
 		changed()
-		select {
-		case c.recordoned <- struct{}{}:
-		default:
-		}
+		c.lookAgain()
 	})
 	c.standing.Store(s)
 	return s.Leave
+}
+
+// lookAgain has a candidate that waits claim at once.
+func (c *candidate) lookAgain() {
+	select {
+	case c.recordoned <- struct{}{}:
+	default:
+	}
 }
 
 // cordoned is the cordon of this candidate; nil: it is not.
 func (c *candidate) cordoned() *quorum.Cordon {
 	if s := c.standing.Load(); s != nil {
 		return s.Cordon()
+	}
+	return nil
+}
+
+// drained is the cordon of this candidate if it has it hand over what it leads; nil: none does. A
+// member of a group hands its shards over by the assigner's plan.
+func (c *candidate) drained() *quorum.Cordon {
+	if now := c.cordoned(); now != nil && now.Drain && c.since.IsZero() {
+		return now
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // A term is believed by the clock alone, read at every call: not by a flag, and not by what
 // was right before a suspend. Each of these tests is the one that fails when the code does
-// believe that (see internal/mutants).
+// believe that (see proof/internal/mutants).
 
 // lying is a candidate whose clocks the test bends.
 func lying(t *testing.T, c *cluster, w *lease.Warp, id string, work elector.Work, change ...func(*elector.Config)) *candidate {

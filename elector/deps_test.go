@@ -23,7 +23,7 @@ func TestNoHeavyDependencies(t *testing.T) {
 	}
 	for _, dep := range deps {
 		for _, heavy := range []string{
-			"prometheus", "protobuf", "miniredis", "gopher-lua", "goleak", "heptiolabs", "cobra", "pflag", "opentelemetry", "sqlmock",
+			"prometheus", "protobuf", "miniredis", "gopher-lua", "goleak", "heptiolabs", "cobra", "pflag", "opentelemetry", "google.golang.org/grpc", "sqlmock",
 		} {
 			if strings.Contains(dep, heavy) {
 				t.Errorf("a program that imports elector links %s", dep)

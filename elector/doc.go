@@ -70,6 +70,9 @@
 //	                  of a term; quorum,    on its node
 //	                  of what was not
 //	                  recorded
+//	a warm handover   leader.go, of a       when the heir is warm,  nothing: it answers to the term
+//	                  planned end           or the term has ended
+//	Config.Warm       peers, a message      when it returns         nothing
 //	a late release    release.go            definite, or the lock   the quorum.Release
 //	                                        has lapsed
 //	candidate probe   machine.go            with Run, or the term   health.Runner

@@ -185,7 +185,7 @@ func (el *Election) pause(ctx context.Context, d time.Duration, reason string, r
 		return err
 	}
 	err := enough(el.nodes, errs)
-	el.record(ctx, Event{Kind: EventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
+	el.record(ctx, Event{Kind: eventPaused, By: note.By, Detail: note.Reason, For: d}, err, func(ctx context.Context) {
 		el.channel().Paused(ctx, note.String())
 	})
 	return err
@@ -242,7 +242,7 @@ func (el *Election) Resume(ctx context.Context) error {
 		el.channel().Resumed(ctx)
 		return err
 	}
-	el.record(ctx, Event{Kind: EventResumed, By: el.operator}, err, el.channel().Resumed)
+	el.record(ctx, Event{Kind: eventResumed, By: el.operator}, err, el.channel().Resumed)
 	return err
 }
 

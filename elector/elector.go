@@ -11,6 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -44,12 +45,16 @@ func New(q *Quorum, cfg Config) (*Elector, error) {
 		candidate: candidate{
 			cfg: cfg, timing: cfg.timing(), nodes: q.nodes, bus: q.bus, guards: q.guards, schedule: q.renewals, received: q.last, cordons: q.cordons, recordoned: make(chan struct{}, 1), keys: &election.keys, incarnation: rand.Text()[:16],
 			election: election, hostClock: lease.NewClock(nil), log: log, probes: probes{log: log}, counters: newCounters(log, q.nodes.Names()), role: RoleIdle,
+			supervisor: supervised.Inherit(),
 		},
+	}
+	if err := supervised.Problem(); err != nil {
+		log.Warn("no supervisor; after a crash the lease lapses", "error", err)
 	}
 	election.own = &ownCandidate{incarnation: e.incarnation, lease: cfg.Lease, events: &e.subscribers, term: e.validTerm}
 	e.advertise.Store(&e.cfg.Advertise) // of cfg it would keep all of that
 	e.voter = quorum.NewVoter(q.nodes, quorum.VoterConfig{
-		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Advertise: e.address,
+		Keys: *e.keys, Candidate: cfg.ID, Incarnation: e.incarnation, Version: cfg.guarded(), Advertise: e.address,
 		Lease: cfg.Lease, CallTimeout: e.timing.CallTimeout(), RequestEnded: e.counters.request, Unrecorded: e.logUnrecorded,
 	})
 	if cfg.Probe != nil {
@@ -113,7 +118,8 @@ func (e *Elector) Incarnation() string { return e.incarnation }
 //
 // Run returns nil after ctx has ended and the lock was released, on a majority of the
 // nodes; while they are away it repeats the release until the lock has
-// lapsed, a lease and two requests' time at most: that is an ErrNotReleased. It returns the work's
+// lapsed, a lease and two requests' time at most: that is an ErrNotReleased. For a quarter of a
+// lease at most it then waits until a majority has recorded the end of the term. It returns the work's
 // error, unchanged, when the work failed (unless Config.RetryFailed); an ErrPermanent when the election
 // can't work before it ever did; ErrRunning when the Elector is in use; ErrClosed when
 // the Quorum was closed.
@@ -263,9 +269,8 @@ func (e *Elector) Check() error {
 
 // Stats counts what happened so far. No I/O. Safe for concurrent use.
 func (e *Elector) Stats() Stats {
-	renewals, times, nodes := e.counters.read()
-	return Stats{
-		Renewals: renewals, RenewalTimes: times, Nodes: nodes, LeaderUnknown: e.election.unknown.Load(), Paused: e.isPaused(),
-		Probe: probeStatus(e.probes.candidate), WorkProbe: probeStatus(e.probes.work),
-	}
+	st := e.counters.read()
+	st.LeaderUnknown, st.Paused = e.election.unknown.Load(), e.isPaused()
+	st.Probe, st.WorkProbe = probeStatus(e.probes.candidate), probeStatus(e.probes.work)
+	return st
 }

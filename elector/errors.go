@@ -54,13 +54,16 @@ type Reason string
 const (
 	ReasonShutdown  Reason = "shutdown"  // the context of Run ended, or the Quorum was closed
 	ReasonResigned  Reason = "resigned"  // on request: Resign, an operator
-	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm
+	ReasonHandover  Reason = "handover"  // in favour of another candidate: transfer, Succession, MaxTerm, a drain
 	ReasonUnhealthy Reason = "unhealthy" // a probe failed beyond its threshold
 	ReasonLost      Reason = "lost"      // a majority of the nodes no longer held the lock for us
 	ReasonExpired   Reason = "expired"   // no renewal succeeded before the deadline: the Err is an ExpiredError
 	ReasonFinished  Reason = "finished"  // the work returned nil
 	ReasonFailed    Reason = "failed"    // the work returned an error
 	ReasonPanicked  Reason = "panicked"  // the work panicked or called runtime.Goexit
+	// ReasonCrashed is reported by the supervisor of the leading process, which has released the lock: the
+	// process died without doing so (package supervisor).
+	ReasonCrashed Reason = "crashed"
 	// ReasonVanished is the history's: the end of the term was never reported. Its process
 	// was killed, or cut off from Redis.
 	ReasonVanished Reason = "vanished"

@@ -25,10 +25,22 @@ const (
 	EventHealthy   EventKind = "healthy"   // this candidate's probe passes again
 	EventStopping  EventKind = "stopping"  // this leader's work was cancelled
 	EventOverrun   EventKind = "overrun"   // this leader's work is still running although its lease has ended
-	EventPaused    EventKind = "paused"    // an operator wants no new leader; in the history only
-	EventResumed   EventKind = "resumed"   // an operator has ended the pause; in the history only
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
+
+// What operators do is recorded in the history, and returned as pauses and versions (Timeline).
+const (
+	eventPaused  EventKind = "paused"  // no new leader is wanted
+	eventResumed EventKind = "resumed" // the pause has been ended
+
+	eventOlderAllowed EventKind = "older-allowed" // older versions may lead again, see AllowOlder
+	eventOlderRefused EventKind = "older-refused" // that has been ended
+)
+
+// byOperator reports whether it is an operator's action, which belongs to no term.
+func (k EventKind) byOperator() bool {
+	return k == eventPaused || k == eventResumed || k == eventOlderAllowed || k == eventOlderRefused
+}
 
 // Event is one change of an election. Anyone who has access to Redis can write events: one
 // from the history or the channel is a hint, never a proof.
@@ -59,8 +71,11 @@ type Event struct {
 	Vacant time.Duration `json:"-"`
 
 	// Of an operator's action, in the history only: who it was, and for how long a pause is.
-	By  string        `json:"by,omitempty"`
-	For time.Duration `json:"-"`
+	By string `json:"by,omitempty"`
+	// Of older-allowed: the highest version that had led, and the lowest that may lead again.
+	Highest string        `json:"highest,omitempty"`
+	Lowest  string        `json:"lowest,omitempty"`
+	For     time.Duration `json:"-"`
 }
 
 const eventVersion = 1

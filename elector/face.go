@@ -33,4 +33,14 @@ var _ = inside.Provide(inside.Face{
 			e.since, _ = at.(lease.Stamp)
 		}
 	},
+	Claim: func(e any) {
+		if e, ok := e.(*Elector); ok {
+			e.lookAgain()
+		}
+	},
+	Above: func(e any, token uint64) {
+		if e, ok := e.(*Elector); ok {
+			e.above = token
+		}
+	},
 })

@@ -18,7 +18,7 @@ import (
 // a roll call and two round trips, at most 6 s, and needs the rights of a candidate. The error
 // is ErrRefused, and nothing has changed, while a candidate answers or listens, or a node
 // holds a lock; ErrUnreachable when no majority of the nodes answered; any other one names
-// the nodes on which something may be left: call it again.
+// the nodes that failed, and says whether anything was removed: call it again.
 func (el *Election) Forget(ctx context.Context) error {
 	all, err := el.Candidates(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func (el *Election) Forget(ctx context.Context) error {
 			return refused("%s holds %s under %s, which no candidate wrote: remove that first", v.Node, v.Foreign, el.keys.Lock)
 		}
 	}
-	if err := enough(el.nodes, errs); err != nil {
+	if err := onEach(el.nodes, errs, "nothing was removed, since what a node that does not answer keeps would bring the election back"); err != nil {
 		return err
 	}
 	errs = el.nodes.Forget(ctx, el.keys, statusTimeout)
@@ -53,5 +53,15 @@ func (el *Election) Forget(ctx context.Context) error {
 			return refused("a candidate was elected meanwhile")
 		}
 	}
-	return enough(el.nodes, errs)
+	return onEach(el.nodes, errs, "removed, but not from all nodes")
+}
+
+// onEach is enough with words of its own for what too few nodes have done, though a majority has.
+func onEach(nodes *quorum.Nodes, errs []error, problem string) error {
+	err := enough(nodes, errs)
+	var failed *QuorumError
+	if errors.As(err, &failed) && !errors.Is(err, ErrUnreachable) {
+		failed.Problem = problem
+	}
+	return err
 }

@@ -92,6 +92,9 @@ func TestForgetNeedsAllNodes(t *testing.T) {
 		if !errors.As(err, &failed) || len(failed.Nodes) != 1 || errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("with a node down: %v", err)
 		}
+		if !strings.Contains(err.Error(), "nothing was removed") {
+			t.Errorf("it does not say that nothing was removed: %v", err)
+		}
 		if len(c.Nodes[0].Server().Keys()) == 0 {
 			t.Error("something is forgotten, although not everywhere")
 		}

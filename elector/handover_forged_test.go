@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // While a handover is under way anybody can publish that somebody was elected. How long

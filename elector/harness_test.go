@@ -8,8 +8,8 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // The cluster in memory, under short names.

@@ -87,6 +87,7 @@ type past struct {
 	known  bool // who leads
 	terms  []TermRecord
 	pauses []PauseRecord
+	asked  []VersionRecord // what operators decided about versions
 }
 
 // covers reports whether the terms that were read are the last n, with their begins, or all
@@ -123,7 +124,7 @@ func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (
 // pastOf merges what all nodes have recorded.
 func pastOf(st Status, known bool, byNode [][]quorum.Entry, found map[termID][]uint64, now time.Time) past {
 	events := eventsOf(byNode, st, found)
-	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now)}
+	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now), asked: versionsOf(events)}
 	for i := range p.terms {
 		p.terms[i].Overlaps = found[p.terms[i].id]
 	}
@@ -195,7 +196,7 @@ func eventsOf(byNode [][]quorum.Entry, st Status, overlap map[termID][]uint64) [
 				continue
 			}
 			once := word{kind: ev.Kind, term: idOf(ev)}
-			if ev.Kind == EventPaused || ev.Kind == EventResumed {
+			if ev.Kind.byOperator() {
 				once.at = ev.Time.UTC()
 			}
 			if seen[once] {

@@ -19,7 +19,7 @@ func TestJSONDurationsAreMilliseconds(t *testing.T) {
 		&elector.CandidateStatus{ID: "a", RunningFor: took, HealthyFor: took, RestFor: took, Lease: took},
 		&elector.Event{Kind: elector.EventReleased, Held: took, Late: took},
 		&elector.TermRecord{Token: 7, Lasted: took, Gap: -took, MaxLasted: took, MaxGap: took},
-		&elector.Event{Kind: elector.EventPaused, For: took, Vacant: took},
+		&elector.Event{Kind: elector.EventOverrun, For: took, Vacant: took},
 		&elector.PauseRecord{By: "ann", For: took},
 		&elector.Vacancy{For: took, MaxFor: took, After: elector.TermRecord{Lasted: took}},
 		&elector.Availability{Leaderless: took, MaxLeaderless: took, Paused: took, MaxPaused: took},

@@ -5,19 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
-var (
-	errGoexit  = failed(nil, "the work called runtime.Goexit")
-	errMaxTerm = errors.New("the maximum length of a term has been reached")
-)
+var errMaxTerm = errors.New("the maximum length of a term has been reached")
 
-// leadership is one term, from top to bottom: start the work, hold the lease (renew.go),
+// leadership is one term, from top to bottom: start the work (workrun.go), hold the lease (renew.go),
 // stop the work and wait for it (drain), release the lock (release.go). Its fields belong
 // to the state machine's goroutine.
 type leadership struct {
@@ -26,34 +22,29 @@ type leadership struct {
 	term      *Term
 	lease     *renewer
 	maxTerm   <-chan time.Time // fires after MaxTerm; nil: never, or it has
-	tried     chan error       // nil: the nodes would let another candidate take the lock
-	disarm    func()           // ends the work's probe
-	probeDone <-chan struct{}  // closed when the runner of the work's probe has returned
-	workDone  chan outcome     // the work's end
-	outcome   *outcome         // set when the work has returned
+	drainer   *drainer
+	warmer    warmer
+	tried     chan error      // nil: the nodes would let another candidate take the lock
+	disarm    func()          // ends the work's probe
+	probeDone <-chan struct{} // closed when the runner of the work's probe has returned
+	run       workRun
+	outcome   *outcome // set when the work has returned
 
 	announced chan struct{} // closed when the election was announced: the report of the end comes after it
-	released  chan struct{} // closed at the release: lets a panicking work go
-	reported  chan struct{} // closed when the end was announced, too
-}
-
-// outcome is how the work ended.
-type outcome struct {
-	err      error
-	panicked bool // or it called runtime.Goexit
-	fatal    bool // it panicked: the process is about to end
 }
 
 // startTerm arms the deadline, becomes leader, and starts the work. ctx is that of Run or
 // Campaign: its end is the term's.
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
+	m.supervisor.Elected(m.supervised(term)) // the work may be killed at once
 	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), workDone: make(chan outcome, 1), tried: make(chan error, 1),
-		announced: make(chan struct{}), released: make(chan struct{}), reported: make(chan struct{}),
+		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), drainer: m.newDrainer(), warmer: warmer{m: m, term: term}, tried: make(chan error, 1),
+		run: m.newWorkRun(term), announced: make(chan struct{}),
 	}
 	if m.cfg.MaxTerm > 0 {
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
+	m.warming.stop()
 	m.guards.add(term, m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
@@ -62,8 +53,8 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	recorded := elected
 	recorded.Vacant = m.memory.vacant(m.clock)
 	before := m.memory.reported
-	m.memory.reported = l.reported
-	go l.serve(work, func() {
+	m.memory.reported = l.run.reported
+	go l.run.serve(work, func() {
 		defer close(l.announced)
 		if before != nil {
 			<-before
@@ -109,6 +100,8 @@ func (l *leadership) stop() *Ended {
 // hold renews until the term ends, by whatever ends first.
 func (l *leadership) hold() {
 	l.lease.begin()
+	defer l.drainer.due.Stop()
+	defer l.warmer.stop()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between
 		if err := l.m.probes.failing(); err != nil {
@@ -118,14 +111,20 @@ func (l *leadership) hold() {
 			l.term.end(ReasonUnhealthy, err)
 			return
 		}
+		over, asked := l.ctx.Done(), l.term.asked
+		if l.warmer.waits() {
+			over, asked = nil, nil
+		}
 		select {
 		case <-l.term.ctx.Done():
-		case out := <-l.workDone:
+		case out := <-l.run.done:
 			l.returned(out)
-		case <-l.ctx.Done():
-			l.term.end(ReasonShutdown, shutdownCause(l.ctx))
-		case <-l.term.asked:
-			l.term.end(l.term.request())
+		case <-over:
+			l.warmer.plan(ReasonShutdown, shutdownCause(l.ctx))
+		case <-asked:
+			l.warmer.plan(l.term.request())
+		case h := <-l.warmer.warmed:
+			l.warmer.take(h)
 		case <-l.maxTerm:
 			l.maxTerm = nil
 			l.m.voter.Go(func() { l.tried <- l.m.yieldable(l.m.going) })
@@ -134,7 +133,15 @@ func (l *leadership) hold() {
 				l.maxTerm = time.After(l.m.timing.RenewEvery)
 				continue
 			}
-			l.term.end(ReasonHandover, errMaxTerm)
+			l.warmer.plan(ReasonHandover, errMaxTerm)
+		case <-l.m.recordoned:
+			l.drainer.look()
+		case <-l.drainer.due.C:
+			l.drainer.look()
+		case err := <-l.drainer.found:
+			if why := l.drainer.take(err); why != nil {
+				l.warmer.plan(ReasonHandover, why)
+			}
 		case <-changed.work:
 		case <-changed.candidate:
 		case <-l.lease.due:
@@ -163,7 +170,7 @@ func (l *leadership) drain() {
 			next = l.lease.due
 		}
 		select {
-		case out := <-l.workDone:
+		case out := <-l.run.done:
 			l.returned(out)
 		case <-stopKeeping.C:
 			l.lease.wanted.Store(false)
@@ -196,10 +203,13 @@ func (l *leadership) release(ended *Ended) {
 	lock := &heldLock{m: m, token: l.term.token, lastSent: l.lease.lastSent, releasing: m.voter.Releasing(l.term.token, heir)}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
-	close(l.released)
+	if l.term.unreleased == nil {
+		m.supervisor.Released(m.supervised(l.term))
+	}
+	close(l.run.released)
 	m.subscribers.publish(ev)
 	m.voter.Go(func() {
-		defer close(l.reported)
+		defer close(l.run.reported)
 		time.Sleep(standby.FrontRowLead)
 		<-l.announced
 		m.voter.Announce(quorum.Report{Event: func(late bool) []byte { return l.reportOf(ev, held, late || held > 0) }})
@@ -215,55 +225,6 @@ func (l *leadership) reportOf(ev Event, held time.Duration, late bool) []byte {
 		ev.Held, ev.Late = held, max(0, since-held)
 	}
 	return ev.encode()
-}
-
-// serve runs the work. A panic is not swallowed: the lock is released and the panic
-// recorded, both within bounds, and the process ends as it would have.
-//
-// It is this goroutine that starts the announcement: on a machine with one processor the
-// work then runs first, and the requests of the announcement don't delay it.
-func (l *leadership) serve(work Work, announce func()) {
-	go announce()
-	out := outcome{panicked: true}
-	defer func() {
-		value := recover()
-		if value != nil {
-			out.err, out.fatal = fmt.Errorf("panic: %v", value), true
-		}
-		l.workDone <- out
-		if !out.panicked {
-			return
-		}
-		l.m.log.Error("work panicked", "token", l.term.token, "error", out.err, "stack", string(debug.Stack()))
-		l.awaitReport()
-		if value != nil {
-			panic(value) // with the stack of the first one, which has not been left
-		}
-	}()
-	out.err = errGoexit
-	err := work(l.term.ctx, l.term)
-	out = outcome{err: err}
-}
-
-// awaitReport holds up the end of the process until the lock was released, and then until
-// the nodes have recorded why: without the record the history calls the term vanished, as
-// if the process had been killed. Each takes at most a request's time.
-func (l *leadership) awaitReport() {
-	limit := l.m.timing.CallTimeout()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-l.released:
-	case <-timer.C:
-		return
-	}
-	began := time.Now()
-	timer.Reset(limit)
-	select {
-	case <-l.reported: // the requests have been started
-		l.m.voter.WaitIdle(limit - time.Since(began))
-	case <-timer.C:
-	}
 }
 
 // returned takes the end of the work. Once the term has ended an error of the

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
 // machine is the state machine of one Run or Campaign. Its own fields belong to the
@@ -41,6 +43,7 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 	if m.begun.IsZero() {
 		m.begun = m.clock.Now()
 	}
+	before.highest = max(before.highest, c.above)
 	if !before.introduced {
 		before.introduced = true
 		c.introduce()
@@ -62,9 +65,28 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		// A hung node must not hold up the caller; what is under way to it is
 		// bounded by the call time-out, and harmless.
 		m.voter.WaitIdle(standby.FrontRowLead + m.timing.RetryEvery())
+		m.awaitRecorded()
 		m.become(RoleIdle, nil)
 	}
 	return m
+}
+
+// awaitRecorded holds up Run's end, for at most a quarter of a lease, until a majority of the nodes
+// has recorded the end of the last term: the process may be gone after that, and the history
+// would call the term vanished. Not when the lock could not even be released.
+func (m *machine) awaitRecorded() {
+	term := m.term.Load()
+	if m.memory.reported == nil || term == nil || term.unreleased != nil {
+		return
+	}
+	began, limit := time.Now(), m.cfg.Lease/4
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-m.memory.reported: // the requests have been started
+		m.voter.AwaitRecorded(limit - time.Since(began))
+	case <-timer.C:
+	}
 }
 
 // become is the one setter of the role. It logs the change and reports it to the
@@ -105,10 +127,18 @@ func (m *machine) termEvent(k EventKind, t *Term, ended *Ended) Event {
 	return ev
 }
 
+// supervised names a term for the supervisor of this process.
+func (m *machine) supervised(t *Term) supervised.Term {
+	return supervised.Term{
+		Prefix: m.election.Prefix(), Election: m.cfg.Election, Candidate: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.advertised,
+		Attempt: m.voter.Attempt(), Token: t.token, Nodes: m.nodes.Len(), Lease: m.cfg.Lease, CallTimeout: m.timing.CallTimeout(),
+	}
+}
+
 // heir is the candidate for which the nodes reserve leadership when this term ends.
 func (m *machine) heir(t *Term) quorum.Heir {
 	to := m.peers.Heir()
-	if h := t.handTo.Load(); h != nil && h.to != "" {
+	if h := t.handTo.Load(); h != nil && (h.to != "" || h.cold) {
 		to = h.to
 	}
 	if to == "" {

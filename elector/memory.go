@@ -18,6 +18,7 @@ type memory struct {
 	answered         bool        // a majority has answered before
 	twinLogged       bool        // another process with our id was logged
 	abstentionLogged bool        // logged that nodes abstain
+	foreignVersion   string      // what the version's key holds that was logged
 	introduced       bool        // logged the configuration
 
 	differs     string      // the attempt that was last seen to vote with other nodes

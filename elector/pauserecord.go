@@ -21,7 +21,7 @@ type PauseRecord struct {
 func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 	var actions []Event
 	for _, ev := range events {
-		if ev.Kind == EventPaused || ev.Kind == EventResumed {
+		if ev.Kind == eventPaused || ev.Kind == eventResumed {
 			actions = append(actions, ev)
 		}
 	}
@@ -32,7 +32,7 @@ func pausesOf(events []Event, now time.Time) (pauses []PauseRecord) {
 				last.Until, last.EndedBy = ev.Time, ev.By
 			}
 		}
-		if ev.Kind == EventResumed {
+		if ev.Kind == eventResumed {
 			continue
 		}
 		p := PauseRecord{Election: ev.Election, By: ev.By, Reason: ev.Detail, From: ev.Time, For: max(0, ev.For)}

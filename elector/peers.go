@@ -34,9 +34,12 @@ func (s self) Info() peers.Candidate {
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
 		info.Nodes = append(info.Nodes, peers.Node{Name: names[i], Identity: id})
 	}
-	err := c.check()
+	err := cmp.Or(c.check(), c.tooOld())
 	if role == RoleIdle { // it is about to campaign
 		err = c.probes.failing()
+	}
+	if no := c.outdated.Load(); no != nil {
+		info.Outdated = no.Version
 	}
 	if err != nil {
 		info.Detail = Problem(err)
@@ -61,6 +64,13 @@ func (s self) HandOver(token uint64, to string, why error) {
 	if t := s.c.validTerm(); t != nil && t.token == token {
 		t.hand(handover{to: to, why: why})
 	}
+}
+
+func (s self) Warm(ctx context.Context, limit time.Duration) error {
+	if role := s.c.currentRole(); role != RoleFollowing {
+		return failed(nil, "it is %s", role)
+	}
+	return s.c.warming.run(ctx, min(limit, MaxLease), s.c.cfg.Warm, s.c.log)
 }
 
 func (s self) Yieldable(ctx context.Context) error { return s.c.yieldable(ctx) }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
 // Quorum is a set of independent Redis deployments of which a majority decides:
@@ -38,6 +40,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	if err != nil {
 		return nil, configError("quorum: ", err)
 	}
+	supervised.Inherit() // before this program starts another one
 	bus := pubsub.New(nodes)
 	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
@@ -101,26 +104,36 @@ func (q *Quorum) Election(name string) (*Election, error) {
 // maxElections bounds what Elections returns.
 const maxElections = 10_000
 
-// Elections lists the elections of the Quorum's prefix (Namespace), also those that have
+// Elections lists the elections of the Quorum's prefix (Namespace) by name, also those that have
 // no candidate any more, of which Redis keeps the counter, those that are only paused, and those
 // whose candidates have never been able to campaign. It looks at every key (SCAN) and every
 // channel (PUBSUB CHANNELS) of every node, with Cluster of every master, for at most 1.5 s or
-// until ctx ends, and stops at 10,000.
+// until ctx ends. Of more than 10,000 it leaves out idle ones first (ElectionsByUse).
 //
 // The error is ErrUnreachable when no majority of the nodes could be read and
 // nothing was found; any other one is why something may be missing from what
 // is returned with it.
 func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
+	used, idle, err := q.ElectionsByUse(ctx)
+	all := slices.Concat(used, idle)
+	slices.Sort(all)
+	return all, err
+}
+
+// ElectionsByUse is Elections in two lists, for who can't show or read all of them: used are
+// those that are led, paused or have candidates, idle are the others, whose candidates are all
+// gone. Most idle ones are abandoned; one whose last term ended a moment ago may be missed.
+func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err error) {
 	prefix := q.Prefix()
 	if err := configError("", quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}")); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	names, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
+	used, idle, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
 	if errors.Join(errs...) == nil {
-		return names, nil
+		return used, idle, nil
 	}
 	answers := 0
 	for _, e := range errs {
@@ -128,8 +141,8 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 			answers++
 		}
 	}
-	if answers < q.nodes.Majority() && len(names) == 0 {
-		return nil, noMajority(q.nodes, errs)
+	if answers < q.nodes.Majority() && len(used)+len(idle) == 0 {
+		return nil, nil, noMajority(q.nodes, errs)
 	}
-	return names, &QuorumError{Problem: "the list may be incomplete", Nodes: nodeErrors(errs)}
+	return used, idle, &QuorumError{Problem: "the list may be incomplete", Nodes: nodeErrors(errs)}
 }

@@ -26,6 +26,9 @@ type CandidateStatus struct {
 	// Unable is set when it is not healthy for a reason other than its probes: Redis refuses
 	// its claims, for example, or its lease differs from the leader's.
 	Unable bool `json:"unable,omitempty"`
+	// Outdated is the newer version that has led, because of which it refuses to (Config.NoDowngrade); it
+	// is then Unable.
+	Outdated string `json:"outdated,omitempty"`
 	// Succession is its Config.Succession, and "race" for SuccessionRace. Empty: not known.
 	Succession string `json:"succession,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
@@ -78,7 +81,7 @@ func statusOf(c peers.Candidate) CandidateStatus {
 	st := CandidateStatus{
 		ID: c.ID, Incarnation: c.Incarnation, Advertise: c.Advertise, Version: c.Version, Host: c.Host, Role: Role(c.Role),
 		Token: c.Token, Healthy: c.Healthy, Detail: c.Detail, Priority: c.Priority, RunningFor: c.RunningFor, HealthyFor: c.HealthyFor,
-		Unable: c.Unable, Cordoned: (*Cordon)(c.Cordoned), RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
+		Unable: c.Unable, Outdated: c.Outdated, Cordoned: (*Cordon)(c.Cordoned), RestFor: c.RestFor, RestReason: c.RestWhy, PID: c.PID, Lease: c.Lease, Succession: c.Succession,
 	}
 	for _, n := range c.Nodes {
 		st.Nodes = append(st.Nodes, VotingNode(n))

@@ -1,9 +1,7 @@
 package elector_test
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,25 +14,8 @@ import (
 func TestHungLogOfARenewal(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		const lease = 10 * time.Second
-		hung := hungLog{slog.DiscardHandler, make(chan struct{}), "advertised address"}
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		defer close(hung.until)
-		q := r.Quorum("a")
-		var all []*elector.Elector
-		for i, h := range []slog.Handler{hung, slog.DiscardHandler, slog.DiscardHandler} {
-			e, err := elector.New(q, elector.Config{Election: []string{"first", "second", "third"}[i], ID: "a", Lease: lease, Logger: slog.New(h)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, e)
-			wg.Go(func() {
-				_ = e.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
-			})
-			time.Sleep(10 * time.Millisecond) // so it stands before the others, whose renewals are due at the same moments
-		}
+		// The first stands before the others, whose renewals are due at the same moments.
+		all := besideHungLog(t, r, "advertised address", 3, lease, 10*time.Millisecond)
 		time.Sleep(lease + time.Second)
 		tokens := []uint64{all[1].Term().Token(), all[2].Term().Token()}
 		if err := all[0].SetAdvertise("10.0.0.1:80"); err != nil {

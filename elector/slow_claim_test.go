@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // A claim that first had to wait for a connection has used up a part of its lease: the first

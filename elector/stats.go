@@ -12,10 +12,12 @@ import (
 // Stats counts what an Elector did since New.
 type Stats struct {
 	Renewals RenewalStats
-	// RenewalTimes is how long the confirmed renewals took, from the moment that they were
-	// sent until a majority had confirmed them.
-	RenewalTimes Latency
-	Nodes        []NodeStats // in the order of the quorum
+	// RenewalTime is how long the confirmed renewals took in all, from the moment that they
+	// were sent until a majority had confirmed them, and RenewalsWithin how many of them took
+	// at most so long, for a few durations that are always the same.
+	RenewalTime    time.Duration
+	RenewalsWithin map[time.Duration]uint64
+	Nodes          []NodeStats // in the order of the quorum
 	// Probe and WorkProbe are those of Config.Probe and Config.WorkProbe, with what they
 	// counted since New; nil where there is none.
 	Probe, WorkProbe *health.Status
@@ -28,28 +30,14 @@ type Stats struct {
 	Paused bool
 }
 
-// Latency counts operations by how long they took.
-type Latency struct {
-	Count   uint64
-	Sum     time.Duration
-	Buckets []LatencyBucket // the shortest first
-}
-
-// LatencyBucket is how many operations took at most so long.
-type LatencyBucket struct {
-	UpTo  time.Duration
-	Count uint64
-}
-
-// latencyBounds are those of the buckets: from a round trip on one machine to a long lease's
+// latencyBounds are the durations of RenewalsWithin: from a round trip on one machine to a long lease's
 // quarter.
 var latencyBounds = [...]time.Duration{
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 }
 
-// latencies count the same inside, without a bucket for what took longer than all bounds;
-// how many there are, their owner counts.
+// latencies count each operation at the first bound that it stayed within.
 type latencies struct {
 	sum time.Duration
 	in  [len(latencyBounds)]uint64
@@ -65,12 +53,12 @@ func (l *latencies) add(took time.Duration) {
 	}
 }
 
-func (l *latencies) read(count uint64) Latency {
-	all := Latency{Count: count, Sum: l.sum}
-	below := uint64(0)
+// within is how many stayed within each bound.
+func (l *latencies) within() map[time.Duration]uint64 {
+	all, below := make(map[time.Duration]uint64, len(latencyBounds)), uint64(0)
 	for i, bound := range latencyBounds {
 		below += l.in[i]
-		all.Buckets = append(all.Buckets, LatencyBucket{bound, below})
+		all[bound] = below
 	}
 	return all
 }
@@ -122,7 +110,7 @@ func newCounters(log *slog.Logger, names []string) *counters {
 }
 
 // read is what was counted so far.
-func (c *counters) read() (RenewalStats, Latency, []NodeStats) {
+func (c *counters) read() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	nodes := make([]NodeStats, len(c.nodes))
@@ -130,7 +118,7 @@ func (c *counters) read() (RenewalStats, Latency, []NodeStats) {
 		nodes[i] = n.NodeStats
 		nodes[i].Node = c.names[i]
 	}
-	return c.renewals, c.times.read(c.renewals.Confirmed), nodes
+	return Stats{Renewals: c.renewals, RenewalTime: c.times.sum, RenewalsWithin: c.times.within(), Nodes: nodes}
 }
 
 // request counts a request, and logs now and then that a node does not answer or answers with

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // Status is what the nodes know of an election at one moment.
@@ -22,6 +23,13 @@ type Status struct {
 	PauseSince  time.Time     `json:"pause_since,omitzero"`
 	PauseLeft   time.Duration `json:"-"`
 	Nodes       []NodeStatus  `json:"nodes"`
+	// Version is the highest version that has led, as a majority of the nodes keeps it for the candidates with
+	// Config.NoDowngrade; empty: there is none. AllowOlder is the lowest that may lead again ("any" for all), since an operator
+	// let them, and Allowed who that was and why.
+	Version      string    `json:"version,omitempty"`
+	AllowOlder   string    `json:"allow_older,omitempty"`
+	Allowed      string    `json:"allowed,omitempty"`
+	AllowedSince time.Time `json:"allowed_since,omitzero"`
 	// Blocked is set when no leader can be elected until an operator removes what the lock key
 	// holds on so many nodes that no majority is left: no candidate wrote it.
 	Blocked string `json:"blocked,omitempty"`
@@ -119,6 +127,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	if len(views)-foreign >= majority {
 		st.Blocked = ""
 	}
+	st.noteVersions(views, majority)
 	st.Conflict = quorum.Conflict(holders)
 	if in, ok := quorum.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
@@ -143,4 +152,25 @@ func leftOf(in quorum.Holder, views []quorum.View, majority int) time.Duration {
 	}
 	slices.Sort(all)
 	return all[len(all)-majority]
+}
+
+// noteVersions finds the highest version below which a majority of the nodes refuses candidates: what they keep
+// may differ, by a claim that was lost. That older ones are allowed is so where a majority has it so.
+func (st *Status) noteVersions(views []quorum.View, majority int) {
+	count, versions := map[string]int{}, []string{}
+	for _, v := range views {
+		h, ok := quorum.ParseHighest(v.Version)
+		if !ok {
+			continue
+		}
+		versions = append(versions, h.Version)
+		if count[v.Version]++; count[v.Version] == majority && h.Allow != "" {
+			st.AllowOlder, st.Allowed, st.AllowedSince = h.Allow, quorum.PauseNote{By: h.By, Reason: h.Reason}.String(), h.Since
+		}
+	}
+	if len(versions) < majority {
+		return
+	}
+	slices.SortFunc(versions, func(a, b string) int { order, _ := semver.Compare(b, a); return order })
+	st.Version = versions[majority-1]
 }

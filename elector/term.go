@@ -230,8 +230,9 @@ func (t *Term) ask() { t.askOnce.Do(func() { close(t.asked) }) }
 
 // handover is a request to end the term in favour of another candidate.
 type handover struct {
-	to  string // its incarnation
-	why error
+	to   string // its incarnation
+	why  error
+	cold bool // nobody goes first, not even by the succession: who should could not get ready
 }
 
 // hand requests the end of the term; the first request counts.

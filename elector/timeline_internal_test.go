@@ -83,15 +83,15 @@ func TestTimelineOf(t *testing.T) {
 			terms: 2, gap: 5 * s, span: 25 * s, less: 5 * s, atMost: 5 * s,
 		},
 		"a pause": { // 10 s of the 30 without a leader
-			events: []Event{elected(1, 0), event(EventPaused, 0, 10*s), ended(1, 20*s), event(EventResumed, 0, 30*s), elected(2, 50*s)}, leader: 2,
+			events: []Event{elected(1, 0), event(eventPaused, 0, 10*s), ended(1, 20*s), event(eventResumed, 0, 30*s), elected(2, 50*s)}, leader: 2,
 			terms: 2, gap: 30 * s, span: 100 * s, less: 20 * s, atMost: 20 * s, pau: 10 * s,
 		},
 		"a pause that ended automatically": {
-			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 10*s, func(ev *Event) { ev.For = 15 * s })},
+			events: []Event{elected(1, 0), ended(1, 20*s), event(eventPaused, 0, 10*s, func(ev *Event) { ev.For = 15 * s })},
 			terms:  1, vacant: &vacancy{since: 20 * s}, span: 100 * s, less: 75 * s, atMost: 75 * s, pau: 5 * s,
 		},
 		"a pause that lasts": {
-			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 10*s)}, paused: true,
+			events: []Event{elected(1, 0), ended(1, 20*s), event(eventPaused, 0, 10*s)}, paused: true,
 			terms: 1, vacant: &vacancy{since: 20 * s}, span: 100 * s, pau: 80 * s,
 		},
 		"the beginning was trimmed": { // nothing is known of the time before the first report
@@ -118,15 +118,15 @@ func TestTimelineOf(t *testing.T) {
 			terms: 1, span: 70 * s, less: 50 * s, atMost: 50 * s,
 		},
 		"since a moment in a gap with a pause": {
-			events: []Event{elected(1, 0), ended(1, 20*s), event(EventPaused, 0, 40*s), event(EventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2, since: 30 * s,
+			events: []Event{elected(1, 0), ended(1, 20*s), event(eventPaused, 0, 40*s), event(eventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2, since: 30 * s,
 			terms: 1, span: 70 * s, less: 30 * s, atMost: 30 * s, pau: 20 * s, pauses: 1,
 		},
 		"a pause while one led that vanished later": { // it may have led through the pause, or not
-			events: []Event{elected(1, 0), event(EventPaused, 0, 20*s), event(EventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2,
+			events: []Event{elected(1, 0), event(eventPaused, 0, 20*s), event(eventResumed, 0, 60*s), elected(2, 80*s)}, leader: 2,
 			terms: 2, most: 80 * s, span: 100 * s, atMost: 40 * s, maxPaused: 40 * s,
 		},
 		"pauses, and no term": {
-			events: []Event{event(EventPaused, 0, 10*s), event(EventResumed, 0, 20*s), event(EventPaused, 0, 60*s), event(EventResumed, 0, 80*s)}, since: 50 * s, pauses: 1,
+			events: []Event{event(eventPaused, 0, 10*s), event(eventResumed, 0, 20*s), event(eventPaused, 0, 60*s), event(eventResumed, 0, 80*s)}, since: 50 * s, pauses: 1,
 		},
 		"since a moment in a gap of which only a bound is known": {
 			events: []Event{elected(1, 0), elected(2, 30*s)}, leader: 2, since: 20 * s,
@@ -229,12 +229,12 @@ func TestPausesOf(t *testing.T) {
 		return Event{Kind: kind, Election: "e", By: by, Time: at.Add(after), For: length}
 	}
 	got := pausesOf([]Event{
-		act(EventResumed, "bob", 30*time.Second, 0),
-		act(EventPaused, "ann", 10*time.Second, time.Hour),
-		act(EventPaused, "cyd", 20*time.Second, 0), // replaces ann's
-		act(EventPaused, "dan", 40*time.Second, 5*time.Second),
-		act(EventPaused, "eve", 50*time.Second, -time.Hour),
-		act(EventResumed, "fay", 5*time.Second, 0), // of one that was trimmed
+		act(eventResumed, "bob", 30*time.Second, 0),
+		act(eventPaused, "ann", 10*time.Second, time.Hour),
+		act(eventPaused, "cyd", 20*time.Second, 0), // replaces ann's
+		act(eventPaused, "dan", 40*time.Second, 5*time.Second),
+		act(eventPaused, "eve", 50*time.Second, -time.Hour),
+		act(eventResumed, "fay", 5*time.Second, 0), // of one that was trimmed
 		act(EventElected, "gil", 51*time.Second, 0),
 	}, at.Add(time.Minute))
 	text := ""

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/logqueue"
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -33,8 +34,10 @@ type app struct {
 
 	// What the command line works on; reading it makes them.
 	quorum   *elector.Quorum
-	election *elector.Election // of a command about one election
-	elector  *elector.Elector  // of a candidate
+	opened   []string            // its URLs, which may hold passwords
+	releaser *supervise.Releaser // its pipe is the elector's, too, and stays open
+	election *elector.Election   // of a command about one election
+	elector  *elector.Elector    // of a candidate
 
 	shardMember *shard.Member // of a group
 }

@@ -28,6 +28,7 @@ type campaignFlags struct {
 	once                                 bool
 
 	probeFlags
+	warm warmFlags
 	http httpFlags
 }
 
@@ -66,7 +67,7 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 		a.problem("--shards is missing: give how many shards the group has, the same for all its members")
 		o.group.shards = 1
 	}
-	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "http-token-file"} {
+	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "warm", "warm-url", "warm-timeout", "http-token-file"} {
 		if f.Changed(name) {
 			a.problem("--%s is for one election: leave it out with --group", name)
 		}
@@ -174,12 +175,3 @@ func (a *app) stopTimes(o *campaignFlags, graceGiven bool) (grace, kill time.Dur
 // killTime is what the last processes of a group may take to die of SIGKILL, and
 // the guard's report to arrive, on a busy machine.
 func killTime(lease time.Duration) time.Duration { return min(lease/10, time.Second) }
-
-// orNone makes a duration that was given as 0 mean none: in the library's
-// Config a zero means the default.
-func orNone(d time.Duration, given bool) time.Duration {
-	if given && d == 0 {
-		return -1
-	}
-	return d
-}

@@ -84,7 +84,7 @@ func (a *app) printCandidates(all []elector.CandidateStatus, nodes []elector.Nod
 	}
 	lines := append(a.whereLine(p), p.Table(candidateTable(all, nodes, f == formatWide, true))...)
 	if differentNodes(all, nodes) {
-		lines = append(lines, p.Wrap("They vote with different nodes, so two of them can lead: give all the same list ("+a.given.command("doctor", a.election.Name())+").", 0)...)
+		lines = append(lines, p.Wrap("They vote with different nodes, so "+ofDifferentNodes(all)+": give all the same list ("+a.given.command("doctor", a.election.Name())+").", 0)...)
 	}
 	return p.Lines(lines)
 }
@@ -198,6 +198,29 @@ func candidateHealth(c elector.CandidateStatus) (output.Color, string) {
 // that is not known: not all candidates have met it since it was emptied.
 func differentNodes(all []elector.CandidateStatus, nodes []elector.NodeStatus) bool {
 	return !sameNodes(all) && abstains(nodes) == 0
+}
+
+// ofDifferentNodes is what comes of it that candidates vote with different nodes: who meets the lock of one that votes with
+// others refuses to lead, but two that have no node in common never meet.
+func ofDifferentNodes(all []elector.CandidateStatus) string {
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if len(a.Nodes) > 0 && len(b.Nodes) > 0 && !slices.ContainsFunc(a.Nodes, func(n elector.VotingNode) bool { return votesWith(b, n) }) {
+				return "two of them can lead"
+			}
+		}
+	}
+	return "not all can replace the leader, and two can lead while no node that both list answers both"
+}
+
+// votesWith goes by the identity of the node, and by its name where that is not known.
+func votesWith(c elector.CandidateStatus, n elector.VotingNode) bool {
+	return slices.ContainsFunc(c.Nodes, func(other elector.VotingNode) bool {
+		if n.Identity != "" && other.Identity != "" {
+			return n.Identity == other.Identity
+		}
+		return n.Name == other.Name
+	})
 }
 
 // abstains is for how long a node will not vote, because it is new or lost its data.

@@ -141,7 +141,7 @@ func (r *rival) disturb(kind string) {
 
 // TestChaosRun disturbs three `mandate run` with commands that get out of their process
 // group, and proves by one journal that no two terms' processes work at once.
-// CHAOSTIME and CHAOSSEED as in elector/internal/chaos.
+// CHAOSTIME and CHAOSSEED as in elector/proof/internal/chaos.
 func TestChaosRun(t *testing.T) {
 	servertest.NeedRedis(t)
 	length, seed := 20*time.Second, uint64(time.Now().UnixNano())

@@ -46,6 +46,9 @@ func (r *report) condition(commands bool) string {
 		}
 		all = append(all, word)
 	}
+	if r.AllowOlder != "" {
+		all = append(all, "older allowed")
+	}
 	return strings.Join(all, " ")
 }
 

@@ -39,7 +39,7 @@ func (a *app) connect() error {
 			return err
 		}
 	}
-	a.quorum = q.Namespace(a.prefix)
+	a.quorum, a.opened = q.Namespace(a.prefix), urls
 	return nil
 }
 
@@ -136,6 +136,8 @@ func flagFor(setting string) string {
 		return "--work-version"
 	case "MaxTerm":
 		return "--max-term"
+	case "WarmTimeout":
+		return "--warm-timeout"
 	}
 	return setting
 }

@@ -77,7 +77,7 @@ func (a *app) consoleCommand() *cobra.Command {
 		a.checkAddress(cmd.Context(), "--http", o.http)
 		a.checkNames("--host", o.hosts)
 		token = a.consoleToken(&o)
-		a.consoleReaders(&o)
+		a.consoleReaders(&o, token)
 		if err = a.openQuorum(cmd, args); err == nil {
 			c, err = a.console(&o, token, args)
 		}
@@ -130,9 +130,12 @@ func (a *app) consoleToken(o *consoleFlags) string {
 }
 
 // consoleReaders checks who may read the page, and through what.
-func (a *app) consoleReaders(o *consoleFlags) {
+func (a *app) consoleReaders(o *consoleFlags, token string) {
 	if o.readFile != "" {
 		o.readToken = a.secret("--read-token-file", o.readFile)
+	}
+	if token != "" && o.readToken == token {
+		a.problem("--read-token-file and --token-file hold the same token: whoever may read the page could act, too")
 	}
 	for _, p := range o.proxies {
 		network, err := netip.ParsePrefix(p)

@@ -33,31 +33,35 @@ func (f *contextFlags) add(flags *pflag.FlagSet) {
 // maxConfig bounds what is read: the file may be another one by mistake.
 const maxConfig = 1 << 20
 
-// chooseContext reads the file if it is needed, and notes what is wrong. Flags win over a
-// context that was chosen, and that wins over the environment; the file's current one only
-// replaces the default.
+// chooseContext reads the file if it is needed or was named, and notes what is wrong. Flags win over a
+// context that was chosen, and the flag that chooses one over the environment; the file's current one only
+// replaces the default. What the environment says twice is refused: either could be the wrong cluster.
 func (a *app) chooseContext() {
 	name := cmp.Or(a.contexts.name, os.Getenv("MANDATE_CONTEXT"))
 	flagged := len(a.redis) > 0 || a.access.urls != ""
+	listed := os.Getenv("MANDATE_REDIS")+os.Getenv("MANDATE_REDIS_FILE") != ""
 	switch {
 	case a.contexts.name != "" && flagged:
 		a.problem("--context is given with --redis or --redis-file: give one of them")
 		return
-	case flagged:
-		return
-	case a.contexts.name == "" && name != "" && os.Getenv("MANDATE_REDIS")+os.Getenv("MANDATE_REDIS_FILE") != "":
+	case a.contexts.name == "" && name != "" && listed && !flagged:
 		a.problem("MANDATE_CONTEXT and MANDATE_REDIS (or MANDATE_REDIS_FILE) are set: unset one of them, or give --context")
 		return
-	case name == "" && os.Getenv("MANDATE_REDIS")+os.Getenv("MANDATE_REDIS_FILE") != "":
+	}
+	path, given := a.contexts.path()
+	chosen := flagged || name == "" && listed // without a context
+	if chosen && !given {
 		return
 	}
-	path, known := a.contexts.path()
 	file, err := readContexts(path)
-	if errors.Is(err, fs.ErrNotExist) && name == "" && !known {
+	if errors.Is(err, fs.ErrNotExist) && name == "" && !given {
 		return // most users have none
 	}
 	if err != nil {
 		a.problem("the contexts can't be read: %v", err)
+		return
+	}
+	if chosen {
 		return
 	}
 	if name == "" {

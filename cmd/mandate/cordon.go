@@ -17,7 +17,7 @@ import (
 
 func (a *app) cordonCommand() *cobra.Command {
 	var reason, by string
-	var asJSON, drain bool
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "cordon [MEMBER]",
 		Short: "Keep a candidate from campaigning, in all elections",
@@ -26,9 +26,8 @@ under the prefix, until it is uncordoned. What it leads it keeps. MEMBER is the
 id of a candidate or of a member of a group, or the name of a host: then all
 that run there. The cordon is kept in Redis and survives restarts of the
 candidates; one whose id changes with each start is cordoned by its host.
-Candidates that run follow it within moments. With --drain members of groups
-hand over the shards that they own, too, while another member can take them;
-mandate shards shows what is left. Elections are handed over with resign.
+Candidates that run follow it within moments. To have it hand over what it
+leads, too, use drain.
 
 Without MEMBER it lists what is cordoned, by whom, since when and why.
 
@@ -50,16 +49,64 @@ Exit codes
 			if len(args) == 0 {
 				return a.listCordons(cmd.Context(), asJSON)
 			}
-			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now(), Drain: drain}
-			err := a.quorum.Cordon(cmd.Context(), c)
-			return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, Drain: drain, By: by, Reason: reason}, asJSON)
+			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now()}
+			return a.cordon(cmd.Context(), c, asJSON)
 		},
 	}
 	a.byFlag(cmd, &by)
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status and doctor show")
-	cmd.Flags().BoolVar(&drain, "drain", false, "have it hand over the shards that it owns, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of the list an array")
 	return cmd
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	var reason, by string
+	var asJSON, yes bool
+	cmd := &cobra.Command{
+		Use:   "drain MEMBER",
+		Short: "Have a candidate hand over all that it leads",
+		Long: `Cordon MEMBER, and have it hand over what it leads under the prefix, elections
+and shards, each as soon as another candidate or member can take it: its work
+stops, then the other one leads. What no other one could lead it keeps until
+one can; mandate status and mandate shards show that. MEMBER is the id or the
+host that cordon takes. It is kept in Redis and survives restarts, until
+mandate uncordon. Does not wait for the handovers.
+
+On a terminal it asks first; --yes answers in advance.
+
+Exit codes
+  0  drained on all nodes; the handovers follow
+  1  drained, but not on all nodes; stderr names the others. Or the question
+     was not answered with yes
+  2  invalid flags or arguments
+  4  no majority of the Redis nodes answered`,
+		Example:           `  mandate drain worker-3 --reason "kernel update"`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: a.completeMembers,
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(reason)
+			by = a.operator(by)
+			return a.openMember(cmd, args, 1)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes {
+				if err := a.confirm(cmd, "Drain "+args[0]+"? It hands over all that it leads, and does not campaign until it is uncordoned."); err != nil {
+					return err
+				}
+			}
+			return a.cordon(cmd.Context(), elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now(), Drain: true}, asJSON)
+		},
+	}
+	a.byFlag(cmd, &by)
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status, doctor and the history show")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+func (a *app) cordon(ctx context.Context, c elector.Cordon, asJSON bool) error {
+	err := a.quorum.Cordon(ctx, c)
+	return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, Drain: c.Drain, By: c.By, Reason: c.Reason}, asJSON)
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
@@ -67,8 +114,8 @@ func (a *app) uncordonCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uncordon MEMBER",
 		Short: "Let a cordoned candidate campaign again",
-		Long: `End the cordon of MEMBER, as it was given to cordon: it campaigns again
-at once. If there is none, that is not an error.
+		Long: `End the cordon of MEMBER, as it was given to cordon or drain: it campaigns
+again at once. If there is none, that is not an error.
 
 Exit codes
   0  MEMBER is not cordoned
@@ -125,7 +172,7 @@ type cordonJSON struct {
 func (c cordonJSON) String() string {
 	switch {
 	case c.Cordoned && c.Drain:
-		return c.ID + " is cordoned: it does not campaign until it is uncordoned; its shards leave, an election that it leads it keeps"
+		return c.ID + " is drained: it hands over what it leads as soon as another can take it, and does not campaign until it is uncordoned"
 	case c.Cordoned:
 		return c.ID + " is cordoned: it does not campaign until it is uncordoned; what it leads it keeps"
 	case c.was == nil:

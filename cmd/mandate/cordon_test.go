@@ -20,7 +20,7 @@ import (
 // campaign runs a candidate until the end of the test, or until the returned function is called.
 func campaign(t *testing.T, url, election, id string, change ...func(*elector.Config)) (e *elector.Elector, stop func()) {
 	t.Helper()
-	q, err := elector.Open(url)
+	q, err := elector.Open(strings.Split(url, ",")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +56,24 @@ func campaign(t *testing.T, url, election, id string, change ...func(*elector.Co
 	return e, stop
 }
 
-// shell runs commands against one Redis.
+// shell runs commands on one Redis, or on several.
 type shell struct {
 	t   *testing.T
-	url string
+	url string // several with commas
+}
+
+// nodes are the flags that name them.
+func (s shell) nodes() (flags []string) {
+	for url := range strings.SplitSeq(s.url, ",") {
+		flags = append(flags, "--redis", url)
+	}
+	return flags
 }
 
 func (s shell) run(want int, args ...string) (out, errs string) {
 	s.t.Helper()
 	var o, e captured
-	if code := execute(s.t.Context(), append(args, "--redis", s.url), &o, &e); code != want {
+	if code := execute(s.t.Context(), append(args, s.nodes()...), &o, &e); code != want {
 		s.t.Errorf("%q: exit code %d, want %d\n%s%s", args, code, want, o.String(), e.String())
 	}
 	return o.String(), e.String()
@@ -141,6 +149,30 @@ func TestCordonOfAHost(t *testing.T) {
 	s.shows(0, "uncordon "+host, host+" campaigns again; it was cordoned by ann since")
 }
 
+// The last leader is not drained, and it is seen why.
+func TestDrainOfTheLastLeader(t *testing.T) {
+	url := "redis://" + miniredis.RunT(t).Addr()
+	s := shell{t, url}
+	a, _ := campaign(t, url, "e", "worker-a")
+	servertest.Eventually(t, time.Minute, "worker-a leads", a.IsLeader)
+	s.shows(0, "drain worker-a --by ann --reason kernel", "worker-a is drained")
+	servertest.Eventually(t, time.Minute, "the candidate knows", func() bool {
+		roll, err := a.Election().Candidates(t.Context())
+		return err == nil && len(roll) == 1 && roll[0].Cordoned != nil
+	})
+	s.shows(0, "status e", "problem worker-a is drained by ann since", "(kernel), and remains leader: no other candidate could take over", "next mandate candidates e")
+	s.shows(0, "ls", "worker-a is drained by ann since")
+	s.shows(0, "candidates e", "worker-a leading cordoned", "drained by ann since")
+	s.shows(exitWarnings, "doctor e", "hands over as soon as another candidate can lead: it is drained (by ann")
+	b, _ := campaign(t, url, "e", "worker-b")
+	servertest.Eventually(t, time.Minute, "worker-b leads", b.IsLeader)
+	servertest.Eventually(t, time.Minute, "the end is reported", func() bool { // a moment after the release
+		records, err := b.Election().History(t.Context(), 2)
+		return err == nil && len(records) == 2 && records[1].Reason != elector.ReasonVanished
+	})
+	s.shows(0, "history e", "worker-a", "handover", "drained by ann since", "kernel")
+}
+
 func TestCordonDrainsAMember(t *testing.T) {
 	url := "redis://" + miniredis.RunT(t).Addr()
 	s := shell{t, url}
@@ -165,7 +197,7 @@ func TestCordonDrainsAMember(t *testing.T) {
 	joinGroup(t, url, "worker-a", work)
 	joinGroup(t, url, "worker-b", work)
 	servertest.Eventually(t, time.Minute, "each has half", func() bool { return owned("worker-a") == 3 && owned("worker-b") == 3 })
-	s.shows(0, "cordon worker-a --drain --by ann", "its shards leave")
+	s.shows(0, "drain worker-a --by ann", "worker-a is drained: it hands over what it leads")
 	servertest.Eventually(t, time.Minute, "all have left", func() bool { return owned("worker-a") == 0 && owned("worker-b") == 6 })
 	s.shows(0, "shards invoices", "wants no shards: drained by ann")
 	s.shows(0, "cordon", "MEMBER DRAINED BY", "worker-a yes ann")
@@ -173,7 +205,7 @@ func TestCordonDrainsAMember(t *testing.T) {
 
 func TestCordonRefusesBadNames(t *testing.T) {
 	s := shell{t, "redis://" + miniredis.RunT(t).Addr()}
-	for _, args := range [][]string{{"cordon", "a b"}, {"cordon", ""}, {"uncordon"}, {"uncordon", "a", "b"}, {"cordon", strings.Repeat("x", 201)}, {"cordon", "a", "--by", "\x1b"}} {
+	for _, args := range [][]string{{"cordon", "a b"}, {"cordon", ""}, {"uncordon"}, {"drain"}, {"drain", "a b"}, {"uncordon", "a", "b"}, {"cordon", strings.Repeat("x", 201)}, {"cordon", "a", "--by", "\x1b"}} {
 		if _, errs := s.run(exitUsage, args...); errs == "" {
 			t.Errorf("%q: no reason", args)
 		}

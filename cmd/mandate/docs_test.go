@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const root = "../.."
@@ -142,12 +144,7 @@ func TestSystemdUnit(t *testing.T) {
 	if strings.Contains(string(text), "\nProtectControlGroups=") {
 		t.Error("mandate could not make the command's cgroup")
 	}
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		if os.Getenv("MANDATE_TEST_REQUIRE_SYSTEMD") == "1" {
-			t.Fatal("no systemd-analyze on PATH, and MANDATE_TEST_REQUIRE_SYSTEMD=1: install systemd")
-		}
-		t.Skip("no systemd-analyze on PATH: the unit's settings and hardening are NOT checked; install systemd")
-	}
+	servertest.NeedProgram(t, "apt-get install systemd", "systemd-analyze")
 	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

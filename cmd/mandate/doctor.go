@@ -35,6 +35,7 @@ within 7 s. To test the rights it writes keys of its own and removes them.
 Exit codes
   0  no warnings and no failures
   2  invalid flags or arguments
+  3  no failures, and no trace of an election NAME
   5  warnings: elections work, with restrictions
   6  failures: elections do not work, or are not safe`,
 		Example: `  mandate doctor
@@ -72,13 +73,15 @@ Exit codes
 	return cmd
 }
 
-// verdict makes the worst finding the exit code.
+// verdict makes the worst finding the exit code. A name that is not known has the code that it has everywhere.
 func verdict(findings []doctor.Finding) error {
-	switch doctor.Worst(findings) {
-	case doctor.LevelWarn:
-		return &exitError{code: exitWarnings, err: errors.New("there are warnings"), quiet: true}
-	case doctor.LevelFail:
+	switch worst := doctor.Worst(findings); {
+	case worst == doctor.LevelFail:
 		return &exitError{code: exitFailures, err: errors.New("there are failures"), quiet: true}
+	case slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Check == "trace" }):
+		return &exitError{code: exitNoLeader, err: errors.New("no trace of the election"), quiet: true}
+	case worst == doctor.LevelWarn:
+		return &exitError{code: exitWarnings, err: errors.New("there are warnings"), quiet: true}
 	default:
 		return nil
 	}
@@ -113,7 +116,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 // causes are the checks whose findings explain an incident, in this order, before all others;
 // lasting are how a Redis is configured, which is no news.
 var (
-	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "vote", "pause", "flapping", aboutGroup, "leader", "ids", "candidates", "able"}
+	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", aboutGroup, "leader", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
@@ -12,8 +10,8 @@ import (
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
-// folded reads all elections, and of those that belong to groups only the groups. The rows are in
-// the order of their names.
+// folded reads all elections, and of those that belong to groups only the groups, which are
+// the last ones.
 func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
 	others, groups := shard.Split(names)
 	var all []report
@@ -43,7 +41,6 @@ func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, e
 		}
 	}
 	all = append(all, rows...)
-	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 	return all, err
 }
 
@@ -76,6 +73,8 @@ func (r *report) groupCells(commands bool) ([]string, output.Color) {
 		if commands {
 			condition += ": " + next
 		}
+	} else if growing := g.growing(); growing != "" && !r.stale {
+		condition, color = growing, output.Yellow
 	}
 	return []string{r.Election, owned, "-", "-", able, "-", condition}, color
 }

@@ -22,7 +22,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		Long: `Remove everything that Redis keeps of the election NAME: its counter, its
 history, a pause. It is no longer listed then. First stop all its candidates: it
 is refused while one of them answers or is subscribed, or while a node holds a
-lock. All nodes must answer.
+lock. All nodes must answer: nothing is removed while one is away.
 
 Do not forget an election while a resource still compares its fencing tokens: if
 the name is used again, the tokens begin at the wall clock of the first leader.
@@ -32,8 +32,8 @@ On a terminal it asks first; --yes answers in advance.
 
 Exit codes
   0  forgotten
-  1  the question was not answered with yes; or a node did not do it (stderr
-     names it): try again
+  1  the question was not answered with yes; or a node did not answer (stderr
+     names it, and says whether anything was removed): try again
   2  invalid flags or arguments
   3  Redis knows nothing of this name
   4  no majority of the Redis nodes answered
@@ -50,7 +50,7 @@ Exit codes
 			return err
 		case unknown:
 			return &exitError{code: exitNoLeader, err: fmt.Errorf("%s: %s", el.Name(), noTrace)}
-		case !yes:
+		case !yes && !inUse(ctx, el): // else Forget refuses: nobody should confirm what is not done
 			question := fmt.Sprintf("Remove the counter and the history of %s under the prefix %s?", el.Name(), a.prefix)
 			if err := a.confirm(cmd, question); err != nil {
 				return err
@@ -69,6 +69,14 @@ Exit codes
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// inUse reports whether candidates answer.
+func inUse(ctx context.Context, el *elector.Election) bool {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	all, err := el.Candidates(ctx)
+	return err == nil && len(all) > 0
 }
 
 // nothingKept reports whether Redis keeps nothing that forget would remove, and no candidate

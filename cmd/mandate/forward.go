@@ -38,6 +38,8 @@ type forwarding struct {
 	log      *slog.Logger
 	handler  http.Handler
 	listener net.Listener
+	requests context.Context    // that of every request
+	cut      context.CancelFunc // ends it
 }
 
 // forwards reads the flags, and notes what does not fit together.
@@ -63,7 +65,8 @@ func (a *app) forwards(cmd *cobra.Command, o *forwardFlags) *forwarding {
 		a.problem("--forward-to is %q, which is no URL of a web server: give one such as http://127.0.0.1:8000", o.to)
 	}
 	a.checkForwardAdvertise(o)
-	return &forwarding{program: program, addr: o.addr, hold: orNone(o.hold, f.Changed("forward-hold")), log: a.log}
+	requests, cut := context.WithCancel(context.Background())
+	return &forwarding{requests: requests, cut: cut, program: program, addr: o.addr, hold: orNone(o.hold, f.Changed("forward-hold")), log: a.log}
 }
 
 func isWebURL(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
@@ -110,16 +113,26 @@ func (f *forwarding) listen(ctx context.Context, e *elector.Elector, h *electorh
 // replicas have learned who leads.
 const others = time.Second
 
-// beside takes requests while main runs, and a second longer.
+// hurry ends the requests under way, which otherwise may finish before the lock is released, and takes no more.
+func (f *forwarding) hurry() {
+	if f != nil {
+		f.cut()
+	}
+}
+
+// beside takes requests while main runs, and a second longer; after hurry no longer.
 func (f *forwarding) beside(main func() error) error {
 	if f == nil {
 		return main()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(f.requests)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		server := &http.Server{Handler: f.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+		server := &http.Server{
+			Handler: f.handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute,
+			BaseContext: func(net.Listener) context.Context { return f.requests },
+		}
 		if err := electorhttp.Serve(ctx, server, f.listener); err != nil {
 			f.log.Error("requests are not taken any more", "error", err)
 		}
@@ -128,5 +141,6 @@ func (f *forwarding) beside(main func() error) error {
 	time.AfterFunc(others, cancel)
 	<-served
 	cancel()
+	f.cut()
 	return err
 }

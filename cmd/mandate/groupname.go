@@ -21,15 +21,12 @@ func aGroup(name string, given nextFlags) string {
 
 // explainGroups adds to an error about an unknown election that its name is that of a group:
 // at night both are just a name, and "is the name right?" would send people the wrong way.
-func (a *app) explainGroups(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		err := run(cmd, args)
-		var exit *exitError
-		if !errors.As(err, &exit) || exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
-			return err
-		}
-		return cmp.Or(a.refuseGroup(cmd.Context()), err)
+func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) error {
+	args := cmd.Flags().Args()
+	if exit.code != exitNoLeader || exit.quiet || len(args) != 1 || a.election == nil || a.election.Name() != args[0] {
+		return err
 	}
+	return cmp.Or(a.refuseGroup(cmd.Context()), err)
 }
 
 // refuseGroup is the error of a command about an election whose name is only that of a group.
@@ -75,6 +72,9 @@ func (r *report) groupFinding() doctor.Finding {
 		}
 	default:
 		f.Found = fmt.Sprintf("%s is a group of shards: %s, %s members able", name, g.owned(), g.able())
+	}
+	if growing := g.Growing(); growing != "" && r.err == nil {
+		f.Found += "; " + output.Printable(growing)
 	}
 	return f
 }

@@ -210,7 +210,10 @@ func (a *app) confirm(cmd *cobra.Command, question string) error {
 	lines := output.New(a.stderr).Prose(cmd.CommandPath() + ": " + output.Printable(question) + " [y/N]")
 	fmt.Fprint(a.stderr, strings.Join(lines, "\n")+" ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF): // Ctrl-D leaves the cursor behind the question
+		fmt.Fprintln(a.stderr)
+	case err != nil:
 		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {

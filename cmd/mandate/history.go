@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,9 +91,29 @@ func (a *app) historyOf(ctx context.Context, el *elector.Election, h historyFlag
 	case len(t.Availability) == 0 && namesGroup(ctx, a.quorum, el.Name()):
 		none = aGroup(el.Name(), a.given) + ", " + a.given.command("history", "--all", el.Name()+"/*")
 	case !h.since.IsZero() && len(t.Availability) > 0:
-		none = fmt.Sprintf("nothing happened in %s since %s", output.Printable(el.Name()), h.since.Local().Format(time.DateTime+" MST"))
+		none = h.nothing(output.Printable(el.Name()))
+	case isThere(ctx, el):
+		none = a.neverLed(el.Name())
 	}
 	return a.printTimeline(t, h, none, err)
+}
+
+// nothing is what a history since a moment says that has neither terms nor pauses.
+func (h historyFlags) nothing(where string) string {
+	return fmt.Sprintf("nothing happened in %s since %s", where, h.since.Local().Format(time.DateTime+" MST"))
+}
+
+// neverLed is the history of an election that exists, and has no term.
+func (a *app) neverLed(name string) string {
+	return fmt.Sprintf("no term of %s is recorded: it has never had a leader, or Redis has lost its history; %s shows more", output.Printable(name), a.given.command("status", name))
+}
+
+// isThere reports whether an election without terms has candidates: its name is right then.
+func isThere(ctx context.Context, el *elector.Election) bool {
+	ctx, cancel := context.WithTimeout(ctx, rollOfHistory)
+	defer cancel()
+	roll, _ := el.Candidates(ctx)
+	return len(roll) > 0
 }
 
 // rollOfHistory bounds the roll call of a history.
@@ -134,10 +155,18 @@ func (a *app) historyOfAll(ctx context.Context, patterns []string, h historyFlag
 	if h.since.IsZero() && len(t.Terms) > h.count {
 		t = newest(t, h.count)
 	}
-	if err == nil {
-		err = listErr
+	none := "no election has such a history; " + a.given.command("ls") + " lists all elections"
+	switch {
+	case err != nil:
+		none = "no term is recorded of the elections that could be read"
+	case !h.since.IsZero() && len(t.Availability) > 0:
+		none = h.nothing(counted(len(names), "election"))
+	case len(names) == 1:
+		none = a.neverLed(names[0])
+	case len(names) > 1:
+		none = fmt.Sprintf("no term of these %d elections is recorded; %s shows more", len(names), a.given.command("ls"))
 	}
-	return a.printTimeline(t, h, "no election has such a history; "+a.given.command("ls")+" lists all elections", err)
+	return a.printTimeline(t, h, none, cmp.Or(err, listErr))
 }
 
 // newest are the last n terms of several elections, and the pauses of that time. What sums
@@ -160,7 +189,7 @@ func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err
 	case !empty:
 		lines := append(a.whereLine(p), p.Table(timelineTable(t, h))...)
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
-	case err == nil:
+	case !errors.Is(err, elector.ErrUnreachable): // also where some elections may be missing
 		perr = p.Lines(p.Prose(none))
 	}
 	switch {

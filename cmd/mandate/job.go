@@ -34,6 +34,8 @@ type job struct {
 	// that is left is killed, and kill is the time that this may take.
 	lease, grace, kill time.Duration
 
+	releaser *supervise.Releaser // nil: none
+
 	hurry <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // ends the program in an orderly way
 	log   *slog.Logger
@@ -44,7 +46,7 @@ type job struct {
 
 // work is one term of an election.
 func (j *job) work(ctx context.Context, term *elector.Term) error {
-	return j.perform(ctx, term, j.log, "MANDATE_ELECTION="+j.election)
+	return j.perform(ctx, term, j.log, j.election)
 }
 
 // workOn is one term of a shard. Those of others end and begin beside it.
@@ -57,23 +59,24 @@ func (j *job) workOn(ctx context.Context, term *shard.Term) error {
 		}
 	}()
 	number := strconv.Itoa(term.Shard)
-	return j.perform(ctx, term.Term, j.log.With("shard", term.Shard), "MANDATE_ELECTION="+shard.ElectionOf(j.group.name, term.Shard),
-		"MANDATE_GROUP="+j.group.name, "MANDATE_SHARD="+number, "MANDATE_SHARDS="+strconv.Itoa(j.group.shards))
+	return j.perform(ctx, term.Term, j.log.With("shard", term.Shard), shard.ElectionOf(j.group.name, term.Shard),
+		"MANDATE_GROUP="+j.group.name, "MANDATE_SHARD="+number, "MANDATE_SHARDS="+strconv.Itoa(term.Shards))
 }
 
 // perform is one term: it starts the command and returns when nothing that the command
 // has started is left, so that the lock is never released beside it.
-func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger, mark ...string) error {
+func (j *job) perform(ctx context.Context, term *elector.Term, log *slog.Logger, election string, mark ...string) error {
 	until, ok := j.until(term)
 	if !ok {
 		return nil // the lease has ended already
 	}
-	mark = append(mark, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
+	mark = append(mark, "MANDATE_ELECTION="+election, "MANDATE_ID="+j.id, "MANDATE_TOKEN="+strconv.FormatUint(term.Token(), 10))
 	env := append(os.Environ(), mark...)
 	if j.http != "" {
 		env = append(env, "MANDATE_HTTP="+j.http)
 	}
-	p, err := supervise.Start(supervise.Command{Path: j.path, Argv: j.argv, Env: env, Cgroup: true}, until)
+	command := supervise.Command{Path: j.path, Argv: j.argv, Env: env, Cgroup: true}
+	p, err := supervise.Start(command.For(j.releaser, termName(election, term.Token())), until)
 	switch {
 	case errors.Is(err, supervise.ErrStart) && !term.Valid():
 		return nil // suspended meanwhile, until the guard killed it
@@ -135,8 +138,12 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 	tick := time.NewTicker(j.extendEvery())
 	defer tick.Stop()
 	w := j.watchGuard(p, log)
+	stopped := p.Stopped()
 	for {
 		select {
+		case sig := <-stopped:
+			noteStopped(log, sig)
+			stopped = nil // once is enough
 		case <-p.Exited():
 			return term.Valid() && !p.KilledByGuard(), nil
 		case <-ctx.Done():
@@ -157,6 +164,12 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 			}
 		}
 	}
+}
+
+// noteStopped logs why a command does nothing: one that asks for a password, for example, would lead so for as long as
+// nobody looks.
+func noteStopped(log *slog.Logger, sig syscall.Signal) {
+	log.Warn("command stopped by the terminal, of which it is not in the foreground", "signal", sig.String())
 }
 
 func (j *job) watchGuard(p guarded, log *slog.Logger) *guardWatch {
@@ -186,6 +199,10 @@ func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 // does, so all this ends in time; the grace is shorter when this process was suspended
 // (SIGSTOP) for a part of that time.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
+	// A command that has died has mostly left nothing, and a scan of all processes takes longer than to find that out.
+	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.hurry) {
+		return
+	}
 	left := min(j.endTime(), supervise.Until(p.Until()))
 	p.Extend(supervise.Now().Add(left))
 	grace := time.NewTimer(max(0, left-j.kill/4))

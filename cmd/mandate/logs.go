@@ -22,7 +22,7 @@ import (
 // runsLong is true of the commands that lead, or serve, until a signal: a reader of their
 // log that hangs or ends must not stop them.
 func runsLong(cmd *cobra.Command) bool {
-	return slices.Contains([]string{"run", "serve", "console", "exporter"}, cmd.Name())
+	return slices.Contains([]string{"run", "supervise", "serve", "console", "exporter"}, cmd.Name())
 }
 
 // logHandler is where the log goes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,13 +45,16 @@ CONDITION has what is wrong, and the command to type next:
   NO CANDIDATES  all of them are gone
   DEGRADED       there is a leader; other candidates could not lead, or they
                  differ in a setting that all must share
+  older allowed  allow-older is in force: older versions may lead again
 
 It looks at all keys (SCAN) and channels for at most 1.5 s, calls the roll of
-all elections for at most 5 s, and writes nothing.
+all elections for at most 5 s, and writes nothing. A question mark is what could
+not be read. Elections that are led, paused or have candidates are read first;
+of more than 10,000 the others are left out.
 
 Exit codes
   0  the list is complete (without a pattern it may be empty)
-  1  the list may be incomplete; stderr names what is missing
+  1  the list is incomplete, or may be; stderr names what is missing
   2  invalid flags or patterns
   3  no name matches a pattern
   4  no majority of the Redis nodes answered`,
@@ -65,14 +69,16 @@ Exit codes
 			return a.openQuorum(cmd, nil)
 		},
 		RunE: func(cmd *cobra.Command, patterns []string) error {
-			names, err := a.quorum.Elections(cmd.Context())
+			used, idle, err := a.quorum.ElectionsByUse(cmd.Context())
 			if errors.Is(err, elector.ErrUnreachable) {
 				return err
 			}
-			if names = matching(names, patterns); len(names) == 0 && len(patterns) > 0 {
+			names := matching(append(used, idle...), patterns) // time may be up before all are read
+			if len(names) == 0 && len(patterns) > 0 {
 				return cmp.Or(err, error(&exitError{code: exitNoLeader, err: errors.New("no election has such a name; " + a.given.command("ls") + " lists all of them")}))
 			}
 			if f == formatName {
+				slices.Sort(names)
 				return cmp.Or(printNames(a.printer(f), names, func(name string) string { return name }), err)
 			}
 			read := folded
@@ -80,6 +86,7 @@ Exit codes
 				read = reports
 			}
 			all, serr := read(cmd.Context(), a.quorum, names)
+			sortByName(all)
 			return cmp.Or(a.printElections(all, f), serr, err)
 		},
 	}
@@ -99,6 +106,10 @@ func (a *app) printElections(all []report, f format) error {
 		return p.Lines([]string{"no elections under the prefix " + output.Printable(a.prefix)})
 	}
 	return p.Lines(append(a.whereLine(p), p.Table(electionTable(all, f == formatWide, false))...))
+}
+
+func sortByName(all []report) {
+	slices.SortFunc(all, func(a, b report) int { return strings.Compare(a.Election, b.Election) })
 }
 
 // electionTable has a row for each election. On a screen the condition is a word, which must
@@ -130,7 +141,10 @@ func electionTable(all []report, wide, screen bool) *output.Table {
 		}
 		able, last, condition := "?", "-", r.condition(!screen)
 		if r.rollErr == nil {
-			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll))
+			able = fmt.Sprintf("%d/%d", r.able(), len(r.roll)-r.observers())
+		}
+		if r.unread {
+			last = "?"
 		}
 		if r.last != nil {
 			last = strings.TrimSpace(cmp.Or(string(r.last.Reason), unreported) + " " + ago(r.last.Until))

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,13 +22,12 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
+// helpers of `run` are this program, too, under other names: those that package supervise does
+// not know by itself.
+var helpers = map[string]func(){supervise.ReleaserName: releaserMain}
+
 func main() {
-	switch filepath.Base(os.Args[0]) { // the two helpers of `run` are this program too
-	case supervise.GuardName:
-		supervise.GuardMain()
-		return
-	case supervise.ReaperName:
-		supervise.ReaperMain()
+	if supervise.Dispatch(helpers) {
 		return
 	}
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
@@ -58,7 +56,7 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	var exit *exitError
 	if errors.As(err, &exit) {
 		if !exit.quiet {
-			a.printError(cmd.CommandPath() + ": " + oneByOne(err))
+			a.printError(cmd.CommandPath() + ": " + oneByOne(a.explainGroups(cmd, exit, err)))
 		}
 		return exit.code
 	}

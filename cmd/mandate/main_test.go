@@ -19,16 +19,24 @@ import (
 )
 
 // TestMain lets the test binary stand in for the program itself, and for the
-// two helpers that it starts.
+// helpers that it starts.
 func TestMain(m *testing.M) {
+	if supervise.Dispatch(helpers) {
+		return
+	}
 	logOfRedis() // before any test makes a connection
 	// The scripts wait for leases and processes more than they work.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	program := func() int { main(); return 0 } // main exits with its own code
 	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
-	os.Exit(testscript.RunMain(m, map[string]func() int{"mandate": program, supervise.GuardName: program, supervise.ReaperName: program}))
+	os.Exit(testscript.RunMain(m, programs()))
+}
+
+// program is the program itself. main exits with its own code.
+func program() int {
+	main()
+	return 0
 }
 
 // TestScripts are the commands that need no real Redis.

@@ -57,7 +57,7 @@ func (r *report) problem() (why, next string) {
 	case refuse > 0:
 		return fmt.Sprintf("%d of %d nodes %s writes (%s)", refuse, len(r.Nodes), verb(refuse, "refuses", "refuse"), r.writes[refusing].Found), show
 	case differentNodes(r.roll, r.Nodes):
-		return "the candidates vote with different nodes, so two of them can lead", show
+		return "the candidates vote with different nodes, so " + ofDifferentNodes(r.roll), show
 	case abstains(r.Nodes) > 0: // the leader may have won without these
 		return abstaining(r.Nodes), show
 	case r.Paused:
@@ -72,7 +72,7 @@ func (r *report) candidateProblem() (why, next string) {
 	drift := doctor.Drift(r.roll)
 	unable, resting, twins := 0, 0, doctor.Twins(r.roll)
 	for _, c := range r.roll {
-		if !c.Healthy {
+		if !c.Healthy && c.Outdated == "" { // older ones are there in every deploy
 			unable++
 		} else if c.RestFor > 0 { // after each step-down: no reason to worry
 			resting++
@@ -87,6 +87,8 @@ func (r *report) candidateProblem() (why, next string) {
 		return strings.Join(twins, "; ") + ": give each its own", r.flags.command("candidates", name)
 	case r.flaps != "" && len(drift) == 0: // what is wrong now goes before what was
 		return r.flapping()
+	case r.able() < 2 && r.drainedLeader() != nil:
+		return r.Leader.Candidate + " is " + cordonedBy(*r.drainedLeader()) + ", and remains leader: no other candidate could take over" + r.firstUnable(), r.flags.command("candidates", name)
 	case r.able() < 2 && r.cordonedOthers() != nil:
 		c := r.cordonedOthers()
 		return "no other candidate could take over: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
@@ -205,11 +207,13 @@ func (r *report) vacant(name string) (why, next string) {
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
 	case r.observers() == len(r.roll):
 		return fmt.Sprintf("only observers are left (%d): none of them campaigns", len(r.roll)), r.flags.command("candidates", name)
-	case r.flaps != "" && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
+	case r.flaps != "" && !r.tooFewVote() && !slices.ContainsFunc(r.roll, func(c elector.CandidateStatus) bool { return !c.Healthy }):
 		return r.flapping()
 	case r.cordonedOthers() != nil:
 		c := r.cordonedOthers()
 		return "every candidate is cordoned: " + c.ID + " is " + cordonedBy(*c), r.flags.command("uncordon", c.ID)
+	case r.allOutdated():
+		return "every candidate is older than " + r.Version + ", which has led" + r.firstUnable(), r.flags.command("allow-older", name)
 	case r.able() == 0:
 		return "no candidate can lead" + r.firstUnable(), r.flags.command("candidates", name)
 	case abstain > 0 && r.first():
@@ -221,9 +225,31 @@ func (r *report) vacant(name string) (why, next string) {
 	}
 }
 
+// tooFewVote reports whether so many nodes are new, or have lost their data, that none can be elected now.
+func (r *report) tooFewVote() bool {
+	abstain := 0
+	for _, n := range r.Nodes {
+		if n.Abstains > 0 {
+			abstain++
+		}
+	}
+	return 2*abstain >= len(r.Nodes)
+}
+
 // firstElection is no reason to worry, but a new node might remember no other leader.
 func firstElection(abstain time.Duration) string {
 	return "first election: nodes vote in " + output.Brief(abstain)
+}
+
+// allOutdated reports whether nothing but their versions keeps the candidates from leading.
+func (r *report) allOutdated() bool {
+	found := false
+	for _, c := range r.roll {
+		if found = found || c.Outdated != ""; c.Outdated == "" && c.Role != elector.RoleObserving {
+			return false
+		}
+	}
+	return found
 }
 
 // cordonedOthers is the first cordon if nothing but cordons keeps the candidates that do not
@@ -239,6 +265,16 @@ func (r *report) cordonedOthers() (found *elector.Cordon) {
 		}
 	}
 	return found
+}
+
+// drainedLeader is the cordon with which the leader is to hand over; nil: none is.
+func (r *report) drainedLeader() *elector.Cordon {
+	for _, c := range r.roll {
+		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
+			return c.Cordoned
+		}
+	}
+	return nil
 }
 
 // cordons are those that keep a candidate of the election from campaigning, each once.
@@ -267,6 +303,11 @@ func (r *report) firstUnable() string {
 		case c.Role != elector.RoleFollowing:
 			rest = fmt.Sprintf(" (%s is %s)", c.ID, c.Role)
 		}
+	}
+	if i := slices.IndexFunc(r.roll, func(c elector.CandidateStatus) bool {
+		return c.Role == elector.RoleLeading && !c.Healthy && c.Detail != ""
+	}); rest == "" && i >= 0 {
+		rest = fmt.Sprintf(" (%s, which leads: %s)", r.roll[i].ID, r.roll[i].Detail)
 	}
 	return rest
 }

@@ -32,6 +32,7 @@ type report struct {
 	unresponsive bool                      // the leader, see doctor.Unresponsive
 	writes       []doctor.Finding          // of each node; empty: not tried
 	last         *elector.TermRecord       // the newest term that has ended
+	unread       bool                      // the terms could not be read
 	flaps        string                    // see doctor.Flapping
 	flapped      *elector.TermRecord       // the newest term that ended as most of those did
 	unused       bool                      // without candidates it counts as abandoned: see vacancy.Abandoned
@@ -54,7 +55,7 @@ func examine(ctx context.Context, q *elector.Quorum, el *elector.Election, tryWr
 		terms = nil
 	}
 	r.recall(terms, doctor.RecentTerms, time.Now())
-	r.unused = unread == nil && longGone(terms, time.Now())
+	r.unread, r.unused = unread != nil, unread == nil && longGone(terms, time.Now())
 	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
 		r.rollErr = errors.New("no answer in time")
 	}

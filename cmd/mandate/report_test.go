@@ -19,8 +19,12 @@ func TestProblemOfAReport(t *testing.T) {
 	follows := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
 	led := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading, Succession: "race"}
 	follows.Succession, follows.Host = "race", "vm1"
-	voter := func(id, identity string) elector.CandidateStatus {
-		return elector.CandidateStatus{ID: id, Healthy: true, Role: elector.RoleFollowing, Nodes: []elector.VotingNode{{Name: "n", Identity: identity}}}
+	voter := func(id string, identities ...string) elector.CandidateStatus {
+		c := elector.CandidateStatus{ID: id, Healthy: true, Role: elector.RoleFollowing}
+		for _, identity := range identities {
+			c.Nodes = append(c.Nodes, elector.VotingNode{Name: "n", Identity: identity})
+		}
+		return c
 	}
 	fresh := []elector.NodeStatus{{Node: "n", Reachable: true}}
 	abstains := []elector.NodeStatus{{Node: "n", Reachable: true, Abstains: 8500 * time.Millisecond}}
@@ -82,9 +86,25 @@ func TestProblemOfAReport(t *testing.T) {
 			report{Status: elector.Status{Nodes: known}, roll: []elector.CandidateStatus{{ID: "a", Healthy: true, Role: elector.RoleResting, RestFor: time.Second}}, flaps: "3 terms ended unwanted"},
 			"3 terms ended unwanted", "mandate history e",
 		},
+		"most nodes have lost their data, and it has been lost often": {
+			report{Status: elector.Status{Nodes: []elector.NodeStatus{known[0], abstains[0], abstains[0]}}, roll: []elector.CandidateStatus{follows}, flaps: "3 terms ended unwanted"},
+			"n, n are new, or lost their data: no vote for another 8.5s", "mandate wait e",
+		},
+		"one node of three has lost its data, and it has been lost often": {
+			report{Status: elector.Status{Nodes: []elector.NodeStatus{known[0], known[0], abstains[0]}}, roll: []elector.CandidateStatus{follows}, flaps: "3 terms ended unwanted"},
+			"3 terms ended unwanted", "mandate history e",
+		},
+		"the leader is the only one, and is refused": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{{ID: "a", Incarnation: "1", Role: elector.RoleLeading, Unable: true, Detail: "the Redis user lacks a right"}}},
+			"1 of 1 candidates could not lead (a, which leads: the Redis user lacks a right)", "mandate candidates e",
+		},
 		"another list": {
 			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}},
 			"the candidates vote with different nodes, so two of them can lead", "mandate doctor e",
+		},
+		"another list with a node in common": {
+			report{Status: elector.Status{Leader: leads, Nodes: known}, roll: []elector.CandidateStatus{voter("a", "x", "y", "z"), voter("b", "x")}},
+			"the candidates vote with different nodes, so not all can replace the leader, and two can lead while no node that both list answers both", "mandate doctor e",
 		},
 		"a node has a new identity": {
 			report{Status: elector.Status{Leader: leads, Nodes: lost}, roll: []elector.CandidateStatus{voter("a", "x"), voter("b", "y")}},
@@ -307,5 +327,18 @@ func TestFlapsOfHistory(t *testing.T) {
 	}
 	if flaps, flapped := flapsOf(terms[:2]); flaps != "" || flapped != nil {
 		t.Errorf("one end: %q, %+v", flaps, flapped)
+	}
+}
+
+func TestLsCountsNoObservers(t *testing.T) {
+	r := report{
+		Status: elector.Status{Election: "e", Leader: &elector.Leader{Candidate: "a"}},
+		roll: []elector.CandidateStatus{
+			{ID: "a", Healthy: true, Role: elector.RoleLeading}, {ID: "watcher", Healthy: true, Role: elector.RoleObserving},
+		},
+	}
+	lines := (&output.Printer{Width: 200}).Table(electionTable([]report{r}, false, false))
+	if !strings.Contains(lines[1], " 1/1 ") {
+		t.Errorf("%q", lines)
 	}
 }

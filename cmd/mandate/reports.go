@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,10 +16,6 @@ import (
 // trips, little enough for the Redis that others work with.
 const parallelReads = 16
 
-// restWithin bounds what is read of all elections beside their status: a node that hangs
-// delays each roll.
-const restWithin = 5 * time.Second
-
 // reports reads all elections. The error is that of the first one for which no
 // majority answered.
 func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
@@ -30,8 +25,8 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	defer done()
 	all := make([]report, len(names))
 	next := make(chan int)
-	var denied atomic.Bool // each refused roll call disturbs the subscription
-	var wg sync.WaitGroup
+	calls := newRollCalls()
+	var wg, rolls sync.WaitGroup
 	for range min(parallelReads, len(names)) {
 		wg.Go(func() {
 			for i := range next {
@@ -48,7 +43,9 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 					}
 					continue
 				}
-				r.readRest(rest, el, &denied)
+				terms := r.readTerms(rest, el)
+				// A candidate that does not answer must not delay the other elections.
+				rolls.Go(func() { r.readRoll(rest, el, terms, calls) })
 			}
 		})
 	}
@@ -57,30 +54,26 @@ func reports(ctx context.Context, q *elector.Quorum, names []string) ([]report, 
 	}
 	close(next)
 	wg.Wait()
+	rolls.Wait()
 	err := context.Cause(ctx)
 	for i := range all { // a name that is none, or keys that another program wrote: of that election alone
 		err = cmp.Or(err, all[i].err)
 	}
-	return all, err
+	return all, cmp.Or(err, missingRolls(all))
 }
 
 // fewTerms are enough to see that leadership flaps, and few for a list of all elections.
 const fewTerms = 10
 
-// readRest reads the roll and the last terms.
-func (r *report) readRest(ctx context.Context, el *elector.Election, denied *atomic.Bool) {
-	terms, err := el.History(ctx, fewTerms) // without it the list has less to show
-	r.unused = err == nil && longGone(terms, time.Now())
-	defer func() { r.recall(terms, fewTerms, time.Now()) }()
-	if r.rollErr = elector.ErrDenied; denied.Load() {
-		return
-	}
-	r.roll, r.rollErr = el.Candidates(ctx)
-	if errors.Is(r.rollErr, elector.ErrDenied) {
-		denied.Store(true)
-	}
-	if r.rollErr == nil && len(r.roll) == 0 && ctx.Err() != nil {
-		r.rollErr = ctx.Err()
-	}
+func (r *report) readTerms(ctx context.Context, el *elector.Election) []elector.TermRecord {
+	terms, err := el.History(ctx, fewTerms)
+	r.unread, r.unused = err != nil, err == nil && longGone(terms, time.Now())
+	return terms
+}
+
+// readRoll calls the roll, and makes of it and the last terms what a list shows.
+func (r *report) readRoll(ctx context.Context, el *elector.Election, terms []elector.TermRecord, calls *rollCalls) {
+	r.roll, r.rollErr = calls.call(ctx, el)
+	r.recall(terms, fewTerms, time.Now())
 	r.checkLeader(ctx, el)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 const runHelp = `Run COMMAND only while this candidate leads, and campaign again when the term
@@ -27,7 +28,8 @@ SIGHUP, COMMAND and every process that it started get SIGTERM, and SIGKILL after
 none of these processes is left. A second signal to mandate kills them at once.
 Processes that COMMAND leaves behind when it exits are stopped in the same way.
 If mandate itself is killed (-9), or stopped beyond its lease, two small helper
-processes kill them; a guard that is killed is replaced.
+processes kill them; a guard that is killed is replaced. On Linux a third one
+releases the lock of a mandate that was killed, when none of them is left.
 
 On Linux these are all descendants of COMMAND, even those that left its process
 group, session or parent (timeout, set -m, setsid, daemons). If a cgroup v2 was
@@ -39,6 +41,11 @@ Probes. --probe-* check the running command, and only while it runs.
 --candidate-probe-* are checked at all times: a candidate whose probe fails does
 not campaign. Both may be repeated; all must pass. After a step-down because of
 a failed probe this candidate does not campaign for --cooldown.
+
+A warm successor. When this leader is to stop as planned (a signal, resign,
+--max-term), the candidate that leads next first runs the command of --warm,
+while COMMAND here runs on, for --warm-timeout at most. One whose command fails
+is passed over. It is not run before an election that nobody planned.
 
 What mandate run cannot protect against:
   - processes of another user (sudo), unless mandate is root or has a cgroup,
@@ -67,7 +74,8 @@ With --http ADDR anyone who can reach that port can query the leader: load
 balancers (GET /leader: 200 on the leader), dashboards, COMMAND itself. See
 docs/http.md.
 
-COMMAND is not in the terminal's foreground: reading from the terminal stops it.
+COMMAND is not in the terminal's foreground: reading from the terminal stops it,
+which is logged.
 
 Exit codes
   0         ended by a signal, after the lock was released
@@ -119,11 +127,16 @@ func (a *app) runCommand() *cobra.Command {
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached, shown by status (`ADDR` is free text)")
 	a.httpFlags(f, &o.http, "", "`ADDR` to report leadership on (GET /leader, /events, ...); without a host it is the loopback interface")
 	a.successionFlags(cmd, &o.succession)
+	a.warmFlags(f, &o.warm, "warm", "shell `CMD` that is run")
 	a.probeFlags(f, &o.probeFlags)
 	var j *job
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
-		if err = supervise.Supported(); err == nil {
-			j, err = a.job(cmd, &o, args)
+		if err := supervise.Supported(); err != nil {
+			return err
+		}
+		defer a.openReleaser()()
+		if j, err = a.job(cmd, &o, args); err == nil {
+			j.releaser = a.releaser
 		}
 		return err
 	}
@@ -149,6 +162,7 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	defer end()
 	j.hurry = hurry
 	supervise.Adopt()
+	defer a.startReleaser(a.secrets(j))()
 	defer j.aside.Wait()
 	var working sync.RWMutex
 	ended := make(chan error, 1)
@@ -168,6 +182,15 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	working.Lock()
 	defer working.Unlock()
 	return hurried(ended)
+}
+
+// secrets are for the releaser process.
+func (a *app) secrets(j *job) secrets {
+	s := secrets{URLs: withAbsoluteFiles(a.opened)}
+	if j.group.name != "" {
+		s.Assigner = shard.ElectionOfAssigner(j.group.name)
+	}
+	return s
 }
 
 // during is work that holds the lock for reading.
@@ -200,6 +223,9 @@ func (a *app) job(cmd *cobra.Command, o *campaignFlags, args []string) (*job, er
 		Cooldown: orNone(o.cooldown, f.Changed("cooldown")), RestartDelay: orNone(o.restartDelay, f.Changed("restart-delay")),
 	}
 	a.succession(&o.succession, &cfg)
+	if !grouped {
+		a.warm(f, &o.warm, &cfg, "warm", shellCommand)
+	}
 	a.probes(f, &o.probeFlags, &cfg, grouped)
 	token := a.token(cmd.Context(), o.http)
 	err := a.campaigner(o, cfg, o.shardProbes(o.lease))

@@ -94,6 +94,7 @@ func (a *app) serveCommand() *cobra.Command {
 	f.StringVar(&o.id, "id", "", "this candidate's name (default: host, process and a random part)")
 	f.StringVar(&o.advertise, "advertise", "", "where the leader can be reached (`ADDR` is free text)")
 	a.successionFlags(cmd, &o.succession)
+	a.warmFlags(f, &o.warm, "warm-url", "GET of `URL` that must answer 2xx")
 	a.duration(f, &o.interval, "probe-interval", 0, time.Millisecond, "time between two checks of each URL (default 1s)")
 	a.duration(f, &o.timeout, "probe-timeout", 0, time.Millisecond, "time limit of one check (default 1s)")
 	f.IntVar(&o.failures, "probe-failures", 3, "consecutive failures until it counts as unhealthy")
@@ -120,7 +121,7 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 // runSidecar campaigns until a signal. A second one does not wait until the promises have
-// lapsed: it leaves the lock to lapse, which is later.
+// lapsed: it leaves the lock to lapse, which is later. Requests that are forwarded it cuts off.
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -138,6 +139,7 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	case err := <-ended:
 		return err
 	case <-hurry:
+		s.forward.hurry()
 		return hurried(ended)
 	}
 }
@@ -156,6 +158,9 @@ func (a *app) sidecar(cmd *cobra.Command, o *serveFlags) (*sidecar, error) {
 		ProbeSettings: a.probeSettings(&o.probeFlags),
 	}
 	a.succession(&o.succession, &cfg)
+	if !grouped {
+		a.warm(f, &o.warm, &cfg, "warm-url", health.HTTP)
+	}
 	whole, ofShard := o.healthURL, []string(nil)
 	if grouped {
 		whole, ofShard = nil, nil

@@ -94,6 +94,9 @@ func (a *app) groupFields(st shard.Status) []output.Field {
 	if len(st.Moving) > 0 {
 		all = append(all, output.Field{Name: "moving", Text: shard.Set(st.Moving).String()})
 	}
+	if growing := st.Growing(); growing != "" {
+		all = append(all, output.Field{Name: "growth", Text: output.Printable(growing), Color: output.Yellow})
+	}
 	for _, err := range st.Problems {
 		all = append(all, output.Field{Name: "redis", Text: elector.Problem(err), Color: output.Yellow})
 	}

@@ -98,6 +98,9 @@ func (a *app) printStatus(r *report, f format) error {
 func (r *report) fields(now time.Time) []output.Field {
 	text, color := r.redisText()
 	fields := []output.Field{{Name: "candidates", Text: r.candidates()}, {Name: "redis", Text: text, Color: color}}
+	if version := versionText(r.Status); version != "" {
+		fields = append(fields, output.Field{Name: "version", Text: version})
+	}
 	for _, c := range r.cordons() {
 		fields = append(fields, output.Field{Name: "cordoned", Text: c.ID + ", " + cordonedBy(c), Color: output.Yellow})
 	}
@@ -105,6 +108,18 @@ func (r *report) fields(now time.Time) []output.Field {
 		fields = append(fields, output.Field{Name: "last end", Text: r.lastEnd()})
 	}
 	return fields
+}
+
+// versionText is the highest version that has led, and what operators allow; empty: no candidate keeps it.
+func versionText(st elector.Status) string {
+	switch st.AllowOlder {
+	case "":
+		return st.Version
+	case elector.AnyVersion:
+		return st.Version + "; older ones may lead again (" + st.Allowed + ")"
+	default:
+		return st.Version + "; older ones may lead again from " + st.AllowOlder + " on (" + st.Allowed + ")"
+	}
 }
 
 // statusFields are the leader and its term; unknown: neither a node nor a candidate knows

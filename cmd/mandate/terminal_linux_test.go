@@ -181,6 +181,13 @@ func TestResignAsksOnATerminalReal(t *testing.T) {
 	if code != exitFailed || !strings.Contains(drawn, "Make a step down from e? Then one of these leads: b.") || !strings.Contains(drawn, "nothing was done") {
 		t.Errorf("code %d: %s", code, drawn)
 	}
+	drawn, code = onTerminal(t, answer("\x04"), "--redis", url, "resign", "e") // Ctrl-D
+	if lines := strings.Split(drawn, "\n"); code != exitFailed || !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "mandate resign: not confirmed") }) {
+		t.Errorf("code %d: %s", code, drawn)
+	}
+	if drawn, code = onTerminal(t, answer("y\n"), "--redis", url, "forget", "e"); code != exitRefused || strings.Contains(drawn, "[y/N]") || !strings.Contains(drawn, "stop them first") {
+		t.Errorf("it asks about what it refuses: code %d: %s", code, drawn)
+	}
 	if drawn, code = onTerminal(t, answer("y\n"), "--redis", url, "resign", "e"); code != 0 || !strings.Contains(drawn, "b leads, token") {
 		t.Errorf("code %d: %s", code, drawn)
 	}

@@ -137,11 +137,12 @@ func (a *app) topTitle() string {
 // readTop reads all elections again and again.
 func (a *app) readTop(ctx context.Context, v *topView, send func(func())) {
 	for ; ctx.Err() == nil; sleep(ctx, topEvery) {
-		names, err := a.quorum.Elections(ctx)
+		used, idle, err := a.quorum.ElectionsByUse(ctx)
 		var all []report
 		if !errors.Is(err, elector.ErrUnreachable) {
 			var serr error
-			all, serr = folded(ctx, a.quorum, names)
+			all, serr = folded(ctx, a.quorum, append(used, idle...)) // time may be up before all are read
+			sortByName(all)
 			err = cmp.Or(serr, err)
 			for i := range all {
 				a.setOrigin(&all[i])

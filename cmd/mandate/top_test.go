@@ -44,6 +44,28 @@ func TestTopShowsProblemsFirst(t *testing.T) {
 	}
 }
 
+// An election that is led, but by candidates that don't agree, stands before those that are well, with
+// what differs and the command to type next.
+func TestTopShowsMixedSuccessions(t *testing.T) {
+	all := topReports()[:3]
+	mixed := &all[2] // c-well
+	mixed.roll[0].Succession, mixed.roll[1].Succession = string(elector.SuccessionSeniority), string(elector.SuccessionPriority)
+	for _, width := range []int{80, 200} {
+		v := &topView{title: "mandate"}
+		v.set(all, nil)
+		lines := v.render(&output.Printer{Width: width, Clip: true}, time.Now(), 24)
+		screen := strings.Join(lines, "\n")
+		if !strings.HasPrefix(lines[3], "> c-well") || !strings.Contains(lines[3], "DEGRADED") || strings.Count(screen, "DEGRADED") != 1 {
+			t.Errorf("%d columns:\n%s", width, screen)
+		}
+		for _, want := range []string{"seniority", "priority", "mandate doctor c-well"} {
+			if !strings.Contains(screen, want) {
+				t.Errorf("%d columns, no %q:\n%s", width, want, screen)
+			}
+		}
+	}
+}
+
 // What can't be read again stays, grey and with the time of its reading.
 func TestTopMarksOldReadings(t *testing.T) {
 	at := time.Date(2026, 11, 22, 8, 1, 2, 0, time.Local)

@@ -27,7 +27,9 @@ func TestUnknownNamesHaveOneExitCode(t *testing.T) {
 		"shards NAME":            {exitNoLeader, "no members of a group"},
 		"pause NAME --for 1s":    {exitNoLeader, noTrace},
 		"resume NAME":            {exitNoLeader, noTrace},
-		"doctor NAME":            {exitWarnings, "no trace of"},
+		"allow-older NAME":       {exitNoLeader, noTrace},
+		"refuse-older NAME":      {exitNoLeader, noTrace},
+		"doctor NAME":            {exitNoLeader, "no trace of"},
 	} {
 		name := strings.Fields(line)[0]
 		var out, logs captured
@@ -63,10 +65,10 @@ func TestWaitReportsAnUnknownNameAtOnce(t *testing.T) {
 
 // The rule is about all commands: one that is new has to be added to the table above, or here.
 func TestEveryCommandHasItsRuleOfUnknownNames(t *testing.T) {
-	about := "status candidates history wait resign transfer forget ls shards pause resume doctor " + // TestUnknownNamesHaveOneExitCode
+	about := "status candidates history wait resign transfer forget ls shards pause resume allow-older refuse-older doctor " + // TestUnknownNamesHaveOneExitCode
 		"watch run serve " + // wait, or campaign
 		"cordon uncordon drain " + // of a candidate, which need not have started yet
-		"top console exporter demo version help completion" // name no election
+		"top console exporter demo supervise version help completion" // name no election
 	for _, cmd := range (&app{}).command().Commands() {
 		if !strings.Contains(" "+about+" ", " "+cmd.Name()+" ") {
 			t.Errorf("what does mandate %s do with a name that Redis knows nothing of?", cmd.Name())

@@ -157,7 +157,7 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	observers := len(all)
 	all = campaigning(all)
 	observers -= len(all)
-	able, resting, cordoned := 0, 0, (*elector.Cordon)(nil)
+	able, resting, outdated, cordoned := 0, 0, 0, (*elector.Cordon)(nil)
 	var why []string
 	for _, c := range all {
 		switch {
@@ -170,6 +170,9 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 		case c.RestFor > 0: // after each step-down: no reason to worry
 			resting++
 			why = append(why, fmt.Sprintf("%s rests for another %v", c.ID, short(c.RestFor)))
+		case c.Outdated != "":
+			outdated++
+			why = append(why, c.ID+": "+c.Detail)
 		case c.Detail != "":
 			why = append(why, c.ID+": "+c.Detail)
 		default:
@@ -190,7 +193,9 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 	switch {
 	case able < 2 && cordoned != nil && able+resting == len(all):
 		advice = e.command("uncordon", cordoned.ID)
-	case able+resting == len(all):
+	case able == 0 && outdated > 0 && resting+outdated == len(all):
+		level, advice = LevelFail, e.command("allow-older", name)+", or start a newer one"
+	case able+resting == len(all), able > 1 && able+resting+outdated == len(all): // as in every deploy
 		level, advice = LevelOK, ""
 	case able == 0:
 		level = LevelFail
@@ -201,6 +206,16 @@ func (e *examination) ready(name string, all []elector.CandidateStatus) {
 // campaigning are those of a roll that are no observers.
 func campaigning(all []elector.CandidateStatus) []elector.CandidateStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(c elector.CandidateStatus) bool { return c.Role == elector.RoleObserving })
+}
+
+// drainedLeader is the cordon with which a leader is to hand over; nil: none is.
+func drainedLeader(all []elector.CandidateStatus) *elector.Cordon {
+	for _, c := range all {
+		if c.Role == elector.RoleLeading && c.Cordoned != nil && c.Cordoned.Drain {
+			return c.Cordoned
+		}
+	}
+	return nil
 }
 
 // allCordoned is the first cordon of a roll in which every candidate has one; nil: not all have,

@@ -17,6 +17,8 @@ func (e *examination) election(name string, seen outside) {
 	e.holders(seen.roll.all)
 	e.leader(name, seen)
 	e.pause(name, seen.status)
+	e.older(name, seen.status)
+	e.highest()
 	e.candidates(seen.roll)
 	if seen.roll.err == nil {
 		e.drift(seen.roll.all)
@@ -84,6 +86,29 @@ func (e *examination) pause(name string, st elector.Status) {
 	}
 }
 
+// older reports an operator's permission for a rollback, which is as easily forgotten: until a
+// version leads that is not the highest, it stays in force.
+func (e *examination) older(name string, st elector.Status) {
+	if st.AllowOlder == "" {
+		return
+	}
+	from := ""
+	if st.AllowOlder != elector.AnyVersion {
+		from = " from " + st.AllowOlder + " on"
+	}
+	e.add("", "older", LevelWarn, "start the older version, or end it: "+e.command("refuse-older", name), "versions older than %s may lead again%s (%s)", st.Version, from, st.Allowed)
+}
+
+// highest reports what the version's key holds that neither a candidate nor an operator wrote.
+func (e *examination) highest() {
+	for _, f := range e.facts {
+		if _, ok := quorum.ParseHighest(f.View.Version); f.View.Version != "" && !ok {
+			e.add(f.Node, "version", LevelWarn, "find out what writes there; the next leader with NoDowngrade replaces it",
+				"the highest version that has led is not known: its key holds %s", quorum.Quoted(f.View.Version))
+		}
+	}
+}
+
 // leader is whether the election has one, and if not why.
 func (e *examination) leader(name string, seen outside) {
 	st := seen.status
@@ -101,12 +126,15 @@ func (e *examination) leader(name string, seen outside) {
 		}
 		e.add("", "leader", LevelWarn, "see who answers: "+e.command("candidates", name)+"; look for the process on its host; if it runs, its Redis user may lack the right to subscribe",
 			"%s leads with token %d, and does not answer: it may hang or be dead; %s", st.Leader.Candidate, st.Leader.Token, end)
+	case st.Leader != nil && drainedLeader(seen.roll.all) != nil:
+		e.add("", "leader", LevelWarn, "start another candidate, or see why none can lead: "+e.command("candidates", name),
+			"%s leads with token %d, and hands over as soon as another candidate can lead: it is drained (%s)", st.Leader.Candidate, st.Leader.Token, drainedLeader(seen.roll.all))
 	case st.Leader != nil:
 		e.add("", "leader", LevelOK, "", "%s leads with token %d", st.Leader.Candidate, st.Leader.Token)
 	case st.Blocked != "":
 		e.add("", "leader", LevelFail, "remove what the lock key holds (lock, above)", "no leader, and none can be elected: %s", st.Blocked)
 	case !trace:
-		e.add("", "leader", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
+		e.add("", "trace", LevelWarn, "check the name and the prefix; "+e.command("ls")+" lists all of them", "no trace of an election %q", name)
 	case allCordoned(seen.roll.all) != nil && !st.Paused:
 		c := allCordoned(seen.roll.all)
 		e.add("", "leader", LevelFail, e.command("uncordon", c.ID), "no leader: every candidate is cordoned (%s %s)", c.ID, c)

@@ -152,6 +152,7 @@ var unwanted = map[elector.Reason]string{
 	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
 	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",
+	elector.ReasonCrashed:   "look for processes that are killed, and at their machines",
 	elector.ReasonVanished:  "look for processes that are killed, and at their machines",
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/doctor"
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // wantFail wants a failure of that check that names all of these.

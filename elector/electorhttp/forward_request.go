@@ -82,15 +82,16 @@ func (o *once) Close() error               { return nil } // the server does, af
 // again reports whether the request may be sent again after an error.
 func (p *pending) again(err error) bool {
 	var body *bodyError
+	var lost *lostError
 	if p.in.Context().Err() != nil || errors.As(err, &body) || errors.Is(err, errLoop) {
-		return false // its client is gone, or has sent a part
+		p.unknown = p.unknown || errors.As(err, &lost) // its server cuts it off
+		return false                                   // its client is gone, or has sent a part
 	}
 	var program *programError
 	if errors.As(err, &program) && !program.notSent {
 		p.unknown = true
 		return false
 	}
-	var lost *lostError
 	if errors.As(err, &lost) && (p.touched.Load() || !p.idempotent()) {
 		p.unknown = true
 		return false
@@ -103,6 +104,13 @@ func (p *pending) again(err error) bool {
 		return false
 	}
 	return !p.forwarded || !errors.Is(err, errRefused)
+}
+
+// replayable reports whether the body should be kept also where the request may be served: it is sent again
+// when the term's end cuts it off. What another replica could not keep it sends once, and nothing of it may be read
+// before it is known that this replica leads: only then it stays unsent if this one refuses it.
+func (p *pending) replayable() bool {
+	return p.idempotent() && !(p.forwarded && p.in.Header.Get("Expect") != "")
 }
 
 func (p *pending) idempotent() bool {

@@ -44,8 +44,9 @@ type Group struct {
 
 // heldShard is the newest term of a shard.
 type heldShard struct {
-	term *elector.Term
-	p    *promises
+	term   *elector.Term
+	shards int
+	p      *promises
 }
 
 // ServeHTTP answers. Bodies are read up to 1 KiB.
@@ -75,7 +76,7 @@ func (g *Group) Serve(ctx context.Context, l net.Listener) error {
 // does both.
 func (g *Group) Promise(term *shard.Term) {
 	g.mu.Lock()
-	g.held[term.Shard] = heldShard{term.Term, newPromises(term.Term)}
+	g.held[term.Shard] = heldShard{term.Term, term.Shards, newPromises(term.Term)}
 	g.mu.Unlock()
 	g.change()
 	context.AfterFunc(term.Context(), g.change)
@@ -132,8 +133,9 @@ type Ownership struct {
 
 // OwnedShard is a shard that this member owns.
 type OwnedShard struct {
-	Shard int    `json:"shard"`
-	Token uint64 `json:"token"`
+	Shard  int    `json:"shard"`
+	Shards int    `json:"shards"` // how many there are: the work is for the keys of Shard among so many
+	Token  uint64 `json:"token"`
 	// ValidFor is for how long after the request was sent a worker may work at the shard; it
 	// is not released before. 0, or left out: not at all.
 	ValidFor int64 `json:"valid_for_ms,omitempty"`
@@ -147,7 +149,7 @@ func (g *Group) ownership(take func(heldShard) (valid time.Duration, ok bool)) O
 	o := Ownership{Group: g.member.Group(), Member: g.member.ID(), Shards: g.member.Shards(), Owned: []OwnedShard{}}
 	for _, s := range slices.Sorted(maps.Keys(all)) {
 		if valid, ok := take(all[s]); ok {
-			o.Owned = append(o.Owned, OwnedShard{Shard: s, Token: all[s].p.token, ValidFor: valid.Milliseconds()})
+			o.Owned = append(o.Owned, OwnedShard{Shard: s, Shards: all[s].shards, Token: all[s].p.token, ValidFor: valid.Milliseconds()})
 		}
 	}
 	return o

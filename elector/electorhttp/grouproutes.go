@@ -32,16 +32,7 @@ func NewGroup(m *shard.Member, cfg Config) (*Group, error) {
 	for _, of := range []string{"leader", "status", "history", "candidates"} {
 		g.mux.HandleFunc("GET /"+of, g.noElection)
 	}
-	if cfg.Health != nil {
-		g.mux.Handle("/live", cfg.Health)
-		g.mux.Handle("/ready", cfg.Health)
-	} else {
-		g.mux.HandleFunc("GET /live", live)
-		g.mux.HandleFunc("GET /ready", readiness(m.Check, func() time.Time { return time.Time{} }))
-	}
-	if cfg.Metrics != nil {
-		g.mux.Handle("GET /metrics", cfg.Metrics)
-	}
+	cfg.monitor(g.mux, m.Check, func() time.Time { return time.Time{} })
 	g.mux.HandleFunc("GET /{$}", g.index)
 	return g, nil
 }

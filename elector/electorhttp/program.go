@@ -1,7 +1,6 @@
 package electorhttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +26,7 @@ import (
 // transport nil: as ForwardConfig.Transport.
 func Program(target *url.URL, transport http.RoundTripper) http.Handler {
 	return relay{&httputil.ReverseProxy{
-		Transport: cmp.Or[http.RoundTripper](transport, defaultTransport()),
+		Transport: orDefault(transport),
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.SetURL(target)
 			continueForwarded(pr)
@@ -69,8 +68,34 @@ func (p relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(broken)
 		}
 	}()
-	p.proxy.ServeHTTP(w, r.WithContext(ctx))
+	p.proxy.ServeHTTP(keepHeaders(w), r.WithContext(ctx))
 }
+
+// keepHeaders has the headers that are set by now stand in the final answer, too: a ReverseProxy removes
+// all of them when it has passed an informational answer on (1xx).
+func keepHeaders(w http.ResponseWriter) http.ResponseWriter {
+	return &withHeaders{w, w.Header().Clone()}
+}
+
+type withHeaders struct {
+	http.ResponseWriter
+	kept http.Header
+}
+
+func (w *withHeaders) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		head := w.Header()
+		for name, values := range w.kept {
+			if _, set := head[name]; !set {
+				head[name] = values
+			}
+		}
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *withHeaders) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // programKey is where Program reports to Forward that the program has not answered: an *error.
 type programKey struct{}
@@ -106,7 +131,11 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-func defaultTransport() http.RoundTripper {
+// orDefault is the transport, or the default of ForwardConfig.Transport.
+func orDefault(transport http.RoundTripper) http.RoundTripper {
+	if transport != nil {
+		return transport
+	}
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 2 * time.Second, ExpectContinueTimeout: time.Second, ForceAttemptHTTP2: true,

@@ -62,15 +62,34 @@ func (f *fleet) beside(r *replica) *program {
 	return p
 }
 
+// behindForward runs test with the replicas a, which leads and has a program, and b, which follows; their requests
+// wait for at most so long.
+func behindForward(t *testing.T, hold time.Duration, test func(f *fleet, a *replica, p *program)) {
+	bubble(t, func(t *testing.T, s *stage) {
+		f := newFleet(t, s)
+		a := f.start("a", electorhttp.ForwardConfig{Hold: hold})
+		p := f.beside(a)
+		until(t, "a leads", 2*lease, a.IsLeader)
+		f.start("b", electorhttp.ForwardConfig{Hold: hold})
+		test(f, a, p)
+	})
+}
+
+// does has the program answer so.
+func (p *program) does(answer http.HandlerFunc) { p.app.Store(&answer) }
+
+// served fails the test when the program has got another number of requests.
+func (p *program) served(t *testing.T, want int64) {
+	t.Helper()
+	if n := p.serves.Load(); n != want {
+		t.Errorf("the program has got %d requests, want %d", n, want)
+	}
+}
+
 // A program that restarts costs requests the time that it is away, also those that must not be
 // sent twice: it has not seen them.
 func TestProgramIsAway(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
-		p := f.beside(a)
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
+	behindForward(t, 4*time.Second, func(f *fleet, _ *replica, p *program) {
 		for _, to := range []string{"a", "b"} {
 			p.away.Store(true)
 			time.AfterFunc(3*time.Second, func() { p.away.Store(false) })
@@ -94,9 +113,7 @@ func TestProgramIsAway(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "not executed") {
 			t.Errorf("%v %+v %q", err, resp, body)
 		}
-		if n := p.serves.Load(); n != 2 {
-			t.Errorf("the program has got %d requests", n)
-		}
+		p.served(t, 2)
 	})
 }
 
@@ -106,23 +123,34 @@ func TestProgramIsCutOffByTheTerm(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		f := newFleet(t, s)
 		a := f.start("a", electorhttp.ForwardConfig{Finish: time.Second})
-		began := make(chan struct{}, 2)
-		waits := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		began := make(chan struct{}, 5)
+		f.beside(a).does(func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // only then does a server notice that its client has gone
 			began <- struct{}{}
 			<-r.Context().Done()
 		})
-		f.beside(a).app.Store(&waits)
 		until(t, "a leads", 2*lease, a.IsLeader)
 		b := f.start("b", electorhttp.ForwardConfig{})
-		f.beside(b)
-		var get, post *http.Response
+		f.beside(b).does(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(append([]byte("program of b"), body...))
+		})
+		var get, post, long *http.Response
 		var body string
 		var all sync.WaitGroup
 		all.Go(func() { get, body, _ = f.do("b", http.MethodGet, "/", "") })
 		all.Go(func() { post, _, _ = f.do("a", http.MethodPost, "/", "hello") })
-		<-began
-		<-began
+		all.Go(func() { long, _, _ = f.do("a", http.MethodPut, "/", strings.Repeat("x", 65<<10)) }) // too long to be kept
+		for _, to := range []string{"a", "b"} {
+			all.Go(func() {
+				if put, body, err := f.do(to, http.MethodPut, "/", " hello"); err != nil || put.StatusCode != http.StatusOK || body != "program of b hello" {
+					t.Errorf("a PUT to %s: %v %+v %q", to, err, put, body)
+				}
+			})
+		}
+		for range cap(began) {
+			<-began
+		}
 		a.Term().Resign()
 		all.Wait()
 		if get == nil || get.StatusCode != http.StatusOK || body != "program of b" {
@@ -130,6 +158,9 @@ func TestProgramIsCutOffByTheTerm(t *testing.T) {
 		}
 		if post == nil || post.StatusCode != http.StatusBadGateway {
 			t.Errorf("%+v", post)
+		}
+		if long == nil || long.StatusCode != http.StatusBadGateway {
+			t.Errorf("%+v", long)
 		}
 	})
 }
@@ -142,15 +173,12 @@ func TestProgramBreaksOff(t *testing.T) {
 		a := f.start("a", electorhttp.ForwardConfig{})
 		p := f.beside(a)
 		until(t, "a leads", 2*lease, a.IsLeader)
-		breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-		p.app.Store(&breaks)
+		p.does(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 		resp, body, err := f.do("a", http.MethodGet, "/", "")
 		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "not known whether") || strings.Contains(body, "secret") {
 			t.Errorf("%v %+v %q", err, resp, body)
 		}
-		if n := p.serves.Load(); n != 1 {
-			t.Errorf("the program has got %d requests", n)
-		}
+		p.served(t, 1)
 	})
 }
 
@@ -166,65 +194,50 @@ func TestProgramDiesOfARequest(t *testing.T) {
 		if resp, _, err := f.do("a", http.MethodGet, "/", ""); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("%v %+v", err, resp)
 		}
-		dies := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		p.does(func(http.ResponseWriter, *http.Request) {
 			p.away.Store(true)
 			time.AfterFunc(2*time.Second, func() { p.away.Store(false) })
 			panic(http.ErrAbortHandler)
 		})
-		p.app.Store(&dies)
 		resp, body, err := f.do("a", http.MethodGet, "/", "")
 		if err != nil || resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "not known whether") {
 			t.Errorf("%v %+v %q", err, resp, body)
 		}
-		if n := p.serves.Load(); n != 2 {
-			t.Errorf("the program has got %d requests", n)
-		}
+		p.served(t, 2)
 	})
 }
 
 // An answer that breaks off amid its body breaks off for the client too, through a follower as well, which must not
 // take it for the answer of a leader that died.
 func TestProgramBreaksOffAmidItsAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
-		p := f.beside(a)
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
-		breaks := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	behindForward(t, 4*time.Second, func(f *fleet, _ *replica, p *program) {
+		p.does(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = w.Write([]byte("abc"))
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		})
-		p.app.Store(&breaks)
 		for i, to := range []string{"a", "b"} {
 			resp, body, err := f.do(to, http.MethodGet, "/", "")
 			if err == nil {
 				t.Errorf("%s: %v %+v %q", to, err, resp, body)
 			}
-			if n := p.serves.Load(); n != int64(i+1) {
-				t.Errorf("%s: the program has got %d requests", to, n)
-			}
+			p.served(t, int64(i+1))
 		}
 	})
 }
 
 // The token reaches the program, and its own words about who leads reach nobody: a client cannot have the one removed,
-// nor the program have a follower take its answer for a refusal.
+// nor the program have a follower take its answer for a refusal, nor an informational answer hide who leads.
 func TestProgramHeaders(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		f := newFleet(t, s)
-		a := f.start("a", electorhttp.ForwardConfig{Hold: 4 * time.Second})
-		p := f.beside(a)
-		until(t, "a leads", 2*lease, a.IsLeader)
-		f.start("b", electorhttp.ForwardConfig{Hold: 4 * time.Second})
-		claims := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	behindForward(t, 4*time.Second, func(f *fleet, a *replica, p *program) {
+		p.does(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // a pipe that is closed before that fails the request at times
 			for _, name := range []string{"Mandate-Token", "Mandate-Leader", "Mandate-Not-Leader"} {
 				w.Header().Set(name, "7")
 			}
+			w.WriteHeader(http.StatusEarlyHints)
 		})
-		p.app.Store(&claims)
 		want := fmt.Sprint(a.Term().Token())
 		for _, to := range []string{"a", "b"} {
 			resp, body, err := f.do(to, http.MethodPost, "/", "hello", "Connection", "Mandate-Token")
@@ -238,9 +251,7 @@ func TestProgramHeaders(t *testing.T) {
 				t.Errorf("%s: tokens %q, leaders %q", to, token, leader)
 			}
 		}
-		if n := p.serves.Load(); n != 2 {
-			t.Errorf("the program has got %d requests", n)
-		}
+		p.served(t, 2)
 	})
 }
 

@@ -5,98 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/health"
 )
-
-// pair is a leader whose answers a worker relies on, and the candidate that leads
-// after it.
-type pair struct {
-	t         *testing.T
-	a, b      *elector.Elector
-	ha        *electorhttp.Handler
-	stop      context.CancelFunc // shuts a down
-	finish    chan error         // ends a's work
-	mu        sync.Mutex
-	unhealthy error
-}
-
-func startPair(t *testing.T, s *stage, cfg electorhttp.Config) *pair {
-	t.Helper()
-	p := &pair{t: t, finish: make(chan error)}
-	var err error
-	p.a, err = elector.New(s.redis.Quorum("a"), elector.Config{
-		Election: "e", ID: "a", Lease: lease, Logger: slog.New(slog.DiscardHandler), ProbeSettings: health.Settings{Failures: 1},
-		RestartDelay: lease, // b shall lead after it
-		Probe: health.Func(func(context.Context) error {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.unhealthy
-		}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.ha, err = electorhttp.New(p.a, cfg); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		_ = p.a.Run(ctx, p.ha.Work(func(ctx context.Context, _ *elector.Term) error {
-			select {
-			case <-ctx.Done():
-				return nil
-			case err := <-p.finish:
-				return err
-			}
-		}))
-	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	until(t, "a leads", 2*lease, p.a.IsLeader)
-	p.b, _ = s.start("b", electorhttp.Config{})
-	time.Sleep(lease)
-	return p
-}
-
-// ask is a request of a worker, and until when it may work.
-func (p *pair) ask(query string) (code int, l electorhttp.Leadership, until time.Time) {
-	p.t.Helper()
-	asked := time.Now()
-	w := ask(p.ha, http.MethodGet, "/leader"+query)
-	if err := json.Unmarshal(w.Body.Bytes(), &l); err != nil {
-		p.t.Fatal(err)
-	}
-	return w.Code, l, asked.Add(time.Duration(l.ValidFor) * time.Millisecond)
-}
-
-func (p *pair) stopped(worker string, token uint64) int {
-	return ask(p.ha, http.MethodPost, fmt.Sprintf("/stopped?worker=%s&token=%d", worker, token)).Code
-}
-
-// next waits until b leads.
-func (p *pair) next() time.Time {
-	p.t.Helper()
-	until(p.t, "b leads", 2*lease, p.b.IsLeader)
-	return p.b.Term().Since()
-}
-
-var plannedEnds = map[string]func(*pair){
-	"resigned":  func(p *pair) { go func() { _ = p.a.Resign(context.Background()) }() },
-	"shut down": func(p *pair) { p.stop() },
-	"unhealthy": func(p *pair) { p.mu.Lock(); p.unhealthy = errors.New("disk full"); p.mu.Unlock() },
-	"finished":  func(p *pair) { p.finish <- nil },
-	"failed":    func(p *pair) { p.finish <- errors.New("failed") },
-	"transfer":  func(p *pair) { go func() { _, _ = p.a.Election().Transfer(context.Background(), "b") }() },
-}
 
 // Whoever was told 200 may work for valid_for_ms, also when the term ends in
 // between; the next leader starts after that, and soon.
@@ -300,124 +215,40 @@ func TestNoPromiseWithoutWork(t *testing.T) {
 	})
 }
 
-// Campaign: the same with Promise and Lapse. The grace is for workers that nothing
-// was promised to; one that has stopped ends it.
-func TestPromiseAndLapse(t *testing.T) {
-	const who, grace = "worker-1234", 3 * time.Second
-	for name, tc := range map[string]struct {
-		query    string
-		stopping bool
-		want     time.Duration
-	}{
-		"promised":                     {"?worker=" + who, false, grace},
-		"stopped":                      {"?worker=" + who, true, time.Second},
-		"lapsed, then stopped":         {"?valid_for_ms=500&worker=" + who, true, time.Second},
-		"stopped, and another did not": {"", true, 2 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *stage) {
-				e := s.candidate("a")
-				h, err := electorhttp.New(e, electorhttp.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				term, err := e.Campaign(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				h.Promise(term)
-				ask(h, http.MethodGet, "/leader?valid_for_ms=500&worker="+who)
-				ask(h, http.MethodGet, "/leader"+tc.query)
-				_ = e.Resign(canceled()) // asks only
-				<-term.Done()
-				began := time.Now()
-				if tc.stopping {
-					go func() {
-						time.Sleep(time.Second)
-						ask(h, http.MethodPost, fmt.Sprintf("/stopped?worker=%s&token=%d", who, term.Token()))
-					}()
-				}
-				stopped := h.Lapse(term, grace)
-				if took := time.Since(began); took != tc.want || stopped != tc.stopping {
-					t.Errorf("stopped: %v, after %v, want %v", stopped, took, tc.want)
-				}
-				if err := term.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		})
-	}
-	bubble(t, func(t *testing.T, s *stage) { // a term that nothing was promised about
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer term.Close(t.Context())
-		began := time.Now()
-		if stopped := h.Lapse(term, grace); stopped || time.Since(began) != grace {
-			t.Errorf("%v after %v", stopped, time.Since(began))
-		}
-	})
-}
-
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
-// More workers than are remembered by name: what they were promised holds too.
-func TestManyWorkers(t *testing.T) {
+// An unhealthy candidate is not ready, and says since when: an operator who asks at 3 a.m. wants to
+// know what happened then.
+func TestReadinessSaysSinceWhen(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		p := startPair(t, s, electorhttp.Config{})
-		token := p.a.Term().Token()
-		for i := range 100 {
-			p.ask(fmt.Sprintf("?worker=worker-%d&valid_for_ms=100", 1000+i))
+		since := func() (code int, at time.Time) {
+			w := ask(p.ha, http.MethodGet, "/ready")
+			var answer struct {
+				UnhealthySince time.Time `json:"unhealthy_since"`
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+				t.Fatalf("%v: %s", err, w.Body)
+			}
+			return w.Code, answer.UnhealthySince
 		}
-		_, _, until := p.ask("?worker=worker-1099")
-		p.stop()
-		time.Sleep(time.Millisecond)
-		for i := range 100 {
-			p.stopped(fmt.Sprintf("worker-%d", 1000+i), token)
+		if code, at := since(); code != http.StatusOK || !at.IsZero() {
+			t.Errorf("healthy: %d, unhealthy since %v", code, at)
 		}
-		if at := p.next(); at.Before(until) || at.Sub(until) > 200*time.Millisecond {
-			t.Errorf("b leads %v after the permission has lapsed", at.Sub(until))
+		before := time.Now()
+		p.mu.Lock()
+		p.unhealthy = errors.New("the disk is full")
+		p.mu.Unlock()
+		time.Sleep(lease)
+		failed := time.Now()
+		time.Sleep(10 * lease) // it stays the first failure
+		if code, at := since(); code != http.StatusServiceUnavailable || at.Before(before) || at.After(failed) {
+			t.Errorf("unhealthy: %d, since %v, want between %v and %v", code, at, before, failed)
 		}
-	})
-}
-
-// A worker may report as soon as the term has ended, also before its work has seen
-// that; a page of another site may not.
-func TestReportAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *stage) {
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
+		p.mu.Lock()
+		p.unhealthy = nil
+		p.mu.Unlock()
+		time.Sleep(lease)
+		if code, at := since(); code != http.StatusOK || !at.IsZero() {
+			t.Errorf("healthy again: %d, unhealthy since %v", code, at)
 		}
-		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.Promise(term)
-		ask(h, http.MethodGet, "/leader?worker=worker-1234")
-		_ = e.Resign(canceled()) // asks only
-		<-term.Done()
-		path := fmt.Sprintf("/stopped?worker=worker-1234&token=%d", term.Token())
-		if w := ask(h, http.MethodPost, path, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
-			t.Errorf("from another site: %d", w.Code)
-		}
-		if w := ask(h, http.MethodPost, path); w.Code != http.StatusOK {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
-		if !h.Lapse(term, lease) {
-			t.Error("the report did not count")
-		}
-		_ = term.Close(t.Context())
 	})
 }

@@ -35,18 +35,23 @@ func New(e *elector.Elector, cfg Config) (*Handler, error) {
 	h.mux.HandleFunc("POST /stopped", h.stopped)
 	h.mux.HandleFunc("POST /resign", h.guarded(h.resign))
 	h.mux.HandleFunc("POST /transfer", h.guarded(h.transfer))
-	if cfg.Health != nil {
-		h.mux.Handle("/live", cfg.Health)
-		h.mux.Handle("/ready", cfg.Health)
-	} else {
-		h.mux.HandleFunc("GET /live", live)
-		h.mux.HandleFunc("GET /ready", readiness(h.elector.Check, h.unhealthySince))
-	}
-	if cfg.Metrics != nil {
-		h.mux.Handle("GET /metrics", cfg.Metrics)
-	}
+	cfg.monitor(h.mux, h.elector.Check, h.unhealthySince)
 	h.mux.HandleFunc("GET /{$}", h.index)
 	return h, nil
+}
+
+// monitor adds what an orchestrator and Prometheus request.
+func (c *Config) monitor(mux *http.ServeMux, check func() error, since func() time.Time) {
+	if c.Health != nil {
+		mux.Handle("/live", c.Health)
+		mux.Handle("/ready", c.Health)
+	} else {
+		mux.HandleFunc("GET /live", live)
+		mux.HandleFunc("GET /ready", readiness(check, since))
+	}
+	if c.Metrics != nil {
+		mux.Handle("GET /metrics", c.Metrics)
+	}
 }
 
 // complete checks the configuration, and puts the defaults in.

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const alertsFile = "../../docs/alerts.yml"
@@ -87,19 +89,9 @@ func caseFiles(t *testing.T) []string {
 	return files
 }
 
-func needPromtool(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("promtool"); err != nil {
-		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
-			t.Fatal("no promtool on PATH, and MANDATE_TEST_REQUIRE_PROMTOOL=1: install prometheus")
-		}
-		t.Skip("no promtool on PATH: the names in the rules and queries are checked, nothing else is; install prometheus")
-	}
-}
-
 // Prometheus' own promtool reads the rules, and plays incidents against them.
 func TestAlertsByPromtool(t *testing.T) {
-	needPromtool(t)
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
 	for _, args := range [][]string{{"check", "rules", alertsFile}, append([]string{"test", "rules"}, caseFiles(t)...)} {
 		if out, err := exec.CommandContext(t.Context(), "promtool", args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
@@ -111,7 +103,7 @@ func TestAlertsByPromtool(t *testing.T) {
 // is needed: a rule with another threshold, comparison, range, grouping or "for", or without
 // one of its conditions, fails a case.
 func TestEveryPartOfAnAlertIsTested(t *testing.T) {
-	needPromtool(t)
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
 	var all []cases
 	for _, file := range caseFiles(t) {
 		all = append(all, readYAML[cases](t, file))

@@ -156,10 +156,10 @@ func (c *Collector) collectStats(ch chan<- prometheus.Metric, st elector.Stats, 
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
 	buckets := map[float64]uint64{}
-	for _, b := range st.RenewalTimes.Buckets {
-		buckets[b.UpTo.Seconds()] = b.Count
+	for took, n := range st.RenewalsWithin {
+		buckets[took.Seconds()] = n
 	}
-	ch <- prometheus.MustNewConstHistogram(c.renewalTime, st.RenewalTimes.Count, st.RenewalTimes.Sum.Seconds(), buckets)
+	ch <- prometheus.MustNewConstHistogram(c.renewalTime, st.Renewals.Confirmed, st.RenewalTime.Seconds(), buckets)
 	count(c.renewals, float64(st.Renewals.Confirmed), "confirmed")
 	count(c.renewals, float64(st.Renewals.Unconfirmed), "unconfirmed")
 	count(c.renewals, float64(st.Renewals.Refused), "refused")

@@ -4,27 +4,21 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
 	clocks "github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/simtest"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -36,18 +30,8 @@ func TestMain(m *testing.M) {
 
 const lease = 10 * time.Second
 
-func candidate(t *testing.T, id string, dial func() (net.Conn, error), probe health.Probe) *elector.Elector {
+func candidate(t *testing.T, id string, q *elector.Quorum, probe health.Probe) *elector.Elector {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{
-		Addr:   "127.0.0.1:7001",
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
-	})
-	q, err := elector.NewQuorum(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client.Close() // only its options were needed
-	t.Cleanup(func() { q.Close() })
 	e, err := elector.New(q, elector.Config{
 		Election: "orders", ID: id, Lease: lease, Cooldown: time.Second, Logger: slog.New(slog.DiscardHandler), Probe: probe,
 		ProbeSettings: health.Settings{Failures: 1},
@@ -100,23 +84,10 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 func TestCollector(t *testing.T) {
-	// The race detector crashes when a bubble's goroutines run on several
-	// processors; see elector's own bubbles.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, func(t *testing.T) {
-		m := miniredis.NewMiniRedis()
-		m.ClockTTL(true)
-		t.Cleanup(func() { m.Close(); time.Sleep(time.Minute); synctest.Wait() })
-		dial := func() (net.Conn, error) {
-			far, err := m.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return simtest.Buffered(far), nil
-		}
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		var mu sync.Mutex
 		var unhealthy error
-		e := candidate(t, "a", dial, health.Func(func(context.Context) error {
+		e := candidate(t, "a", r.Quorum("a"), health.Func(func(context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			return unhealthy
@@ -169,7 +140,7 @@ func TestCollector(t *testing.T) {
 			t.Errorf("%v renewals have a time, %v were confirmed", took, got["mandate_renewals_total{confirmed}"])
 		}
 		if got["mandate_renewals_total{confirmed}"] < 3 || got["mandate_renewals_total{unconfirmed}"] != 0 ||
-			got["mandate_requests_total{127.0.0.1:7001,answered}"] < 4 || got["mandate_requests_total{127.0.0.1:7001,failed}"] != 0 ||
+			got["mandate_requests_total{redis.test:6379,answered}"] < 4 || got["mandate_requests_total{redis.test:6379,failed}"] != 0 ||
 			got["mandate_probe_healthy{candidate}"] != 1 || got["mandate_probe_runs_total{candidate,passed}"] < 5 {
 			t.Errorf("after a lease of leading: %v", got)
 		}
@@ -200,7 +171,7 @@ func TestCollector(t *testing.T) {
 		}
 
 		// Another candidate counts as a change, not as one won.
-		b := candidate(t, "b", dial, nil)
+		b := candidate(t, "b", r.Quorum("b"), nil)
 		wg.Go(func() {
 			_ = b.Run(ctx, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
 		})
@@ -210,17 +181,28 @@ func TestCollector(t *testing.T) {
 		})
 
 		// Redis is gone: b leads no more, and nobody can tell who does.
-		m.SetError("LOADING gone")
+		heal := r.CutOff()
 		time.Sleep(lease + 2*time.Second)
 		want("Redis is gone", map[string]float64{"mandate_leader_known": 0})
-		m.SetError("")
+		heal()
 		time.Sleep(2 * lease)
 		want("Redis is back", map[string]float64{"mandate_leader_known": 1})
 	})
 }
 
+// unreachable is a Redis to which no connection can be made.
+func unreachable(t *testing.T) *elector.Quorum {
+	t.Helper()
+	q, err := elector.Open("redis://127.0.0.1:1") // no request is made: the candidate never runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
 func TestHandler(t *testing.T) {
-	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	e := candidate(t, "a", unreachable(t), nil)
 	w := httptest.NewRecorder()
 	electorprom.New(e).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{`mandate_is_leader{election="orders",prefix="mandate"} 0`, `mandate_step_downs_total{election="orders",prefix="mandate",reason="lost"} 0`, "go_goroutines"} {
@@ -266,7 +248,7 @@ func TestWorkProbeOfALeaderOnly(t *testing.T) {
 
 // A reason that is added to the elector has its series from the start, too.
 func TestAllReasonsHaveSeries(t *testing.T) {
-	e := candidate(t, "a", func() (net.Conn, error) { return nil, errors.New("no Redis here") }, nil)
+	e := candidate(t, "a", unreachable(t), nil)
 	series := scrape(t, electorprom.New(e))
 	b, err := os.ReadFile("../errors.go")
 	if err != nil {
@@ -277,8 +259,8 @@ func TestAllReasonsHaveSeries(t *testing.T) {
 		t.Fatalf("%d reasons found", len(all))
 	}
 	for _, m := range all {
-		if m[1] == string(elector.ReasonVanished) {
-			continue // only the history reports it: no process sees itself vanish
+		if m[1] == string(elector.ReasonVanished) || m[1] == string(elector.ReasonCrashed) {
+			continue // only the history, or a supervisor, reports it: no process sees its own death
 		}
 		if _, ok := series["mandate_step_downs_total{"+m[1]+"}"]; !ok {
 			t.Errorf("no series for the reason %s", m[1])

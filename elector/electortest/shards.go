@@ -17,6 +17,7 @@ import (
 // and no Redis.
 //
 //	term, end := electortest.NewShardTerm(t, 3, 7) // shard 3, token 7
+//	term.Shards = 12                               // of 12, for work that asks term.Has(key)
 func NewShardTerm(t testing.TB, n int, token uint64) (term *shard.Term, end func(elector.Reason)) {
 	t.Helper()
 	inner, end := NewTerm(t, token)

@@ -21,8 +21,9 @@ type assigner struct {
 	last *group.Plan // the plan in force; nil: none
 	seq  uint64
 
-	loads smoothed
-	twins twins
+	loads  smoothed
+	growth growth
+	twins  twins
 
 	snapshots []snapshot // by node
 	saw       time.Time  // when enough nodes had shown the members last
@@ -39,9 +40,9 @@ type snapshot struct {
 	ok   bool
 }
 
-func newAssigner(m *Member, term *elector.Term, known *group.Plan) *assigner {
+func newAssigner(m *Member, term *elector.Term, known *group.Plan, propose func(group.Settings)) *assigner {
 	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
+	a := &assigner{m: m, term: term, last: known, growth: growth{m: m, propose: propose}, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
 	for i := range a.pollers {
 		a.pollers[i].woken = make(chan struct{}, 1)
 	}
@@ -70,6 +71,7 @@ func (a *assigner) run(ctx context.Context) {
 	blind := time.NewTicker(a.m.cfg.beatEvery())
 	defer blind.Stop()
 	a.saw = time.Now()
+	defer a.growth.end()
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,7 +85,7 @@ func (a *assigner) run(ctx context.Context) {
 			}
 		case <-due:
 			due = nil
-			a.decide()
+			a.decide(ctx)
 		}
 	}
 }
@@ -125,14 +127,8 @@ func (a *assigner) poll(ctx context.Context, node int) {
 				return
 			}
 		}
-		timer := time.NewTimer(a.m.cfg.beatEvery())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !l.rest(ctx, a.m.cfg.beatEvery()) {
 			return
-		case <-timer.C:
-		case <-l.woken:
-			timer.Stop()
 		}
 	}
 }
@@ -151,13 +147,15 @@ func (a *assigner) members() (all []group.Member, ok bool) {
 }
 
 // decide makes a plan, and has it published if it is another one.
-func (a *assigner) decide() {
+func (a *assigner) decide(ctx context.Context) {
 	members, ok := a.members()
-	if !ok || len(members) == 0 {
+	settings := a.m.gate.settings.Load()
+	if !ok || len(members) == 0 || settings == nil {
 		return
 	}
 	a.twins.look(a.m, members)
-	in := plan.Input{Shards: a.m.cfg.Shards, Owner: none(a.m.cfg.Shards), Planned: a.planned(members)}
+	a.growth.look(ctx, *settings, members)
+	in := plan.Input{Shards: settings.Shards, Owner: none(settings.Shards), Planned: a.planned(members, settings.Shards)}
 	loads := map[int]float64{}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Full: m.Cordoned != "", Unable: m.Unable})
@@ -178,7 +176,7 @@ func (a *assigner) decide() {
 			}
 		}
 	}
-	p := a.made(members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
+	p := a.made(in.Shards, members, plan.Limit(plan.Make(in), in, a.m.cfg.Moves), in.Owner)
 	if a.last != nil && a.wanted.Load() != nil && equal(a.last, p) {
 		return
 	}
@@ -192,7 +190,7 @@ func (a *assigner) decide() {
 }
 
 // planned is the plan in force, with the members that live now.
-func (a *assigner) planned(members []group.Member) []int {
+func (a *assigner) planned(members []group.Member, shards int) []int {
 	if a.last == nil {
 		return nil
 	}
@@ -206,11 +204,12 @@ func (a *assigner) planned(members []group.Member) []int {
 			all[s] = index[m]
 		}
 	}
-	return all
+	// More of them are new: no member has them, and any can get them.
+	return append(all, none(max(0, shards-len(all)))...)[:shards]
 }
 
-func (a *assigner) made(members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: a.m.cfg.Shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
+func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
+	p := &group.Plan{Shards: shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
@@ -236,7 +235,7 @@ func (a *assigner) made(members []group.Member, next plan.Plan, owner []int) *gr
 }
 
 func equal(a, b *group.Plan) bool {
-	return slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
+	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)
 }
 

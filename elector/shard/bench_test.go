@@ -202,3 +202,68 @@ func BenchmarkGroup(b *testing.B) {
 	}
 	g.stopAll()
 }
+
+// BenchmarkDrain: a member that owns 200 of 1,000 shards leaves the other four, on 3 nodes: until
+// it has left, and for how long its shards are without an owner, from the end of their work to
+// its begin elsewhere.
+func BenchmarkDrain(b *testing.B) {
+	g := newBenchGroup(b, 3, 1000, 10*time.Second)
+	for i := range 5 {
+		g.join(fmt.Sprint("member-", i))
+	}
+	g.even(time.Minute)
+	var gaps []time.Duration
+	var longest time.Duration
+	next := 5
+	for b.Loop() {
+		g.moves()
+		began := time.Now()
+		g.leave(fmt.Sprint("member-", next-5))
+		longest = max(longest, time.Since(began))
+		g.even(time.Minute)
+		moved := g.moves()
+		if len(moved) != 200 {
+			b.Errorf("%d shards moved, 200 are those of the member", len(moved))
+		}
+		gaps = append(gaps, moved...)
+		g.join(fmt.Sprint("member-", next))
+		time.Sleep(10 * time.Millisecond)
+		g.even(time.Minute)
+		next++
+	}
+	slices.Sort(gaps)
+	b.ReportMetric(float64(longest.Milliseconds()), "leave-ms")
+	for name, at := range map[string]int{"gap-p50-ms": len(gaps) / 2, "gap-p99-ms": len(gaps) * 99 / 100, "gap-max-ms": len(gaps) - 1} {
+		b.ReportMetric(float64(gaps[at].Microseconds())/1e3, name)
+	}
+	g.stopAll()
+}
+
+// BenchmarkRollingRestart: eight members are stopped and started again, one after another. The
+// fewest moves are those of a leave, all that the member owned, and those of a join, its part.
+func BenchmarkRollingRestart(b *testing.B) {
+	for _, shards := range []int{256, 1024} {
+		b.Run(fmt.Sprint(shards, " shards"), func(b *testing.B) {
+			g := newBenchGroup(b, 3, shards, 10*time.Second)
+			for i := range 8 {
+				g.join(fmt.Sprint("member-", i))
+			}
+			g.even(time.Minute)
+			moves, fewest := 0, 0
+			for b.Loop() {
+				for i := range 8 {
+					g.moves()
+					g.leave(fmt.Sprint("member-", i))
+					g.even(time.Minute)
+					g.join(fmt.Sprint("member-", i))
+					time.Sleep(10 * time.Millisecond)
+					g.even(time.Minute)
+					moves += len(g.moves())
+					fewest += 2 * (shards / 8)
+				}
+			}
+			b.ReportMetric(float64(moves)/float64(fewest), "moves/fewest")
+			g.stopAll()
+		})
+	}
+}

@@ -13,13 +13,21 @@ import (
 // candidacy is this member as a candidate in the election of one shard. Its fields belong to the
 // reconciler's goroutine.
 type candidacy struct {
-	r       *reconciler
+	m       *Member
 	shard   int
+	work    Work
+	report  func(event)
 	elector *elector.Elector
 	ctx     context.Context
 	cancel  context.CancelFunc // ends the campaign, or the term
 
 	term *Term // that it serves; nil: none
+	// again ends its work for now: the shard is cut. Nil: no work runs, or it was called.
+	again context.CancelFunc
+	// rival: the plan has shown another owner. reminders are how often it is to claim by
+	// itself, since the plan shows none any more.
+	rival     bool
+	reminders int
 	// stuck: its work has not stopped for long after a term. Until it does, this member can't
 	// lead again, and must not be taken for the owner: nobody else would campaign.
 	stuck bool
@@ -28,8 +36,9 @@ type candidacy struct {
 // began is the begin of a term, ran its end, and over that of a candidacy.
 type (
 	began struct {
-		c    *candidacy
-		term *Term
+		c     *candidacy
+		term  *Term
+		again context.CancelFunc
 	}
 	ran struct {
 		c *candidacy
@@ -41,14 +50,17 @@ type (
 	}
 )
 
-func newCandidacy(r *reconciler, shard int) (*candidacy, error) {
-	e, err := elector.New(r.m.quorum, r.m.shardConfig(shard))
+// newCandidacy makes one that has not started. began is when the member did; its tokens are above
+// the floor.
+func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor uint64, work Work, report func(event)) (*candidacy, error) {
+	e, err := elector.New(m.quorum, m.shardConfig(shard))
 	if err != nil {
 		return nil, err
 	}
-	inside.Began(e, r.began)
-	c := &candidacy{r: r, shard: shard, elector: e}
-	c.ctx, c.cancel = context.WithCancel(r.ctx)
+	inside.Began(e, began)
+	inside.Above(e, floor)
+	c := &candidacy{m: m, shard: shard, work: work, report: report, elector: e}
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c, nil
 }
 
@@ -58,32 +70,54 @@ func (c *candidacy) start() {
 		var last *elector.Term
 		err := c.elector.Run(c.ctx, func(ctx context.Context, term *elector.Term) error {
 			last = term
-			return c.serve(ctx, &Term{Term: term, Shard: c.shard})
+			return c.serve(ctx, term)
 		})
 		var why *elector.Ended
 		if last != nil {
 			errors.As(last.Err(), &why)
 		}
-		c.r.send(over{c: c, err: err, why: why})
+		c.report(over{c: c, err: err, why: why})
 	}()
 }
 
-// serve runs the work of one term.
-func (c *candidacy) serve(ctx context.Context, term *Term) error {
-	m := c.r.m
-	m.own(term)
-	c.r.send(began{c, term})
+// serve runs the work of one term: once for each number of shards that the group has during it.
+func (c *candidacy) serve(ctx context.Context, term *elector.Term) error {
+	for {
+		shards, ok := c.m.gate.enter(ctx, c.shard, term.Token(), term.Valid)
+		if !ok {
+			return nil // the term has ended before any work began
+		}
+		if again, err := c.perform(ctx, &Term{Term: term, Shard: c.shard, Shards: shards}); !again {
+			return err
+		}
+	}
+}
+
+// perform runs the work until its term ends, or the shard is cut: again.
+func (c *candidacy) perform(ctx context.Context, term *Term) (again bool, err error) {
+	inner, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	c.m.own(term)
+	c.report(began{c, term, func() { cut(errCut) }})
 	defer func() {
-		m.disown(term)
-		c.r.send(ran{c})
+		c.m.disown(term)
+		c.report(ran{c})
 	}()
-	err := c.r.work(ctx, term)
+	err = c.work(inner, term)
+	if ctx.Err() == nil && inner.Err() != nil {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			c.m.log().Warn("the work of a shard failed as it ended for a growth of the group", "shard", term.Shard, "error", err)
+		}
+		return true, nil
+	}
 	var why *elector.Ended
 	if errors.As(term.Err(), &why) && leaves(why.Reason) {
 		c.cancel() // before the Elector campaigns again
 	}
-	return err
+	return false, err
 }
+
+var errCut = errors.New("the group grows: the shard has fewer keys from now on")
 
 // leaves reports whether a shard should go elsewhere after such an end. After the others
 // this member campaigns for it at once: nothing of its own was wrong.
@@ -96,50 +130,32 @@ func leaves(r elector.Reason) bool {
 	}
 }
 
-func (e began) apply(r *reconciler) {
-	e.c.term, r.led, r.changed = e.term, true, true
-}
-
-func (e ran) apply(r *reconciler) {
-	e.c.term, r.changed = nil, true
-	if e.c.stuck || r.cordon() != nil {
-		e.c.cancel() // the shard is for others by now
+// watch takes whether the plan shows another owner of the shard. Once that has gone the candidacy
+// claims, if it has not by then: what tells it of the release may be lost with the member that has
+// left, and it would wait for the end of a lease that is none any more.
+func (c *candidacy) watch(other bool) {
+	switch {
+	case other:
+		c.rival, c.reminders = true, 0
+	case c.rival:
+		c.rival, c.reminders = false, maxReminders
+		c.remind()
 	}
 }
 
-// inability is that this member has failed at a shard.
-type inability struct {
-	until time.Time
-	trips int
-}
+// maxReminders: the owner reports that its work has returned, and releases the lock after that.
+const maxReminders = 3
 
-func (e over) apply(r *reconciler) {
-	c := e.c
-	c.cancel()
-	delete(r.running, c.shard)
-	r.changed = true
-	if r.closing && errors.Is(e.err, elector.ErrNotReleased) {
-		r.unreleased = append(r.unreleased, fmt.Errorf("shard %d: %w", c.shard, e.err))
-	}
-	// One shard whose keys another program has written must not end what else this member
-	// does; a member that can't work at all must not go on in silence.
-	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
-		go r.send(failure{e.err})
-	}
-	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
-	failed := e.err != nil || e.why != nil && leaves(e.why.Reason)
-	if (failed && !moved || c.stuck) && !r.closing {
-		u := r.unable[c.shard]
-		u.trips = min(u.trips+1, 5)
-		u.until = time.Now().Add(r.m.cfg.Cooldown << (u.trips - 1))
-		r.unable[c.shard] = u
-		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", r.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
+func (c *candidacy) remind() {
+	if c.term == nil && c.reminders > 0 {
+		c.reminders--
+		inside.Claim(c.elector)
 	}
 }
 
 // overdue reports whether the term ended half a lease ago and its work has not returned.
 func (c *candidacy) overdue() bool {
-	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.r.m.cfg.Lease/2
+	return c.term != nil && !c.term.Valid() && time.Since(c.term.Deadline()) > c.m.cfg.Lease/2
 }
 
 // handOver ends the term in favour of a member that campaigns for the shard already: the

@@ -30,8 +30,10 @@ type Config struct {
 	// Group is the name that all members share. Required; no spaces, no braces, at most
 	// 180 bytes, and not the name of an election.
 	Group string
-	// Shards is their number, from 1 to 16,384. Required, and the same for all members: a
-	// member with another number is refused while others live.
+	// Shards is their number, from 1 to 16,384. Required. A running group grows to a multiple:
+	// give the members the new number, one after another. One that has it shares the shards
+	// that there are, and the group grows when all members have had it for a lease. While others
+	// live, a member with any other number is refused.
 	Shards int
 	// ID names this member. Default: host name, process id and a random part.
 	ID string
@@ -158,3 +160,8 @@ func (c Config) assignerTrip() time.Duration { return c.assignerLease() / 4 * 4 
 // remembered is for how long the nodes keep a group without members: no lock of a former
 // member is held any more.
 func (c Config) remembered() time.Duration { return 2 * c.Lease }
+
+// fits reports whether a member with this configuration can be one of a group.
+func (c Config) fits(s group.Settings) bool {
+	return c.Lease == s.Lease && c.Shards >= s.Shards && c.Shards%s.Shards == 0
+}

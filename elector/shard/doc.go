@@ -30,6 +30,12 @@
 //	   │
 //	   └──► one elector.Elector for each shard that is planned for this member
 //
+// # More shards
+//
+// A running group grows to a multiple of its shards, when all members are configured for that
+// (docs/redis.md; docs/safety.md has why no key gets two owners). The work is for the keys of
+// Term.Shard among Term.Shards: ask Term.Has.
+//
 // # Goroutines
 //
 //	goroutine      started by          ends             owns
@@ -42,4 +48,9 @@
 //	the assigner   Run                 with Run         its Elector; while it leads: assigner
 //	a poller       the assigner, one   with its term    nothing
 //	               per node
+//	introductions  the assigner, when  when they have   nothing
+//	               the group is to     been made
+//	               grow
+//	the gate       a term that has to  when none waits  the requests of all terms that wait
+//	               query the nodes
 package shard

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // A member that is too far from the nodes to lead as the assigner, and near enough to report

@@ -1,60 +1,12 @@
 package shard
 
 import (
-	"context"
-	"fmt"
 	"math"
 	"time"
 )
 
 // weighed are the loads of the shards that this member owns, as Config.Load has them.
 type weighed map[int]float64
-
-func (w weighed) apply(r *reconciler) {
-	r.loads, r.changed = w, true
-}
-
-// weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs
-// holds up nothing but the loads, and Run does not wait for it.
-func (r *reconciler) weigh(ctx context.Context) {
-	tick := time.NewTicker(r.m.cfg.beatEvery())
-	defer tick.Stop()
-	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		loads := weighed{}
-		var err error
-		for _, s := range r.m.Owned() {
-			l, failure := r.m.load(s)
-			if l = rounded(l); l >= 0 {
-				loads[s] = l
-			}
-			if failure != nil {
-				err = failure
-			}
-		}
-		if err != nil && !failed {
-			r.m.log().Error("load panicked", "error", err)
-		}
-		failed = err != nil
-		r.send(loads)
-	}
-}
-
-// load is Config.Load of a shard. A panic costs balance, and not the process: as with a
-// probe, what only observes the work must not end it.
-func (m *Member) load(shard int) (l float64, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			l, err = unknown, fmt.Errorf("shard %d: panic: %v", shard, value)
-		}
-	}()
-	return m.cfg.Load(shard), nil
-}
 
 // unknown is the load of a shard that was not measured.
 const unknown = -1
@@ -131,4 +83,16 @@ func (b *smoothed) of(shards int) []float64 {
 		}
 	}
 	return all
+}
+
+// averageOf is the load of a shard that has none of its own.
+func averageOf(loads map[int]float64) float64 {
+	if len(loads) == 0 {
+		return 1
+	}
+	sum := 0.0
+	for _, l := range loads {
+		sum += l
+	}
+	return sum / float64(len(loads))
 }

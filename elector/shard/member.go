@@ -5,12 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +33,7 @@ type Member struct {
 	silent      atomic.Bool  // no majority of the nodes answers
 	far         atomic.Bool  // none answers within the time that an assigner has
 	blindUntil  atomic.Int64 // as the assigner it could not see the members; Unix ns
+	gate        gate
 
 	mu     sync.Mutex // of all below
 	owned  map[int]*Term
@@ -43,14 +41,6 @@ type Member struct {
 	owners []int       // by shard, an index of plan.Members
 
 	changed chan struct{} // closed by the next change; nil: there is no observer
-}
-
-// Term is the ownership of one shard, from its begin to its end. A test of your work can
-// make one with electortest.NewShardTerm.
-type Term struct {
-	*elector.Term
-
-	Shard int // from 0
 }
 
 // Owner is a member that owns a shard.
@@ -79,8 +69,9 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	if err := inside.ConfigError("shard: ", append(problems, err)...); err != nil {
 		return nil, err
 	}
-	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, group.Settings{Shards: cfg.Shards, Lease: cfg.Lease},
-		cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
+	m.store = group.NewStore(nodes, q.Prefix(), cfg.Group, cfg.aliveFor(), cfg.remembered(), cfg.requestTimeout())
+	m.gate.nodes, m.gate.store, m.gate.again = nodes, m.store, cfg.beatEvery()/8
+	m.gate.recent = newRecent(nodes.Len(), cfg.beatEvery())
 	if cfg.Probe != nil {
 		if m.probe, err = health.NewRunner(cfg.Probe, cfg.ProbeSettings); err != nil {
 			return nil, fmt.Errorf("shard: Probe: %w", err)
@@ -88,12 +79,6 @@ func New(q *elector.Quorum, cfg Config) (*Member, error) {
 	}
 	return m, nil
 }
-
-// ElectionOf is the name of the election that decides who owns a shard of a group.
-func ElectionOf(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
-
-// assignerOf is the name of the election of the assigner.
-func assignerOf(group string) string { return group + "/assigner" }
 
 func (m *Member) shardConfig(shard int) elector.Config {
 	c := m.candidateConfig(ElectionOf(m.cfg.Group, shard))
@@ -136,8 +121,13 @@ var errNotProbed = errors.New("the probe has not answered yet")
 // ID is the member's name in the group.
 func (m *Member) ID() string { return m.cfg.ID }
 
-// Shards is how many shards the group has.
-func (m *Member) Shards() int { return m.cfg.Shards }
+// Shards is how many shards the group has: fewer than Config.Shards until it has grown.
+func (m *Member) Shards() int {
+	if s := m.gate.settings.Load(); s != nil {
+		return s.Shards
+	}
+	return m.cfg.Shards
+}
 
 // Lease is the lease of each shard.
 func (m *Member) Lease() time.Duration { return m.cfg.Lease }
@@ -177,24 +167,29 @@ func (m *Member) Owner(shard int) (Owner, bool) {
 func (m *Member) OwnerOf(key string) (Owner, bool) { return m.Owner(m.ShardOf(key)) }
 
 // ShardOf is the shard to which a key belongs.
-func (m *Member) ShardOf(key string) int { return Of(key, m.cfg.Shards) }
-
-// Of is the shard, of so many, to which a key belongs: a hash (FNV-1a, 64 bits, its
-// halves mixed) modulo the number of shards. It is the same in every version. With m
-// times as many shards the keys of shard s go to the shards s, s+n, s+2n and so on.
-func Of(key string, shards int) int {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, key)
-	sum := h.Sum64()
-	sum ^= sum >> 32 // FNV's low bits alone depend on the low bits of the key
-	sum *= 0x9e3779b97f4a7c15
-	sum ^= sum >> 32
-	return int(sum % uint64(max(shards, 1)))
-}
+func (m *Member) ShardOf(key string) int { return Of(key, m.Shards()) }
 
 // log names the member in each line.
 func (m *Member) log() *slog.Logger {
 	return m.cfg.Logger.With("group", m.cfg.Group, "member", m.cfg.ID)
+}
+
+// changes is closed by the next change of an owner.
+func (m *Member) changes() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.changed == nil {
+		m.changed = make(chan struct{})
+	}
+	return m.changed
+}
+
+// change wakes those that observe. With mu held.
+func (m *Member) change() {
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
 }
 
 // own notes the begin of a term.

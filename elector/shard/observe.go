@@ -38,21 +38,3 @@ func (m *Member) Observe(ctx context.Context) iter.Seq[Change] {
 		}
 	}
 }
-
-// changes is closed by the next change of an owner.
-func (m *Member) changes() <-chan struct{} {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.changed == nil {
-		m.changed = make(chan struct{})
-	}
-	return m.changed
-}
-
-// change wakes those that observe. With mu held.
-func (m *Member) change() {
-	if m.changed != nil {
-		close(m.changed)
-		m.changed = nil
-	}
-}

@@ -1,19 +1,15 @@
 package shard
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // reconciler decides which candidacies this member has: those that the plan gives it. Its fields
@@ -25,7 +21,6 @@ type reconciler struct {
 	began any // when this member did: inside.Now
 	links []link
 	// standing is whether this member is cordoned; recordoned is signaled when that changes.
-	assigner   atomic.Pointer[elector.Elector] // this member in the election of the assigner; nil: not yet
 	standing   *cordon.Subject
 	recordoned chan struct{}
 	events     chan event
@@ -37,9 +32,16 @@ type reconciler struct {
 	took     []roundTrips  // how long each node took to answer
 	joined   bool          // a node has accepted this member
 
+	settings group.Settings  // of the group; the zero value: not known yet
+	shown    []*group.Answer // what each node has shown of them last; nil: nothing yet
+	agreed   bool            // they are not only what this member would begin the group with
+	landed   time.Time       // since when a majority of the nodes has them; zero: none has
+	cuts     map[int]uint64  // of a group that grows: the shards that are cut, by which term
+
 	plan    *group.Plan // in force
 	me      int         // this member's index in it
 	next    []int       // by shard: who should own it
+	owner   []int       // by shard: who owned it when the plan was made
 	running map[int]*candidacy
 	unable  map[int]inability
 	loads   weighed
@@ -56,8 +58,11 @@ type reconciler struct {
 	seen *group.Plan // the plan in force, for a new assigner
 }
 
-// event is what the goroutines around the reconciler report to it.
-type event interface{ apply(r *reconciler) }
+// inability is that this member has failed at a shard.
+type inability struct {
+	until time.Time
+	trips int
+}
 
 // failure ends Run.
 type failure struct{ err error }
@@ -67,10 +72,10 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
-		me: group.NoMember, recordoned: make(chan struct{}, 1),
+		shown: make([]*group.Answer, n), me: group.NoMember, recordoned: make(chan struct{}, 1),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,
-			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight,
+			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight, Shards: m.cfg.Shards,
 		},
 	}
 	for i := range r.links {
@@ -88,135 +93,44 @@ func (r *reconciler) send(e event) {
 	}
 }
 
-// errDone ends the reconciler's loop well.
-var errDone = errors.New("done")
-
-// run is the reconciler's loop, until all that this member owned was handed over or released.
-func (r *reconciler) run(ctx context.Context) error {
-	defer close(r.ended)
-	tick := time.NewTicker(r.m.cfg.beatEvery())
-	defer tick.Stop()
-	stopping := ctx.Done()
-	var drained <-chan time.Time
-	err := error(nil)
-	for err == nil {
-		select {
-		case e := <-r.events:
-			r.apply(e)
-			err = r.failed
-		case <-tick.C:
-			r.look()
-		case <-r.recordoned:
-			r.cordoned()
-		case <-stopping:
-			stopping = nil
-			drained = time.After(max(0, r.m.cfg.DrainTimeout))
-			r.closing = true
-			r.report()
-		case <-drained:
-			err = errDone
-		}
-		if r.closing && err == nil && r.drained() {
-			err = errDone
-		}
+// record is what the links send: this member, and the settings of the group as it knows them.
+func (r *reconciler) record() (self group.Member, settings group.Settings) {
+	if s := r.m.gate.settings.Load(); s != nil {
+		settings = *s
 	}
-	r.endAll()
-	if errors.Is(err, errDone) {
-		return r.leftovers()
-	}
-	return err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.self, settings
 }
 
-// leftovers is that shards were left to lapse: nil, or how many, and why the first one was.
-func (r *reconciler) leftovers() error {
-	if len(r.unreleased) == 0 {
+// known is the plan in force.
+func (r *reconciler) known() *group.Plan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
+// cordon is what an operator has put on this member; nil: nothing.
+func (r *reconciler) cordon() *quorum.Cordon {
+	if r.standing == nil {
 		return nil
 	}
-	return fmt.Errorf("shard: %d shards were not released, their locks have lapsed: %w", len(r.unreleased), r.unreleased[0])
+	return r.standing.Cordon()
 }
 
-// drained reports whether nothing is left that another member could take over: all has
-// been, or the plan that knows of this member's end assigns the rest to no member. Without
-// Redis no member can take over anything.
-func (r *reconciler) drained() bool {
-	if len(r.running) == 0 || r.plan == nil || r.cutOff() {
-		return true
-	}
-	if r.me != group.NoMember && !r.plan.Members[r.me].Closed {
-		return false
-	}
-	for s := range r.running {
-		if r.next[s] != group.NoMember {
-			return false
+// cutOff reports whether no majority of the nodes has answered for as long as this member
+// counts as alive. Until then others may still take over what it owns.
+func (r *reconciler) cutOff() bool {
+	return r.without(func(node int) bool { return time.Since(r.answered[node]) <= r.m.cfg.aliveFor() })
+}
+
+// without reports whether so many nodes are not as they should be that the others are no majority.
+func (r *reconciler) without(ok func(node int) bool) bool {
+	n := 0
+	for node := range r.links {
+		if ok(node) {
+			n++
 		}
 	}
-	return true
-}
-
-// endAll ends the candidacies that are left, all at once, and waits for them.
-func (r *reconciler) endAll() {
-	r.closing = true
-	for _, c := range r.running {
-		c.cancel()
-	}
-	for len(r.running) > 0 {
-		r.apply(<-r.events)
-	}
-}
-
-// apply takes an event and those that wait behind it, and then looks once at what they have
-// changed: a thousand shards that begin or end together would otherwise be looked at a
-// thousand times.
-func (r *reconciler) apply(e event) {
-	for {
-		e.apply(r)
-		select {
-		case e = <-r.events:
-			continue
-		default:
-		}
-		break
-	}
-	if r.changed {
-		r.changed = false
-		if r.next != nil {
-			r.act()
-		}
-		r.report()
-	}
-}
-
-func (f failure) apply(r *reconciler) { r.failed = cmp.Or(r.failed, f.err) }
-
-// act brings the candidacies in line with the plan.
-func (r *reconciler) act() {
-	for s, next := range r.next {
-		c := r.running[s]
-		switch {
-		case next == r.me && r.me != group.NoMember:
-			if c == nil {
-				r.begin(s)
-			}
-		case next == group.NoMember || c == nil:
-			// No other member could serve it better.
-		case c.term == nil:
-			c.cancel()
-		case r.plan.Heirs[s] != "":
-			c.handOver(r.plan.Heirs[s], r.plan.Members[next].ID)
-		}
-	}
-}
-
-// begin starts to campaign for a shard, unless this member has failed at it lately.
-func (r *reconciler) begin(shard int) {
-	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || r.cordon() != nil {
-		return
-	}
-	c, err := newCandidacy(r, shard)
-	if err != nil { // New of the first one has found no problem
-		r.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
-		return
-	}
-	r.running[shard] = c
-	c.start()
+	return n < r.m.nodes.Majority()
 }

@@ -49,7 +49,7 @@ func TestSilenceEndsWhatCampaigns(t *testing.T) {
 	}
 	r := newReconciler(t.Context(), m, nil)
 	for s := range 2 {
-		if r.running[s], err = newCandidacy(r, s); err != nil {
+		if r.running[s], err = r.newCandidacy(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func BenchmarkEvents(b *testing.B) {
 			for b.Loop() {
 				r := newReconciler(b.Context(), m, nil)
 				for s := range shards {
-					if r.running[s], err = newCandidacy(r, s); err != nil {
+					if r.running[s], err = r.newCandidacy(s); err != nil {
 						b.Fatal(err)
 					}
 				}

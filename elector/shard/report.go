@@ -9,29 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
-
-// look is what time alone changes: shards that this member may try again, loads, health.
-func (r *reconciler) look() {
-	now := time.Now()
-	for s, u := range r.unable {
-		// Twice as long as it lasted it is remembered, for the next one.
-		if now.After(u.until.Add(r.m.cfg.Cooldown)) {
-			delete(r.unable, s)
-		}
-	}
-	for s, c := range r.running {
-		if !c.stuck && c.overdue() && r.next[s] == r.me { // one that moves has its next owner waiting
-			c.stuck = true
-			r.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
-		}
-	}
-	if r.next != nil {
-		r.act()
-	}
-	r.report()
-}
 
 // report brings what the links send up to date, and has it sent where it has changed.
 func (r *reconciler) report() {
@@ -81,45 +59,8 @@ func (r *reconciler) report() {
 	}
 }
 
-// record is what the links send.
-func (r *reconciler) record() group.Member {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.self
-}
-
 func same(a, b group.Member) bool {
 	return slices.Equal(a.Owned, b.Owned) && slices.Equal(a.Unable, b.Unable) && a.Closed == b.Closed && a.Why == b.Why && a.Cordoned == b.Cordoned && maps.Equal(a.Loads, b.Loads) && maps.Equal(a.Ready, b.Ready)
-}
-
-// cordon is what an operator has put on this member; nil: nothing.
-func (r *reconciler) cordon() *quorum.Cordon {
-	if r.standing == nil {
-		return nil
-	}
-	return r.standing.Cordon()
-}
-
-// cordoned takes that the cordon of this member has changed. What campaigns ends: others would
-// hand shards over to it.
-func (r *reconciler) cordoned() {
-	c := r.cordon()
-	if e := r.assigner.Load(); e != nil && c != nil && c.Drain {
-		if term := e.Term(); term != nil {
-			term.Resign()
-		}
-	}
-	if c != nil {
-		for _, c := range r.running {
-			if c.term == nil {
-				c.cancel()
-			}
-		}
-	}
-	if r.next != nil {
-		r.act()
-	}
-	r.report()
 }
 
 var errSilence = errors.New("no majority of the Redis nodes answers this member")

@@ -9,12 +9,16 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/pubsub"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
 	"github.com/mandate-dev/mandate/health"
 )
 
 // Run joins the group and calls work once for each shard that this member owns, until ctx
 // ends. Then it has its shards handed over to the other members, for at most
-// Config.DrainTimeout, and returns when all work has returned and all locks are released.
+// Config.DrainTimeout, and returns when all work has returned and all locks are released, and
+// when a majority of the nodes has recorded the end of each term: for that it waits a quarter of
+// a lease at most.
 //
 // It returns nil after ctx has ended and all locks were released or handed over. An
 // elector.ErrNotReleased says that some were not, and have lapsed, because no majority of
@@ -31,6 +35,7 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	defer m.running.Store(false)
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	m.gate.recent.run(ctx)
 	r := newReconciler(inner, m, work)
 	r.standing = inside.CordonsOf(m.quorum).Join(m.quorum.Prefix(), m.cfg.ID, hostname(), m.log(), func() {
 		select {
@@ -44,16 +49,19 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	var all sync.WaitGroup
 	for node := range r.links {
 		all.Go(func() {
-			r.link(inner, node)
+			r.links[node].beat(inner, m, node, r.record, r.send)
 			r.leave(inner, node)
 		})
 	}
+	self, supervisor := supervised.Member{Prefix: m.quorum.Prefix(), Group: m.cfg.Group, Incarnation: m.incarnation}, supervised.Inherit()
+	supervisor.Joined(self)
+	defer supervisor.Left(self)
 	unsubscribe := m.bus.Subscribe(m.store.Changes, r.notify)
 	if m.probe != nil {
 		all.Go(func() { _ = m.probe.Run(inner) })
 	}
 	if m.cfg.Load != nil {
-		go r.weigh(inner)
+		go m.weigh(inner, r.send)
 	}
 	all.Go(func() { r.assign(inner) })
 	err := r.run(ctx)
@@ -62,6 +70,14 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	unsubscribe()
 	all.Wait()
 	return err
+}
+
+// notify takes a message of the group's channel. It reports only that something has changed;
+// what, the next beat to that node returns.
+func (r *reconciler) notify(s pubsub.Signal) {
+	if s.Kind == pubsub.Message && (s.Payload == "plan" || s.Payload == "cut") || s.Kind == pubsub.Subscribed {
+		r.links[s.Node].wake()
+	}
 }
 
 // leave takes this member from a node's roll, so that the others need not wait for its death.
@@ -78,14 +94,13 @@ func (r *reconciler) leave(ctx context.Context, node int) {
 // assign campaigns in the election of the assigner.
 func (r *reconciler) assign(ctx context.Context) {
 	m := r.m
-	cfg := m.cfg.candidate(assignerOf(m.cfg.Group), m.cfg.assignerLease())
+	cfg := m.cfg.candidate(ElectionOfAssigner(m.cfg.Group), m.cfg.assignerLease())
 	cfg.ProbeSettings = health.Settings{Interval: m.cfg.beatEvery()}
 	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
-		r.assigner.Store(e)
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
-			newAssigner(m, term, r.known()).run(ctx)
+			newAssigner(m, term, r.known(), r.propose).run(ctx)
 			return nil
 		})
 	}

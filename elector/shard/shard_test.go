@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
@@ -324,9 +324,9 @@ func TestOtherSettings(t *testing.T) {
 		g := newGroup(t, c, 8)
 		g.join("a")
 		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
-		b := g.join("b", func(c *shard.Config) { c.Shards = 16 })
+		b := g.join("b", func(c *shard.Config) { c.Shards, c.Lease = 16, lease/2 })
 		err := b.ended(t, 2*time.Second)
-		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards") {
+		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards and a lease of 5s: all members need the same") {
 			t.Errorf("Run: %v", err)
 		}
 	})

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 )
 
 // TestSize is what a group of many shards promises of time and of moves. 1,024 shards take a

@@ -17,7 +17,7 @@ import (
 func Split(elections []string) (others []string, shards map[string]Set) {
 	assigned := map[string]bool{}
 	for _, name := range elections {
-		if group, is := strings.CutSuffix(name, assignerOf("")); is && group != "" {
+		if group, is := strings.CutSuffix(name, ElectionOfAssigner("")); is && group != "" {
 			assigned[group] = true
 		}
 	}
@@ -34,7 +34,7 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 		if group, _, is := OfElection(name); is && shards[group] != nil {
 			continue
 		}
-		if group, is := strings.CutSuffix(name, assignerOf("")); is && shards[group] != nil {
+		if group, is := strings.CutSuffix(name, ElectionOfAssigner("")); is && shards[group] != nil {
 			continue
 		}
 		others = append(others, name)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/testcluster"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )

@@ -26,7 +26,8 @@ type Status struct {
 	Assigner string // its id; empty: none leads, or that could not be read
 	Members  []MemberStatus
 	Unowned  []Vacancy
-	Moving   []int // a member owns them, and another one is to
+	Moving   []int   // a member owns them, and another one is to
+	Growth   *Growth // nil: the group does not grow, and no member is configured for more shards
 	// Problems are what is wrong with single nodes; the rest is from the others.
 	Problems []error
 }
@@ -40,6 +41,7 @@ type MemberStatus struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
+	Configured  int     `json:"configured"`         // for how many shards
 	Closed      string  `json:"closed,omitempty"`   // why it wants no shards: stopping, or its probe; empty: it does
 	Cordoned    string  `json:"cordoned,omitempty"` // who keeps it from being given more than it owns, since when and why
 	Owned       []int   `json:"owned"`
@@ -60,13 +62,6 @@ type Set []int
 // String is short and can be read: "0-3,7".
 func (s Set) String() string { return group.Set(s).String() }
 
-// Vacancy is a shard that no member reports as its own, and why that may be.
-type Vacancy struct {
-	Shard int    `json:"shard"`
-	Next  string `json:"next,omitempty"` // who is to own it; empty: no member
-	Why   string `json:"why"`
-}
-
 // readTimeout bounds what one node is waited for.
 const readTimeout = 1500 * time.Millisecond
 
@@ -75,7 +70,7 @@ const readTimeout = 1500 * time.Millisecond
 // assigner as long again, or until ctx ends. The error is ErrNoGroup, or an
 // elector.ErrUnreachable when no majority of the nodes answered. The rights to read suffice.
 func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
-	el, err := q.Election(assignerOf(name))
+	el, err := q.Election(ElectionOfAssigner(name))
 	if err != nil {
 		return Status{}, err
 	}
@@ -92,10 +87,9 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 			continue
 		}
 		answers++
-		if v.Settings != (group.Settings{}) {
-			st.Shards, st.Lease = v.Settings.Shards, v.Settings.Lease
-		}
 	}
+	settings := settingsOf(views)
+	st.Shards, st.Lease = settings.Shards, settings.Lease
 	if answers < nodes.Majority() {
 		return st, fmt.Errorf("%w: %w", elector.ErrUnreachable, errors.Join(st.Problems...))
 	}
@@ -106,8 +100,29 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 	if leader, err := el.Leader(ctx); err == nil {
 		st.Assigner = leader.Candidate
 	}
-	st.describe(members, newest(plansOf(views), nodes.Majority()))
+	p := newest(plansOf(views), nodes.Majority())
+	if p != nil && p.Shards != st.Shards {
+		p = nil // from before it has begun to grow
+	}
+	st.Growth = growthOf(settings, members, views, nodes.Majority())
+	st.describe(members, p)
 	return st, nil
+}
+
+// settingsOf are those that most nodes have; of as many, what comes after the others.
+func settingsOf(views []group.View) (best group.Settings) {
+	count := map[group.Settings]int{}
+	for _, v := range views {
+		if v.Err == nil && v.Settings != (group.Settings{}) {
+			count[v.Settings]++
+		}
+	}
+	for s, n := range count {
+		if n > count[best] || n == count[best] && s.After(best) {
+			best = s
+		}
+	}
+	return best
 }
 
 func plansOf(views []group.View) []*group.Plan {
@@ -166,7 +181,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	}
 	for _, m := range members {
 		one := MemberStatus{
-			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight,
+			ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Version: m.Version, Host: m.Host, PID: m.PID, Weight: m.Weight, Configured: m.Shards,
 			Owned: m.Owned, Planned: planned[m.Incarnation], Unable: m.Unable, Loads: m.Loads,
 		}
 		switch {
@@ -192,7 +207,7 @@ func (st *Status) describe(members []group.Member, p *group.Plan) {
 	}
 	for s := range st.Shards {
 		if owner[s] == "" {
-			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(s, next[s], gone[s], members, p)})
+			st.Unowned = append(st.Unowned, Vacancy{Shard: s, Next: next[s], Why: whyUnowned(st.Growth, s, next[s], gone[s], members, p)})
 		} else if i := slices.IndexFunc(st.Members, func(m MemberStatus) bool { return m.Incarnation == owner[s] }); next[s] != "" && !slices.Contains(st.Members[i].Planned, s) {
 			st.Moving = append(st.Moving, s)
 		}
@@ -204,57 +219,6 @@ func loadOf(loads map[int]float64, shard int, average float64) float64 {
 		return l
 	}
 	return average
-}
-
-// averageOf is the load of a shard that has none of its own.
-func averageOf(loads map[int]float64) float64 {
-	if len(loads) == 0 {
-		return 1
-	}
-	sum := 0.0
-	for _, l := range loads {
-		sum += l
-	}
-	return sum / float64(len(loads))
-}
-
-// lost are the shards that the plan still assigns to a member that lives no more, with its id.
-type lost map[int]string
-
-func (l lost) add(id string, shards group.Set) {
-	for _, s := range shards {
-		l[s] = id
-	}
-}
-
-func whyUnowned(shard int, next, gone string, members []group.Member, p *group.Plan) string {
-	unable, closed, cordoned := 0, 0, ""
-	for _, m := range members {
-		if m.Cordoned != "" {
-			cordoned = m.ID + " is cordoned " + m.Cordoned
-		}
-		if m.Closed || m.Cordoned != "" {
-			closed++
-		} else if m.Unable.Has(shard) {
-			unable++
-		}
-	}
-	switch {
-	case p == nil:
-		return "there is no plan: no assigner leads"
-	case closed == len(members) && cordoned != "":
-		return "no member wants shards: " + cordoned
-	case closed == len(members):
-		return "no member wants shards"
-	case closed+unable == len(members):
-		return "every member has failed at it lately"
-	case gone != "":
-		return gone + " lives no more, and the plan for the others is not made yet"
-	case next == "":
-		return "the plan assigns it to no member"
-	default:
-		return next + " does not own it yet: the lease of its last owner may still run"
-	}
 }
 
 // MarshalJSON writes what `mandate shards --json` prints: durations in milliseconds.
@@ -271,8 +235,9 @@ func (st Status) MarshalJSON() ([]byte, error) {
 		Members  []MemberStatus `json:"members"`
 		Unowned  []Vacancy      `json:"unowned"`
 		Moving   []int          `json:"moving"`
+		Growth   *Growth        `json:"growth,omitempty"`
 		Problems []string       `json:"problems"`
-	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), problems})
+	}{st.Group, st.Shards, st.Lease.Milliseconds(), st.Assigner, list(st.Members), list(st.Unowned), list(st.Moving), st.Growth, problems})
 }
 
 // list is never null in JSON.

@@ -5,6 +5,12 @@ import (
 	"time"
 )
 
+// event is a row of the legacy table.
+type event struct {
+	ID            int64
+	Type, Payload string
+}
+
 // checkpoint says which rows of the table were fed: all up to High, except those
 // in the gaps. A row that commits late has a lower id than rows that were fed before
 // it, so an id that is missing may still come; it is looked for until it is overdue.
@@ -19,6 +25,10 @@ type gap struct {
 	To    int64 `json:"to"`
 	Since int64 `json:"since"` // when it was first seen, in ms by the queue's clock
 }
+
+// maxGaps is how many missing runs of ids are looked for at a time. Beyond it no
+// new rows are read until some have come or are overdue: rather late than lost.
+const maxGaps = 5000
 
 // reading is what one look at the table brought.
 type reading struct {

@@ -124,13 +124,3 @@ func (c *consumer) record(ctx context.Context, tx *sql.Tx, entry redis.XMessage)
 		"SELECT event_id, $1, $2 FROM handled WHERE event_id = $3 AND entry <> $4 ON CONFLICT DO NOTHING", entry.ID, c.worker, id, entry.ID)
 	return err
 }
-
-// pause sleeps for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

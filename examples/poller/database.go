@@ -4,13 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"strings"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 	_ "modernc.org/sqlite"             // SQLite, in Go
+
+	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
 // database is the legacy application's: its table of events, and beside it, for
@@ -18,12 +18,6 @@ import (
 type database struct {
 	*sql.DB
 	sqlite bool
-}
-
-// event is a row of the legacy table.
-type event struct {
-	ID            int64
-	Type, Payload string
 }
 
 // openDatabase takes the URL of a PostgreSQL, or the path of an SQLite file, and
@@ -35,7 +29,7 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		db.DB, err = sql.Open("pgx", where)
 	} else {
 		db.sqlite = true
-		db.DB, err = sql.Open("sqlite", sqliteDSN(where))
+		db.DB, err = sql.Open("sqlite", sqlite.DSN(where))
 	}
 	if err != nil {
 		return nil, err
@@ -46,17 +40,6 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		return nil, fmt.Errorf("the database: %w", err)
 	}
 	return db, nil
-}
-
-// sqliteDSN lets several processes share the file: readers never wait for the
-// writer (WAL), and writers wait for each other instead of failing.
-func sqliteDSN(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_txlock=immediate" +
-		"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"}
-	return u.String()
 }
 
 // The one unusual thing of the legacy table is its ids: they are handed out before
@@ -86,20 +69,24 @@ func (db *database) tables() []string {
 func (db *database) createTables(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return db.inTx(ctx, func(tx *sql.Tx) error {
-		if !db.sqlite {
-			// IF NOT EXISTS alone fails when two processes start at once.
-			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
-				return err
-			}
-		}
-		for _, statement := range db.tables() {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+	return sqlite.Open(ctx, func(ctx context.Context) error {
+		return db.inTx(ctx, func(tx *sql.Tx) error { return db.createTablesIn(ctx, tx) })
 	})
+}
+
+func (db *database) createTablesIn(ctx context.Context, tx *sql.Tx) error {
+	if !db.sqlite {
+		// IF NOT EXISTS alone fails when two processes start at once.
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(20261121)"); err != nil {
+			return err
+		}
+	}
+	for _, statement := range db.tables() {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (db *database) inTx(ctx context.Context, f func(*sql.Tx) error) error {

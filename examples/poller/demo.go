@@ -100,11 +100,16 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 	pause(ctx, 2*time.Second)
 	s.printf("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
 	s.children[second.Candidate].kill()
+	delete(s.children, second.Candidate)
 	if _, err := s.leaderAfter(ctx, second.Token); err != nil {
 		return err
 	}
 	pause(ctx, 2*time.Second)
+	if err := s.died(); err != nil {
+		return err
+	}
 	s.children["producer"].end()
+	delete(s.children, "producer")
 	s.printf("the legacy application stops; is everything handled, and once?")
 	return s.verify(ctx)
 }
@@ -144,6 +149,7 @@ func (s *demoRun) start(ctx context.Context, name string, args ...string) error 
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	<-c.done
+	_ = c.log.Close()
 }
 
 // end closes the pipe that keeps the child alive, and kills it after a while.
@@ -154,13 +160,26 @@ func (c *child) end() {
 	case <-time.After(10 * time.Second):
 		c.kill()
 	}
-	_ = c.log.Close()
+	_ = c.log.Close() // again after a kill: harmless
 }
 
 func (s *demoRun) endAll() {
 	for _, c := range s.children {
 		c.end()
 	}
+}
+
+// died is an error that names a child that has ended by itself: what is shown without it
+// would prove nothing.
+func (s *demoRun) died() error {
+	for name, c := range s.children {
+		select {
+		case <-c.done:
+			return fmt.Errorf("%s has ended by itself: %v", name, c.cmd.ProcessState)
+		default:
+		}
+	}
+	return nil
 }
 
 // leaderAfter waits for a leader with a newer token.
@@ -178,6 +197,9 @@ func (s *demoRun) leaderAfter(ctx context.Context, token uint64) (elector.Leader
 		if err == nil && st.Leader != nil && st.Leader.Token > token {
 			s.printf("%s leads with token %d (%.1f s)", st.Leader.Candidate, st.Leader.Token, time.Since(began).Seconds())
 			return *st.Leader, nil
+		}
+		if err := s.died(); err != nil {
+			return elector.Leader{}, err
 		}
 	}
 }

@@ -12,10 +12,6 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// maxGaps is how many missing runs of ids are looked for at a time. Beyond it no
-// new rows are read until some have come or are overdue: rather late than lost.
-const maxGaps = 5000
-
 // feeder is what the elected worker does: poll the table and feed the queue.
 type feeder struct {
 	db     *database

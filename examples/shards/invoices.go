@@ -5,20 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net/url"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib" // PostgreSQL
-	"github.com/spf13/cobra"
-	_ "modernc.org/sqlite" // SQLite, in Go
+	_ "modernc.org/sqlite"           // SQLite, in Go
 
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
 // database holds the tenants, their invoices, and a mark for each shard: the newest token
@@ -43,7 +38,7 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		db.DB = stdlib.OpenDB(*config)
 	} else {
 		var err error
-		if db.DB, err = sql.Open("sqlite", sqliteDSN(where)); err != nil {
+		if db.DB, err = sql.Open("sqlite", sqlite.DSN(where)); err != nil {
 			return nil, err
 		}
 		db.sqlite, dialect = true, fence.SQLite
@@ -51,24 +46,13 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 	db.SetMaxOpenConns(16)
 	var err error
 	if db.marks, err = fence.NewSQL(dialect, "marks"); err == nil {
-		err = db.createTables(ctx)
+		err = sqlite.Open(ctx, db.createTables)
 	}
 	if err != nil {
 		db.Close()
 		return nil, fmt.Errorf("the database: %w", err)
 	}
 	return db, nil
-}
-
-// sqliteDSN lets several processes share the file: readers never wait for the writer (WAL),
-// and writers wait for each other instead of failing.
-func sqliteDSN(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_txlock=immediate" +
-		"&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)"}
-	return u.String()
 }
 
 func (db *database) createTables(ctx context.Context) error {
@@ -181,49 +165,4 @@ func (db *database) write(ctx context.Context, tenant string, by writer) (n int6
 		return 0, err
 	}
 	return n, nil
-}
-
-// sellCommand plays the shop, which knows nothing of shards.
-func (a *app) sellCommand() *cobra.Command {
-	var tenants, count int
-	var rate float64
-	cmd := &cobra.Command{
-		Use:   "sell",
-		Short: "Play the shop: tenants order, and each order is to be invoiced",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tenants < 1 || count < 0 || !(rate > 0 && rate <= 1e6) {
-				return errors.New("--tenants must be at least 1, --rate above 0 and at most a million, --count not negative")
-			}
-			return a.withDatabase(cmd, func(ctx context.Context, db *database) error {
-				tick := time.NewTicker(time.Duration(float64(time.Second) / rate))
-				defer tick.Stop()
-				n := 0
-				for ; (count == 0 || n < count) && ctx.Err() == nil; n++ {
-					if err := db.sell(context.WithoutCancel(ctx), "tenant-"+strconv.Itoa(rand.IntN(tenants)+1)); err != nil {
-						return err
-					}
-					select {
-					case <-ctx.Done():
-					case <-tick.C:
-					}
-				}
-				fmt.Fprintf(a.stdout, "%d orders\n", n)
-				return nil
-			})
-		},
-	}
-	f := cmd.Flags()
-	f.IntVar(&tenants, "tenants", 60, "how many tenants order")
-	f.IntVar(&count, "count", 0, "how many orders (0: no end)")
-	f.Float64Var(&rate, "rate", 60, "orders per second")
-	return cmd
-}
-
-func (db *database) sell(ctx context.Context, tenant string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	_, err := db.ExecContext(ctx, "INSERT INTO tenants (tenant, ordered, invoiced) VALUES ($1, 1, 0) "+
-		"ON CONFLICT (tenant) DO UPDATE SET ordered = tenants.ordered + 1", tenant)
-	return err
 }

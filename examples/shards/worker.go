@@ -161,13 +161,3 @@ func (w *worker) collect(ctx context.Context, tenant string) error {
 	}
 	return ctx.Err()
 }
-
-// pause sleeps for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

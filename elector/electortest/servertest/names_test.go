@@ -18,7 +18,7 @@ var promised = []string{
 	"AOF",
 	"CA{File}", "CA.Client", "CA.Issue", "NewCA",
 	"Cluster{Servers}", "Cluster.Move", "Cluster.Owner", "Cluster.URL", "RedisCluster",
-	"Eventually", "FreePort", "MariaDB", "NeedRedis", "Postgres", "Version",
+	"Eventually", "FreePort", "MariaDB", "NeedProgram", "NeedRedis", "Postgres", "Version",
 	"Redis", "RedisN", "RedisOn", "RedisTLS",
 	"Sentinel", "Sentinels{Master,Replicas,Sentinels}", "Sentinels.Promoted", "Sentinels.URL",
 	"Server{Port,Dir}", "Server.Addr", "Server.Client", "Server.CutReplication", "Server.Do", "Server.Forget", "Server.Hang",

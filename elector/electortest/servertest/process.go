@@ -25,6 +25,21 @@ func missing(t testing.TB, server, variable, install string) {
 	t.Skipf("SKIPPED: no %s was found: nothing here was tested against a real one. Install it (Debian: %s)", server, install)
 }
 
+// NeedProgram returns the path of the first of the programs that is installed. Where none is, the test
+// is skipped, or fails where MANDATE_TEST_REQUIRE_ and the first name, in capitals and with _ for
+// each -, is "1". install says how to install it.
+func NeedProgram(t testing.TB, install string, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	variable := "MANDATE_TEST_REQUIRE_" + strings.ToUpper(strings.ReplaceAll(names[0], "-", "_"))
+	missing(t, names[0], variable, install)
+	return ""
+}
+
 // process is a running server.
 type process struct {
 	cmd  *exec.Cmd

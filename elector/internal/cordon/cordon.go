@@ -118,23 +118,13 @@ type watch struct {
 
 	mu       sync.Mutex // of all below
 	subjects map[*Subject]struct{}
-	nodes    []state
+	nodes    states
 	changed  chan struct{} // closed when a node has become known
-}
-
-// state is what one node has shown.
-type state struct {
-	cordons    map[string]quorum.Cordon // nil: it has not answered yet
-	known      bool                     // they were read since the node was last out of reach
-	tried      bool                     // or that has failed
-	losses     int                      // of the subscription
-	subscribed bool
-	logged     bool
 }
 
 func newWatch(w *Watcher, prefix string, log *slog.Logger) *watch {
 	n := w.nodes.Len()
-	a := &watch{w: w, prefix: prefix, log: log, subjects: map[*Subject]struct{}{}, nodes: make([]state, n), changed: make(chan struct{})}
+	a := &watch{w: w, prefix: prefix, log: log, subjects: map[*Subject]struct{}{}, nodes: make(states, n), changed: make(chan struct{})}
 	for range n {
 		a.wake, a.joined = append(a.wake, make(chan struct{}, 1)), append(a.joined, make(chan struct{}, 1))
 	}
@@ -154,7 +144,7 @@ func (a *watch) add(s *Subject) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.subjects[s] = struct{}{}
-	s.current.Store(s.inForce(a.byNode()))
+	s.current.Store(s.inForce(a.nodes.cordons()))
 }
 
 func (a *watch) remove(s *Subject) (left int) {
@@ -247,7 +237,7 @@ func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) 
 	defer a.mu.Unlock()
 	st.logged = refused
 	if err == nil {
-		news := len(all) > 0 || len(st.cordons) > 0 || st.cordons == nil && a.any()
+		news := len(all) > 0 || len(st.cordons) > 0 || st.cordons == nil && a.nodes.any()
 		st.cordons = all
 		if news {
 			a.tell()
@@ -268,19 +258,9 @@ func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) 
 	}
 }
 
-// any reports whether a node has shown any cordon. mu is held.
-func (a *watch) any() bool {
-	for _, st := range a.nodes {
-		if len(st.cordons) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // tell notifies the subjects whose cordon has changed. mu is held.
 func (a *watch) tell() {
-	byNode := a.byNode()
+	byNode := a.nodes.cordons()
 	for s := range a.subjects {
 		now, before := s.inForce(byNode), s.current.Load()
 		if now == nil && before == nil || now != nil && before != nil && *now == *before {
@@ -289,15 +269,6 @@ func (a *watch) tell() {
 		s.current.Store(now)
 		s.changed()
 	}
-}
-
-// byNode is what the nodes have shown. mu is held.
-func (a *watch) byNode() []map[string]quorum.Cordon {
-	all := make([]map[string]quorum.Cordon, len(a.nodes))
-	for i, st := range a.nodes {
-		all[i] = st.cordons
-	}
-	return all
 }
 
 func (s *Subject) inForce(byNode []map[string]quorum.Cordon) *quorum.Cordon {
@@ -312,14 +283,5 @@ func (s *Subject) inForce(byNode []map[string]quorum.Cordon) *quorum.Cordon {
 func (a *watch) known() (bool, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known, tried := 0, 0
-	for _, st := range a.nodes {
-		if st.known {
-			known++
-		}
-		if st.tried {
-			tried++
-		}
-	}
-	return known >= a.w.nodes.Majority() || tried == len(a.nodes), a.changed
+	return a.nodes.known(a.w.nodes.Majority()), a.changed
 }

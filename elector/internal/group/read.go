@@ -15,14 +15,15 @@ import (
 type View struct {
 	Settings Settings // the zero value: there is no group
 	Members  []Member
-	Plan     *Plan // nil: none
+	Plan     *Plan          // nil: none
+	Cuts     map[int]uint64 // of a group that grows, as Answer has them
 	Err      error
 }
 
 // Read reads what each node keeps of a group, and waits for each at most for the limit.
 // The rights to read suffice.
 func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit time.Duration) []View {
-	s := NewStore(nodes, prefix, name, Settings{}, 0, 0, limit)
+	s := NewStore(nodes, prefix, name, 0, 0, limit)
 	views := make([]View, nodes.Len())
 	var all sync.WaitGroup
 	for node := range views {
@@ -34,15 +35,15 @@ func Read(ctx context.Context, nodes *quorum.Nodes, prefix, name string, limit t
 
 func (s *Store) view(ctx context.Context, node int) (v View) {
 	var settings, plan *redis.StringCmd
-	var members *redis.MapStringStringCmd
+	var members, cuts *redis.MapStringStringCmd
 	var now *redis.TimeCmd
 	v.Err = s.nodes.On(ctx, node, s.limit, func(ctx context.Context, c redis.UniversalClient) error {
 		p := c.Pipeline()
 		settings, plan = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey)
-		members, now = p.HGetAll(ctx, s.members), p.Time(ctx)
+		members, cuts, now = p.HGetAll(ctx, s.members), p.HGetAll(ctx, s.cuts), p.Time(ctx)
 		_, err := p.Exec(ctx)
 		if errors.Is(err, redis.Nil) { // of a key that is not there
-			err = errors.Join(members.Err(), now.Err())
+			err = errors.Join(members.Err(), cuts.Err(), now.Err())
 		}
 		return err
 	})
@@ -53,6 +54,11 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		v.Settings, v.Err = parseSettings(text)
 	}
 	v.Plan = parsePlan(plan.Val())
+	list := make([]any, 0, 2*len(cuts.Val()))
+	for shard, token := range cuts.Val() {
+		list = append(list, shard, token)
+	}
+	v.Cuts = parseCuts(list)
 	for incarnation, text := range members.Val() {
 		if m, ok := parseRecord(text, now.Val()); ok && m.Incarnation == incarnation {
 			v.Members = append(v.Members, m)

@@ -18,10 +18,18 @@ const (
 	maxRecord  = 1 << 20 // bytes of a record or a plan
 )
 
-// Settings are what all members of a group must agree on.
+// Settings are what all members of a group must agree on. They change in one way only, by
+// growth: {64} becomes {128 from 64}, and when no shard is owned as one of 64 any more, {128}.
 type Settings struct {
 	Shards int
 	Lease  time.Duration
+	From   int    // the group grows from that many shards; 0: it does not grow
+	Floor  uint64 // tokens of its shards are above it: that of the last term before it has grown
+}
+
+// After reports whether f is what a group with the settings o can become.
+func (f Settings) After(o Settings) bool {
+	return f.Shards > o.Shards || f.Shards == o.Shards && o.From > 0 && f.From == 0
 }
 
 func (f Settings) String() string {
@@ -29,23 +37,26 @@ func (f Settings) String() string {
 }
 
 type settingsJSON struct {
-	Version int   `json:"v"`
-	Shards  int   `json:"shards"`
-	LeaseMs int64 `json:"lease_ms"`
+	Version int    `json:"v"`
+	Shards  int    `json:"shards"`
+	LeaseMs int64  `json:"lease_ms"`
+	From    int    `json:"from,omitempty"`
+	Floor   uint64 `json:"floor,omitempty"`
 }
 
 const settingsVersion = 1
 
 func (f Settings) encode() string {
-	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds()})
+	return encode(settingsJSON{Version: settingsVersion, Shards: f.Shards, LeaseMs: f.Lease.Milliseconds(), From: f.From, Floor: f.Floor})
 }
 
 func parseSettings(s string) (Settings, error) {
 	var j settingsJSON
-	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 {
+	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 || j.Shards < 1 || j.Shards > MaxShards ||
+		j.From < 0 || j.From >= j.Shards || j.From > 0 && j.Shards%j.From != 0 {
 		return Settings{}, fmt.Errorf("the group's key holds %.100q, which no member wrote: delete it", s)
 	}
-	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond}, nil
+	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond, From: j.From, Floor: j.Floor}, nil
 }
 
 // Member is what a member publishes of itself.
@@ -57,6 +68,7 @@ type Member struct {
 	Host        string  `json:"host,omitempty"`
 	PID         int     `json:"pid,omitempty"`
 	Weight      float64 `json:"weight"`
+	Shards      int     `json:"shards,omitempty"` // that it is configured for
 	Closed      bool    `json:"closed,omitempty"` // wants no shard: it stops, or is not healthy
 	Why         string  `json:"why,omitempty"`    // of closed
 	// Cordoned is why it wants no shard beside those that it owns; empty: it does.

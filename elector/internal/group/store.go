@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed" // the scripts
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,6 +18,8 @@ import (
 var (
 	//go:embed scripts/beat.lua
 	beatLua string
+	//go:embed scripts/enter.lua
+	enterLua string
 	//go:embed scripts/look.lua
 	lookLua string
 	//go:embed scripts/publish.lua
@@ -25,6 +28,7 @@ var (
 	leaveLua string
 
 	beatScript    = redis.NewScript(beatLua)
+	enterScript   = redis.NewScript(enterLua)
 	lookScript    = redis.NewScript(lookLua)
 	publishScript = redis.NewScript(publishLua)
 	leaveScript   = redis.NewScript(leaveLua)
@@ -32,33 +36,26 @@ var (
 
 // Store is a group as the nodes keep it. Safe for concurrent use.
 type Store struct {
-	nodes    *quorum.Nodes
-	settings string
-	ttl      time.Duration // for how long a member counts as alive after a beat
-	keep     time.Duration // for how long the nodes keep the group after its last beat
-	limit    time.Duration // of a request
+	nodes *quorum.Nodes
+	ttl   time.Duration // for how long a member counts as alive after a beat
+	keep  time.Duration // for how long the nodes keep the group after its last beat
+	limit time.Duration // of a request
 
 	Changes                       string // the channel on which changes are announced
 	settingsKey, members, planKey string
+	cuts                          string // the shards of a group that grows which are not owned as they were any more
 	fence                         string // of an election that has the group's name
 }
 
 // NewStore does no I/O. A member counts as dead for ttl after its last beat; the group is
 // forgotten after keep without any.
-func NewStore(nodes *quorum.Nodes, prefix, name string, settings Settings, ttl, keep, limit time.Duration) *Store {
+func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Duration) *Store {
 	k := prefix + ":{" + name + "}:"
 	return &Store{
-		nodes: nodes, settings: settings.encode(), ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", settingsKey: k + "group", members: k + "members", planKey: k + "plan",
+		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
+		Changes: k + "changes", settingsKey: k + "group", members: k + "members", planKey: k + "plan", cuts: k + "cuts",
 		fence: quorum.KeysOf(prefix, name).Fence,
 	}
-}
-
-// DiffersError is of a group whose living members agree on other settings.
-type DiffersError struct{ Ours, Theirs Settings }
-
-func (e *DiffersError) Error() string {
-	return fmt.Sprintf("the members of the group have %s, this one %s", e.Theirs, e.Ours)
 }
 
 // ElectionError is of a group that has the name of an election.
@@ -66,29 +63,71 @@ type ElectionError struct{}
 
 func (*ElectionError) Error() string { return "an election has the group's name" }
 
-// Beat reports to a node that a member lives. plan is the node's, when it is another one than
-// that version.
-func (s *Store) Beat(ctx context.Context, node int, m Member, have Version) (plan *Plan, err error) {
-	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence},
-		s.settings, m.Incarnation, m.encode(), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
+// Answer is what a node answered to a beat.
+type Answer struct {
+	Plan     *Plan          // the node's, when it is another one than the member has
+	Settings Settings       // of the group; the zero value: the node knows of none
+	Accepted bool           // the member counts as alive there
+	Cuts     map[int]uint64 // of a group that grows: the shards that are cut, and by which term
+}
+
+// Beat reports to a node that a member lives, and what the settings of its group are: a node
+// that is behind takes them over. The zero value queries only what they are.
+func (s *Store) Beat(ctx context.Context, node int, settings Settings, m Member, have Version) (a Answer, err error) {
+	ours := ""
+	if settings != (Settings{}) {
+		ours = settings.encode()
+	}
+	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence, s.cuts},
+		ours, m.Incarnation, m.encode(), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	switch word(answer, 0) {
 	case "ok":
-		return parsePlan(word(answer, 1)), nil
+		a.Accepted, a.Plan = true, parsePlan(word(answer, 2))
+		a.Cuts = parseCuts(answer[min(3, len(answer)):])
 	case "differs":
-		ours, _ := parseSettings(s.settings)
-		theirs, err := parseSettings(word(answer, 1))
-		if err != nil {
-			return nil, err
-		}
-		return nil, &DiffersError{Ours: ours, Theirs: theirs}
+	case "none":
+		return a, nil
 	case "election":
-		return nil, &ElectionError{}
+		return a, &ElectionError{}
 	default:
-		return nil, fmt.Errorf("unexpected answer %.200q", fmt.Sprint(answer...))
+		return a, fmt.Errorf("unexpected answer %.200q", fmt.Sprint(answer...))
 	}
+	a.Settings, err = parseSettings(word(answer, 1))
+	return a, err
+}
+
+func parseCuts(list []any) map[int]uint64 {
+	all := make(map[int]uint64, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		shard, err := strconv.Atoi(word(list, i))
+		token, err2 := strconv.ParseUint(word(list, i+1), 10, 64)
+		if err == nil && err2 == nil && shard >= 0 && shard < MaxShards {
+			all[shard] = token
+		}
+	}
+	return all
+}
+
+// Entry is the owner of a shard, by its term, before it works.
+type Entry struct {
+	Shard int
+	Token uint64
+}
+
+// Enter queries a node whether its group has that many shards: ok. With entries it has the node
+// note that these shards are cut, which is only true once a majority has answered ok to one who
+// held their locks after that: such a request may arrive late, and an earlier one must not be
+// taken for it.
+func (s *Store) Enter(ctx context.Context, node, shards int, entries []Entry) (ok bool, err error) {
+	args := []any{shards, s.keep.Milliseconds(), s.Changes}
+	for _, e := range entries {
+		args = append(args, e.Shard, e.Token)
+	}
+	answer, err := s.run(ctx, node, enterScript, []string{s.settingsKey, s.cuts}, args...)
+	return err == nil && word(answer, 0) == "ok", err
 }
 
 // Snapshot is what a node knows of a group.

@@ -1,6 +1,6 @@
 // Package inside hands to other packages of the library what a Quorum and a Term keep from
 // their users. Anyone who has the nodes can write to a lock, so there is no method for it, and
-// this package can be imported below elector/ only (of those, by elector, doctor and shard
+// this package can be imported below elector/ only (of those, by elector, doctor, shard and supervisor
 // alone: .golangci.yml).
 package inside
 
@@ -30,6 +30,10 @@ type Face struct {
 	Now func(ctx context.Context) any
 	// Began makes an *elector.Elector that has not run yet one that runs since a reading of Now.
 	Began func(e, at any)
+	// Claim has an *elector.Elector that waits for the end of another's term claim at once.
+	Claim func(e any)
+	// Above makes the tokens of an *elector.Elector that has not run yet greater than this one.
+	Above func(e any, token uint64)
 }
 
 var face Face
@@ -72,3 +76,11 @@ func Now(ctx context.Context) any { return face.Now(ctx) }
 // has run for a lease never takes nodes that know nothing for those of a first start: an
 // Elector that is made for a moment would do so whenever they have lost their data.
 func Began(e, at any) { face.Began(e, at) }
+
+// Claim has an *elector.Elector that waits for the end of another's term claim at once: that one
+// may have ended, and the messages which tell so may be lost.
+func Claim(e any) { face.Claim(e) }
+
+// Above makes the tokens of an *elector.Elector that has not run yet greater than this one: of
+// another election, whose work it continues.
+func Above(e any, token uint64) { face.Above(e, token) }

@@ -24,7 +24,7 @@ const (
 type Nodes interface {
 	Majority() int
 	Listeners(ctx context.Context, channel string, limit time.Duration) int
-	Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
+	Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error
 	PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error
 }
 
@@ -32,6 +32,7 @@ type Nodes interface {
 type Bus interface {
 	Subscribe(channel string, notify func(pubsub.Signal)) (unsubscribe func())
 	Collect(channel string, maxSize int) *pubsub.Collector
+	Turn(ctx context.Context) (done func())
 }
 
 // Channel is where the candidates of one election, and its operators, reach each other.
@@ -56,6 +57,7 @@ func (c Channel) channelOf(kind string) string {
 // answered, or for a bounded time. It returns the errors of the nodes, by node, when no
 // majority of them could be reached, or none lets us receive the answers.
 func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error) {
+	defer c.Bus.Turn(ctx)()
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
 	if expected == 0 { // no candidate is there; or Redis lets none subscribe, nor us
 		answers := c.Bus.Collect(quorum.Reply(c.Keys.Roll, rand.Text()), quorum.MaxMessage)
@@ -96,7 +98,7 @@ func (c Channel) Resumed(ctx context.Context) {
 
 func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []error {
 	q.Election = c.Election
-	return c.Nodes.Publish(ctx, c.channelOf(q.Kind), q.encode(), limit)
+	return c.Nodes.Request(ctx, c.channelOf(q.Kind), q.encode(), limit)
 }
 
 // ask publishes a request and passes on the answers until enough is true and what

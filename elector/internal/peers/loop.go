@@ -26,7 +26,7 @@ func (p *Peers) Stop() {
 		unsubscribe()
 	}
 	p.worker.end()
-	p.heir.Store(nil)
+	p.heirs.Store(nil)
 	if p.c.Order != Race {
 		p.again.Stop()
 		self := p.self()
@@ -98,6 +98,10 @@ func (p *Peers) answer(ctx context.Context, r received) {
 		if token, leads := p.c.Self.Leading(); leads && p.fresh(r) {
 			p.reply(ctx, r, p.stepDown(token, r))
 		}
+	case warm:
+		if r.To == p.c.Incarnation && p.fresh(r) {
+			p.getWarm(ctx, r)
+		}
 	case paused, resumed:
 		p.pauses.open = true
 	}
@@ -131,4 +135,17 @@ func requested(note string) string {
 		return "requested " + note
 	}
 	return "requested by an operator: " + note
+}
+
+// getWarm answers such a request: that it was received, and how it went.
+func (p *Peers) getWarm(ctx context.Context, r received) {
+	self := p.self()
+	p.reply(ctx, r, Answer{Candidate: &self, Warming: true})
+	p.c.Go(func() {
+		a := Answer{Candidate: &self}
+		if err := p.c.Self.Warm(ctx, r.For); err != nil {
+			a.Refused = err.Error()
+		}
+		p.reply(ctx, r, a)
+	})
 }

@@ -28,6 +28,7 @@ type Candidate struct {
 	HealthyFor time.Duration  `json:"healthy_for_ns,omitempty"`
 	Unable     bool           `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
 	Cordoned   *quorum.Cordon `json:"cordoned,omitempty"`    // it does not campaign; nil: it does
+	Outdated   string         `json:"outdated,omitempty"`    // the newer version that has led: it does not
 	RestFor    time.Duration  `json:"rest_for_ns,omitempty"` // until it campaigns again
 	RestWhy    string         `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
 	PID        int            `json:"pid,omitempty"`         // on Host
@@ -54,6 +55,8 @@ type request struct {
 	Token uint64 `json:"token,omitempty"` // whose term is meant
 	To    string `json:"to,omitempty"`    // incarnation; "": any
 	Note  string `json:"note,omitempty"`
+	// of warm
+	For time.Duration `json:"for_ns,omitempty"`
 	// of info and gone
 	Candidate *Candidate `json:"card,omitempty"`
 }
@@ -70,12 +73,14 @@ const (
 	gone      = "gone"      // the sender is no candidate any more
 	paused    = "paused"    // no new leader is elected
 	resumed   = "resumed"
+	warm      = "warm" // to who should lead next: the leader waits until it is ready
 )
 
 // Answer is what comes back.
 type Answer struct {
 	Candidate *Candidate `json:"card,omitempty"`
-	Refused   string     `json:"refused,omitempty"` // why a leader doesn't step down
+	Refused   string     `json:"refused,omitempty"` // why a leader doesn't step down, or a candidate is not warm
+	Warming   bool       `json:"warming,omitempty"` // it has begun: another answer follows
 }
 
 func (q request) encode() []byte {
@@ -104,6 +109,7 @@ func parseRequest(s string) (request, error) {
 	if q.To != "" && quorum.CheckWord("", q.To, 64, "") != nil {
 		return request{}, errors.New("elector: not a request: no candidate can be called that")
 	}
+	q.For = max(0, q.For)
 	q.Note = quorum.Clip(q.Note, quorum.MaxReason)
 	if q.Candidate != nil {
 		q.Candidate.bound()
@@ -148,6 +154,7 @@ func (c *Candidate) bound() {
 	c.Cordoned = c.Cordoned.Bounded()
 	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
 	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)
+	c.Outdated = quorum.Clip(c.Outdated, quorum.MaxAdvertise)
 	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)
 	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
 	for i, n := range c.Nodes {

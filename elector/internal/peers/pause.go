@@ -6,8 +6,8 @@ import (
 )
 
 // confirmPause reads from Redis whether the election is paused, if a report of that is open:
-// not often, however many messages arrive. A candidate that waits for the end of a pause
-// finds out by a claim.
+// not often, however many messages arrive. A candidate that waits for the end of a pause,
+// or until operators let it lead again, finds out by a claim.
 func (p *Peers) confirmPause(ctx context.Context) {
 	d := &p.pauses
 	if !d.open {
@@ -21,7 +21,7 @@ func (p *Peers) confirmPause(ctx context.Context) {
 		return
 	}
 	*d = pauseCheck{read: time.Now()}
-	if p.c.Self.IsPaused() {
+	if p.c.Self.IsPaused() || p.c.Self.Info().Outdated != "" {
 		select {
 		case p.pauseEnded <- struct{}{}:
 		default:

@@ -23,6 +23,8 @@ type Self interface {
 	Leading() (token uint64, ok bool)
 	// HandOver ends the term with that token in favour of an incarnation; "": of any.
 	HandOver(token uint64, to string, why error)
+	// Warm gets the candidate ready to lead; it blocks for that, for limit at most if it obeys its context.
+	Warm(ctx context.Context, limit time.Duration) error
 	// Yieldable queries Redis: the error is why no other candidate could be elected after a
 	// handover that nobody requested.
 	Yieldable(ctx context.Context) error
@@ -58,7 +60,7 @@ type Peers struct {
 	pauseEnded chan struct{}
 	requests   *mailbox
 	rollCalls  *mailbox
-	heir       atomic.Pointer[string] // incarnation; set while leading
+	heirs      atomic.Pointer[[]string] // incarnations; set while leading
 	worker     worker
 
 	// of Start and Stop, but for since, which is not changed in between
@@ -101,10 +103,18 @@ func (p *Peers) PauseEnded() <-chan struct{} { return p.pauseEnded }
 
 // Heir is the incarnation that goes first after the term, "" for none.
 func (p *Peers) Heir() string {
-	if first := p.heir.Load(); first != nil {
-		return *first
+	if all := p.Heirs(); len(all) > 0 {
+		return all[0]
 	}
 	return ""
+}
+
+// Heirs are the incarnations that could go first, in the order in which they should.
+func (p *Peers) Heirs() []string {
+	if all := p.heirs.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 func (p *Peers) mailboxOf(kind string) *mailbox {

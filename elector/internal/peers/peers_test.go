@@ -23,10 +23,11 @@ type fakeNodes struct {
 
 func (n *fakeNodes) Majority() int                                              { return 1 }
 func (n *fakeNodes) Listeners(context.Context, string, time.Duration) int       { return 1 }
+func (n *fakeNodes) Turn(context.Context) (done func())                         { return func() {} }
 func (n *fakeNodes) Collect(string, int) *pubsub.Collector                      { return nil }
 func (n *fakeNodes) Subscribe(string, func(pubsub.Signal)) (unsubscribe func()) { return func() {} }
 
-func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
+func (n *fakeNodes) Request(_ context.Context, channel string, payload []byte, _ time.Duration) []error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sent, n.channels = append(n.sent, string(payload)), append(n.channels, channel)
@@ -34,7 +35,7 @@ func (n *fakeNodes) Publish(_ context.Context, channel string, payload []byte, _
 }
 
 func (n *fakeNodes) PublishTo(ctx context.Context, _ int, channel string, payload []byte, limit time.Duration) error {
-	return n.Publish(ctx, channel, payload, limit)[0]
+	return n.Request(ctx, channel, payload, limit)[0]
 }
 
 func (n *fakeNodes) count() int {
@@ -60,6 +61,8 @@ func (s *fakeSelf) Leading() (uint64, bool) { return s.token, s.token != 0 }
 func (s *fakeSelf) HandOver(_ uint64, to string, why error) {
 	s.handedTo = append(s.handedTo, to+": "+why.Error())
 }
+func (s *fakeSelf) Warm(context.Context, time.Duration) error { return nil }
+
 func (s *fakeSelf) Yieldable(context.Context) error { return s.full }
 func (s *fakeSelf) IsPaused() bool                  { return s.paused }
 func (s *fakeSelf) ReadPause(context.Context)       { s.pauseReads++ }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // Order is who leads after whom.
@@ -46,6 +48,14 @@ func (r roster) forget(now time.Time, after time.Duration) {
 // heir is who should lead after the leader self, of the candidates with the role
 // following; nil: none in particular.
 func (r roster) heir(o Order, following string, self Candidate) *entry {
+	if all := r.heirs(o, following, self); len(all) > 0 {
+		return &all[0]
+	}
+	return nil
+}
+
+// heirs are who should lead next, and those that could in its place.
+func (r roster) heirs(o Order, following string, self Candidate) []entry {
 	var able []entry
 	for _, c := range r {
 		if c.Incarnation != self.Incarnation && c.Healthy && c.Cordoned == nil && c.Role == following {
@@ -62,7 +72,7 @@ func (r roster) heir(o Order, following string, self Candidate) *entry {
 		return cmp.Or(o.compare(self.ID, a.Candidate, b.Candidate), cmp.Compare(a.began(), b.began()),
 			cmp.Compare(a.ID, b.ID), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
-	return &able[0]
+	return able
 }
 
 // first are those that the order puts before all others.
@@ -78,9 +88,9 @@ func newestOf(all []entry) []entry {
 	for i, c := range all {
 		versions[i] = c.Version
 	}
-	newest := latest(versions)
+	newest := semver.Latest(versions)
 	return slices.DeleteFunc(all, func(c entry) bool {
-		order, ok := newer(c.Version, newest)
+		order, ok := semver.Compare(c.Version, newest)
 		return ok && order < 0
 	})
 }

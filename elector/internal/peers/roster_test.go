@@ -2,6 +2,7 @@ package peers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -115,5 +116,38 @@ func TestRosterIsBounded(t *testing.T) {
 	}
 	if r.forget(later.Add(1), time.Second); len(r) != 1 || r["7"].ID != "new" {
 		t.Errorf("%d are left, want the one", len(r))
+	}
+}
+
+// The next leader: by priority, then the newer version, then who has run longest. What is no semantic version is not
+// older than anything.
+func TestTheNewerVersionLeadsNext(t *testing.T) {
+	candidate := func(id, version string, priority int, running time.Duration) Candidate {
+		return Candidate{ID: id, Incarnation: id, Version: version, Priority: priority, Role: following, Healthy: true, RunningFor: running}
+	}
+	old, young := candidate("old", "1.9.0", 0, time.Hour), candidate("young", "1.10.0", 0, time.Second)
+	for name, c := range map[string]struct {
+		order Order
+		all   []Candidate
+		want  string
+	}{
+		"a newer version":             {BySeniority, []Candidate{old, young}, "young"},
+		"of equals the longest there": {BySeniority, []Candidate{young, candidate("b", "1.10.0", 0, time.Minute), old}, "b"},
+		"no version":                  {BySeniority, []Candidate{young, old, candidate("b", "main-d6eeb56", 0, time.Minute)}, "b"},
+		"no versions":                 {BySeniority, []Candidate{candidate("a", "x", 0, time.Second), candidate("b", "", 0, time.Minute)}, "b"},
+		"priority comes first":        {ByPriority, []Candidate{young, candidate("high", "0.1.0", 1, time.Second)}, "high"},
+		"priority, then version":      {ByPriority, []Candidate{old, young}, "young"},
+		"a ring has its own order":    {ByRotation, []Candidate{old, young}, "old"},
+	} {
+		for range 2 {
+			var r roster
+			for _, x := range c.all {
+				r.note(x, time.Now())
+			}
+			if heir := r.heir(c.order, following, Candidate{ID: "me", Incarnation: "me"}); heir == nil || heir.ID != c.want {
+				t.Errorf("%s: %+v", name, heir)
+			}
+			slices.Reverse(c.all)
+		}
 	}
 }

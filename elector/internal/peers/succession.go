@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 )
+
+// maxHeirs bounds whom a leader tries one after the other.
+const maxHeirs = 5
 
 var errOutranked = errors.New("a candidate with a higher priority is available")
 
@@ -27,7 +31,7 @@ func (p *Peers) look(ctx context.Context) {
 	token, leads := p.c.Self.Leading()
 	if !leads {
 		if self.Role != p.c.Stopping { // its release still names the heir
-			p.heir.Store(nil)
+			p.heirs.Store(nil)
 		}
 		return
 	}
@@ -44,11 +48,14 @@ func (p *Peers) lookAsLeader(ctx context.Context, self Candidate, token uint64, 
 		p.led, p.called = token, now
 		p.publish(context.Background(), request{Kind: leaderAll, Nonce: rand.Text()})
 	}
-	var first *string
-	if heir := p.others.heir(p.c.Order, p.c.Following, self); heir != nil {
-		first = &heir.Incarnation
+	var first []string
+	for _, heir := range p.others.heirs(p.c.Order, p.c.Following, self) {
+		first = append(first, heir.Incarnation)
 	}
-	p.heir.Store(first)
+	first = first[:min(len(first), maxHeirs)]
+	if !slices.Equal(first, p.Heirs()) {
+		p.heirs.Store(&first)
+	}
 	if higher != nil && higher.at.After(p.called) && now.Sub(higher.at) <= p.c.RenewEvery && p.c.Self.Yieldable(ctx) == nil {
 		p.c.Self.HandOver(token, higher.Incarnation, errOutranked)
 	}

@@ -5,17 +5,22 @@
 // from one without asking Redis.
 package pubsub
 
-import "github.com/mandate-dev/mandate/elector/internal/quorum"
+import (
+	"context"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
 
 // Bus shares the subscriptions to a set of nodes. Safe for concurrent use.
 type Bus struct {
 	nodes *quorum.Nodes
 	hubs  []*hub // by node
+	turns turns
 }
 
 // New does no I/O: a node is subscribed to while there is a subscriber to its messages.
 func New(nodes *quorum.Nodes) *Bus {
-	b := &Bus{nodes: nodes}
+	b := &Bus{nodes: nodes, turns: newTurns()}
 	for i := range nodes.Len() {
 		b.hubs = append(b.hubs, newHub(nodes, i))
 	}
@@ -49,6 +54,10 @@ func (b *Bus) Subscribers(channel string) int {
 	}
 	return 0
 }
+
+// Turn waits for the turn of a request that awaits answers, or for the end of ctx. Call done when
+// it has been answered.
+func (b *Bus) Turn(ctx context.Context) (done func()) { return b.turns.take(ctx) }
 
 // Close ends the subscriptions, and waits for each for a bounded time. Safe to call
 // twice.

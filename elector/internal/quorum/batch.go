@@ -36,7 +36,7 @@ func (w *wire) alone(script electionScript, limit time.Duration, r *request) out
 		o.dropped = r.ctx.Err() == nil
 		return o
 	}
-	o.answer = parseAnswers(v, err, 1)[0]
+	o.answer = parseAnswers(v, err, with)[0]
 	return o
 }
 
@@ -92,16 +92,40 @@ func (b *batch) call(ctx context.Context, all []*request) (again bool) {
 }
 
 // run makes one call for all. The answers are as many.
-func run(ctx context.Context, c redis.Scripter, script electionScript, all []*request) ([]Answer, error) {
-	keys, args := all[0].keys, all[0].with
-	if len(all) > 1 {
-		keys, args = make([]string, 0, len(all)*len(keys)), make([]any, 0, len(all)*len(args))
-		for _, r := range all {
-			keys, args = append(keys, r.keys...), append(args, r.with...)
+func run(ctx context.Context, c redis.UniversalClient, script electionScript, all []*request) ([]Answer, error) {
+	with := make([][]any, len(all))
+	for i, r := range all {
+		with[i] = r.with
+	}
+	var v any
+	var err error
+	if len(all) == 1 {
+		v, err = script.Run(ctx, c, all[0].keys, with[0]...).Result()
+	} else {
+		v, err = script.together(ctx, c, all)
+	}
+	return parseAnswers(v, err, with...), err
+}
+
+// together is Script.Run for several elections. go-redis would make each key an interface of its own; it takes pointers to
+// strings as they are.
+func (s electionScript) together(ctx context.Context, c redis.UniversalClient, all []*request) (any, error) {
+	command := make([]any, 3, 3+len(all)*(s.keys+s.args))
+	command[0], command[1], command[2] = "evalsha", s.Hash(), len(all)*s.keys
+	for _, r := range all {
+		for i := range r.keys {
+			command = append(command, &r.keys[i])
 		}
 	}
-	v, err := script.Run(ctx, c, keys, args...).Result()
-	return parseAnswers(v, err, len(all)), err
+	for _, r := range all {
+		command = append(command, r.with...)
+	}
+	v, err := c.Do(ctx, command...).Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		command[0], command[1] = "eval", s.source
+		v, err = c.Do(ctx, command...).Result()
+	}
+	return v, err
 }
 
 // pipeline makes a call for each, in one round trip. One that the server could not run is
@@ -132,7 +156,7 @@ func (b *batch) pipeline(ctx context.Context, all []*request) (again bool) {
 			continue
 		}
 		learn(err)
-		r.end(outcome{answer: parseAnswers(v, err, 1)[0]})
+		r.end(outcome{answer: parseAnswers(v, err, r.with)[0]})
 	}
 	for _, r := range moved {
 		if b.call(ctx, []*request{r}) {

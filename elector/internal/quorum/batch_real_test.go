@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,14 +30,14 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	ctx := t.Context()
 	const n = 3
 	claimKeys, claims := callFor(n, Keys.forClaim, func(k Keys, value string) []any {
-		return claimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI")
+		return claimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "", "")
 	})
 	renewKeys, renewals := callFor(n, Keys.forRenew, func(_ Keys, value string) []any {
-		return renewArgs(value+" token=2", "inca", 1, testLease, 2, 2, Heir{}, "IDENTI")
+		return renewArgs(value+" token=2", "inca", 1, testLease, 2, 2, Heir{}, "IDENTI", "", "")
 	})
 	call := func(c redis.Scripter, s electionScript, keys []string, args []any) []Answer {
 		v, err := s.Run(ctx, c, keys, args...).Result()
-		return parseAnswers(v, err, n)
+		return parseAnswers(v, err, slices.Collect(slices.Chunk(args, s.args))...)
 	}
 	set := func(setting, value string) {
 		t.Helper()
@@ -73,10 +74,19 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
 	defer limited.Close()
 	answers := call(limited, renewScript, renewKeys, renewals)
-	if !Denied(answers[0].Err) {
+	if err := answers[0].Err; !Denied(err) || !strings.Contains(err.Error(), "'del'") {
 		t.Errorf("the election whose renewal needs DEL: %+v", answers[0])
 	}
 	all("the others", answers[1:], Mine, "")
+
+	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range call(limited, renewScript, renewKeys, renewals) {
+		if !Denied(a.Err) || !strings.Contains(a.Err.Error(), "'get'") {
+			t.Errorf("election %d, whose renewal needs GET: %+v", i, a)
+		}
+	}
 
 	set("min-replicas-to-write", "1")
 	all("a renewal without replicas", call(c, renewScript, renewKeys, renewals), Unknown, "NOREPLICAS ")

@@ -244,14 +244,14 @@ func (p *polls) locks() (n int) {
 // run executes a script on one node as a request that was long under way.
 func (p *polls) run(node int, s electionScript, keys []string, args ...any) Answer {
 	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
-	return parseAnswers(v, err, 1)[0]
+	return parseAnswers(v, err, args)[0]
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.
 func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
 	k := p.keys
 	return p.run(node, renewScript, k.forRenew(),
-		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity())
+		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity(), b.cfg.Version, "")
 }
 
 // onScript calls f before a node runs a script.

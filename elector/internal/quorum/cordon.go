@@ -17,7 +17,7 @@ type Cordon struct {
 	By     string    `json:"by,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	Drain  bool      `json:"drain,omitempty"` // it hands over its shards, too
+	Drain  bool      `json:"drain,omitempty"` // it hands over what it leads, and its shards, too
 }
 
 // CordonsKey is the key of the hash under a prefix, and the channel on which its changes

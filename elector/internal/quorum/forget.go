@@ -18,7 +18,7 @@ var forgetScript = redis.NewScript(forgetLua)
 var ErrHeld = errors.New("the lock is held")
 
 func (k Keys) forForget() []string {
-	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History}
+	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.History, k.Version}
 }
 
 // Forget removes all keys of an election, on each node in one step with the check that no

@@ -49,6 +49,9 @@ type Node struct {
 	rdb    redis.UniversalClient // its requests go through kept, its subscriptions don't
 	kept   kept
 	sender *sender
+
+	counts   joint[string, int]       // subscribers, by channel
+	requests joint[message, struct{}] // of candidates
 }
 
 // kept are the connections of a node for requests, by server: of a Cluster's client one
@@ -205,6 +208,7 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
 	n.sender = &sender{wire: wire{rdb: n.rdb}, queues: map[queueID]*scriptQueue{}}
+	n.counts.send, n.requests.send = counting(n.rdb), publishing(n.rdb)
 	return n, nil
 }
 

@@ -17,9 +17,19 @@ type nodeQueue struct {
 	counter      uint64 // the highest counter that this node has shown to the current term
 	unresponsive bool   // the last request got no answer
 	identity     identity
+	shown        shown  // what renewals say of the node
 	rival        rival  // who held this node's lock at the last renewal, if not we
 	gone         bool   // at the last renewal it was free, and its counter beyond ours
+	highest      string // what the version's key held at the last claim that was lost
 	abandoned    uint64 // highest seq whose grant must be given back; 0 none waiting
+}
+
+// shown is what a renewal says of its node, as the script's arguments. They are made anew only when they change: a
+// process with ten thousand elections renews four thousand times a second.
+type shown struct {
+	counter  any // that it has shown
+	identity any // that it has
+	offer    any // of an identity; nil: none that no node may have taken
 }
 
 func newNodeQueue() *nodeQueue { return &nodeQueue{turn: make(chan struct{}, 1)} }
@@ -95,10 +105,53 @@ func (q *nodeQueue) lastCounter() uint64 {
 	return q.counter
 }
 
+// show is what a renewal that is sent now says of the node.
+func (q *nodeQueue) show() shown {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := &q.shown
+	if s.counter != q.counter {
+		s.counter = q.counter
+	}
+	if s.identity != q.identity.id {
+		s.identity = q.identity.id
+	}
+	if s.offer == nil {
+		s.offer = newIdentity()
+	}
+	return *s
+}
+
 func (q *nodeQueue) forget() {
 	q.mu.Lock()
 	q.counter, q.rival, q.gone = 0, rival{}, false
 	q.mu.Unlock()
+}
+
+// versions are what a claim names for a candidate of that version: what it was shown and may
+// follow, and what is to be kept once it leads.
+func (q *nodeQueue) versions(version string) (shown, next string) {
+	if version == "" {
+		return "", ""
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if ok, next := admits(q.highest, version); ok {
+		return q.highest, next
+	}
+	return "", version
+}
+
+// judge notes what a claim was shown. It reports whether a candidate of that version must not lead.
+func (q *nodeQueue) judge(a Answer, version string) bool {
+	if version == "" || a.Status == Unknown || a.Status == Won {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.highest = a.Highest
+	ok, _ := admits(a.Highest, version)
+	return !ok
 }
 
 // abandon notes that the grants of attempts up to seq must be given back; it
@@ -123,11 +176,14 @@ func (q *nodeQueue) takeAbandoned() uint64 {
 // meet notes a node's answer to a request of that time. It reports whether the identity
 // has been known for long.
 func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if id == "" || q.shown.offer == id {
+		q.shown.offer = nil // nothing is known of it, or it was taken: a node that forgets it must not get it again
+	}
 	if id == "" {
 		return false
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.identity.id != id {
 		q.identity = identity{id: id, since: time.Now()}
 	}

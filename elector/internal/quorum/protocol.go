@@ -13,15 +13,15 @@ import (
 // Keys are the names of everything an election keeps in Redis. The braces make
 // Redis Cluster put them all into one slot.
 type Keys struct {
-	Lock, Fence, New, Pause, Heir, ID, History string // keys
-	Events, Wake, Ask, Roll                    string // channels
+	Lock, Fence, New, Pause, Heir, ID, Version, History string // keys
+	Events, Wake, Ask, Roll                             string // channels
 }
 
 // KeysOf names the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
 	p := prefix + openTag + election + closeTag
 	return Keys{
-		Lock: p + "lock", Fence: p + fenceKey, New: p + "new", Pause: p + pauseKey, Heir: p + "next", ID: p + "id",
+		Lock: p + lockKey, Fence: p + fenceKey, New: p + "new", Pause: p + pauseKey, Heir: p + "next", ID: p + "id", Version: p + "version",
 		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + rollName,
 	}
 }
@@ -31,6 +31,7 @@ func KeysOf(prefix, election string) Keys {
 const (
 	openTag  = ":{"
 	closeTag = "}:"
+	lockKey  = "lock"
 	fenceKey = "fence"
 	pauseKey = "pause"
 	rollName = "roll"
@@ -40,9 +41,15 @@ const (
 func Reply(channel, nonce string) string { return channel + ":" + nonce }
 
 // The keys of each script, in its order.
-func (k Keys) forClaim() []string   { return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID} }
+func (k Keys) forClaim() []string {
+	return []string{k.Lock, k.Fence, k.New, k.Pause, k.Heir, k.ID, k.Version}
+}
+
+func (k Keys) forRenew() []string {
+	return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID, k.Version}
+}
+
 func (k Keys) forRaise() []string   { return []string{k.Lock, k.Fence} }
-func (k Keys) forRenew() []string   { return []string{k.Lock, k.Fence, k.New, k.Heir, k.Pause, k.ID} }
 func (k Keys) forRelease() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
 
 // FrontRow is how many waiters listen on the wake channel of a node. Redis
@@ -73,8 +80,20 @@ const (
 	elected  = "elected "
 )
 
+// allowed begins the value of the version's key where an operator lets older versions lead: renewals
+// leave it alone. A value that is longer than any of ours is no value.
+const (
+	allowed    = "{"
+	maxHighest = 4096
+)
+
+// asShown is what the renewal script answers for a lease that it has renewed where nothing is worth a word: the
+// node's counter and identity are those that the request named. A process with thousands of elections gets little else.
+// No other server answers that by habit, and Go makes an interface of a number below 256 without an allocation.
+const asShown = 201
+
 // scriptFacts declares to the scripts what they share with Go.
-var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED = %q, %q\n", reserved, released)
+var scriptFacts = fmt.Sprintf("local RESERVED, RELEASED, ALLOWED, MAX_HIGHEST, AS_SHOWN = %q, %q, %q, %d, %d\n", reserved, released, allowed, maxHighest, asShown)
 
 // WakeMessage is a message on the wake channel.
 type WakeMessage struct {

@@ -52,10 +52,10 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 		ScriptClaim: k.forClaim(), ScriptRenew: k.forRenew(), ScriptRaise: k.forRaise(), ScriptRelease: k.forRelease(),
 	} {
 		args := map[Script][]any{
-			ScriptClaim:   claimArgs(value, "i", 3, time.Second, 5, "", k, "id"),
-			ScriptRenew:   renewArgs(value, "i", 3, time.Second, 5, 4, Heir{}, "id"),
+			ScriptClaim:   claimArgs(value, "i", 3, time.Second, 5, "", k, "id", "v1.0.0", "v2.0.0"),
+			ScriptRenew:   renewArgs(value, "i", 3, time.Second, 5, 4, Heir{}, "id", "v2.0.0", ""),
 			ScriptRaise:   raiseArgs("i", 3, 5),
-			ScriptRelease: releaseArgs("i", 3, time.Second, 5, k, value, Heir{}, 4),
+			ScriptRelease: releaseArgs("i", 3, time.Second, 5, k, value, Heir{}, 4, false),
 		}[script]
 		sent := append([]string{scripts[script].Hash(), string('0' + rune(len(keys)))}, append(keys, strs(args)...)...)
 		for _, command := range []string{"EVALSHA", "evalsha", "EVAL"} {

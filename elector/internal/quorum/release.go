@@ -19,19 +19,34 @@ type Release struct {
 	heir     Heir
 	counters []uint64 // the highest counters that the term's renewals can name
 
-	mu   sync.Mutex
-	done map[int]Answer // the nodes where it is definite
+	mu    sync.Mutex
+	done  map[int]Answer // the nodes where it is definite
+	asked map[int]bool   // the nodes that have left a request unanswered
 }
 
 // Releasing ends the attempt that won the term; Try sends the release. A later Claim
 // does not change it.
 func (v *Voter) Releasing(token uint64, heir Heir) *Release {
 	v.alive.Store(0)
-	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}}
+	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}, asked: map[int]bool{}}
 	for _, q := range v.queues {
 		r.counters = append(r.counters, q.lastCounter())
 	}
 	return r
+}
+
+// NewVoterOf is a Voter that does no more than release the term which another process has won
+// by that attempt. It does not know what this process's renewals were shown: one that is still under way may
+// find a node whose counter is beyond the token free, and hold that for a lease. These are
+// never a majority.
+func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
+	v := NewVoter(ns, cfg)
+	v.seq, v.onlyHeld = attempt, true
+	v.lock = LockValue{
+		Candidate: cfg.Candidate, Incarnation: cfg.Incarnation, Seq: attempt,
+		Nodes: ns.Len(), Lease: cfg.Lease, Advertise: cfg.Advertise(), Token: token,
+	}
+	return v
 }
 
 // Try gives the term back on the nodes where that is not definite yet, and reports it to
@@ -51,7 +66,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
 				return nil
 			}
-			return releaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node])
+			return releaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], r.v.onlyHeld)
 		})
 		r.note(node, a)
 		return a
@@ -68,11 +83,12 @@ func (r *Release) definite(node int) (Answer, bool) {
 }
 
 func (r *Release) note(node int, a Answer) {
-	if a.Status == Unknown {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if a.Status == Unknown {
+		r.asked[node] = true
+		return
+	}
 	r.done[node] = a
 }
 
@@ -81,6 +97,19 @@ func (r *Release) Left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.v.nodes.Len() - len(r.done)
+}
+
+// Released reports whether a node held the lock for this term, and gave it back; or may have: its
+// answer was lost, and the lock is gone.
+func (r *Release) Released() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for node, a := range r.done {
+		if a.Status == Released || a.Status == Gone && r.asked[node] {
+			return true
+		}
+	}
+	return false
 }
 
 // Definite reports whether a majority of the nodes holds the lock no more for this term:

@@ -37,12 +37,12 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 		k := p.keys
 		if got := p.run(0, renewScript, k.forRenew(),
-			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity()); got.Status != Gone || p.locks() != 0 {
+			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity(), ""); got.Status != Gone || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
 		late := func() Answer {
-			return p.run(0, releaseScript, k.forRelease(), releaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, Heir{}, r.counters[0])...)
+			return p.run(0, releaseScript, k.forRelease(), releaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, Heir{}, r.counters[0], false)...)
 		}
 		other := b.wins(1)
 		if got := late(); got.Status != Taken || p.locks() != 1 {
@@ -81,5 +81,41 @@ func TestReleaseAsksOnlyWhereItIsOpen(t *testing.T) {
 		if r.Left() != 0 || p.locks() != 0 || asked != 0 {
 			t.Errorf("left %d, %d locks; asked %d times again", r.Left(), p.locks(), asked)
 		}
+	})
+}
+
+// Another process releases the term of one that died: on a node that does not hold its lock it changes
+// nothing, be it free (perhaps the wrong node), another's, or a later term's of the same incarnation.
+func TestReleaseForAnotherProcess(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		token := a.wins(1)
+		attempt := a.seq
+		release := func() Tally {
+			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, Heir{}).Try(testLease)
+		}
+		keys := func() string { return p.redis[0].Dump() }
+		if tally := release(); tally.Count(Released) != 1 || p.locks() != 0 {
+			t.Fatalf("%+v, %d locks", tally.Answers, p.locks())
+		}
+		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
+		}
+		unchanged := func(what string, want Status) {
+			t.Helper()
+			before := keys()
+			if tally := release(); tally.Count(want) != 1 || keys() != before {
+				t.Errorf("%s: %+v; the node had\n%s\nand now\n%s", what, tally.Answers, before, keys())
+			}
+		}
+		unchanged("a lock that is free", Gone)
+		other := b.wins(1)
+		unchanged("a lock of another", Taken)
+		b.Releasing(other, Heir{}).Try(testLease)
+		a.wins(1)
+		unchanged("a later term of the same incarnation", Taken)
+		p.redis[0].FlushAll()
+		unchanged("a node that knows nothing of the election", Gone)
 	})
 }

@@ -21,16 +21,18 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 	if of := &v.term; of.args == nil || of.lock != v.lock || of.token != token || of.heir != heir {
 		v.term = renewed{
 			lock: v.lock, token: token, heir: heir, keys: v.cfg.Keys.forRenew(),
-			args: renewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, ""),
+			args: renewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", v.cfg.Version, ""),
 		}
 	}
 	began := time.Now()
 	r := postedRound(v.nodes.Len(), v.nodes.Majority(), Mine, func(answers []Answer) {
 		ended(v.nodes.Tally(answers, time.Since(began)))
 	})
-	for node := range v.queues {
-		p := &posted{v: v, node: node, round: r, left: left, began: began, fit: fit, same: v.term.args}
-		p.keys, p.request.args, p.request.then = v.term.keys, p.args, p.then
+	all := make([]posted, len(v.queues))
+	for node := range all {
+		p := &all[node]
+		p.v, p.node, p.round, p.left, p.began, p.fit, p.same = v, node, r, left, began, fit, v.term.args
+		p.keys, p.errand = v.term.keys, p
 		p.send()
 	}
 }
@@ -91,7 +93,8 @@ func (p *posted) args() []any {
 		return nil
 	}
 	copy(p.own[:], p.same)
-	p.own[renewCounter], p.own[renewIdentity] = p.v.queues[p.node].lastCounter(), newIdentity()
+	s := p.v.queues[p.node].show()
+	p.own[renewCounter], p.own[renewShown], p.own[renewIdentity] = s.counter, s.identity, s.offer
 	return p.own[:]
 }
 

@@ -37,7 +37,8 @@ type recorder struct {
 	refused    func(error)   // gets the error of a report that the node did not record
 	background *flights
 
-	waits atomic.Bool // unrecorded is not empty: checked after each answer of the node
+	waits  atomic.Bool // unrecorded is not empty: checked after each answer of the node
+	denies atomic.Bool // the node answered the last attempt, and did not record: for want of a right, or of memory
 
 	mu         sync.Mutex    // of all below
 	last       chan struct{} // closed when the newest attempt has ended; nil: there was none
@@ -100,7 +101,8 @@ func (rec *recorder) record(r Report, first bool) bool {
 	}
 	refused, err := announceScript.Run(ctx, rec.rdb, []string{rec.keys.History},
 		r.Event(!first), maxEntries, events, rec.keys.Wake, front).Text()
-	if err == nil && refused != "" {
+	rec.denies.Store(err == nil && refused != "")
+	if rec.denies.Load() {
 		rec.refused(needs(errors.New(refused), "+xadd ~"+rec.keys.History))
 	}
 	return err == nil && refused == ""
@@ -122,6 +124,22 @@ func (rec *recorder) begin() bool {
 	}
 	rec.repeating = true
 	return true
+}
+
+// settled reports whether another attempt would change nothing by now: all is recorded, or the
+// node has refused it, which takes an operator.
+func (rec *recorder) settled() bool {
+	rec.mu.Lock()
+	last := rec.last
+	rec.mu.Unlock()
+	if last != nil {
+		select {
+		case <-last:
+		default:
+			return false // under way
+		}
+	}
+	return !rec.waits.Load() || rec.denies.Load()
 }
 
 func (rec *recorder) take() []Report {

@@ -13,12 +13,12 @@ import (
 type request struct {
 	ctx  context.Context //nolint:containedctx // of its caller: nothing is sent after its end
 	keys []string
-	args func() []any  // nil: it is not wanted any more
+	made func() []any  // its arguments; nil: it is not wanted any more
 	done chan struct{} // closed with its outcome, where another goroutine carries it
 
 	// Of one that no goroutine waits for (sender.post).
-	then  func(outcome)
-	until time.Time // its ctx has no end
+	errand errand    // in place of made
+	until  time.Time // its ctx has no end
 
 	mu        sync.Mutex // guards the next two
 	withdrawn bool       // its caller has left: it has no outcome
@@ -30,6 +30,12 @@ type request struct {
 	ended bool
 
 	outcome outcome // until done is closed of that goroutine, from then on of the caller
+}
+
+// errand is what a request is for that no goroutine waits for.
+type errand interface {
+	args() []any  // nil: it is not wanted any more
+	then(outcome) // once, on a goroutine that others wait for
 }
 
 // outcome is what has come of a request.
@@ -46,12 +52,20 @@ func notSent() outcome {
 }
 
 func newRequest(ctx context.Context, keys []string, args func() []any) *request {
-	return &request{ctx: ctx, keys: keys, args: args}
+	return &request{ctx: ctx, keys: keys, made: args}
+}
+
+// args are made when it is sent.
+func (r *request) args() []any {
+	if r.errand != nil {
+		return r.errand.args()
+	}
+	return r.made()
 }
 
 // context ends with the time that its caller gives it.
 func (r *request) context() (context.Context, context.CancelFunc) {
-	if r.then != nil {
+	if r.errand != nil {
 		return conns.Until(r.ctx, time.Until(r.until))
 	}
 	return r.ctx, func() {}
@@ -84,7 +98,7 @@ func (r *request) withdraw() bool {
 }
 
 // late reports whether the time of a request that no goroutine waits for is over.
-func (r *request) late(now time.Time) bool { return r.then != nil && !now.Before(r.until) }
+func (r *request) late(now time.Time) bool { return r.errand != nil && !now.Before(r.until) }
 
 // prepare makes the arguments, and ends a request that is not wanted any more.
 func (r *request) prepare() (ok bool) {
@@ -145,8 +159,8 @@ func (r *request) end(o outcome) {
 	r.mu.Unlock()
 	switch {
 	case withdrawn:
-	case r.then != nil:
-		r.then(o)
+	case r.errand != nil:
+		r.errand.then(o)
 	default:
 		r.outcome = o
 		close(r.done)

@@ -96,7 +96,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 }
 
 // Who goes first: the first that finds room in the front row, for two leases, until it
-// has been; and an heir before all others. Only the one whose reservation it is gives it up.
+// has been, also when the row is full by then; and an heir before all others. Only the one whose reservation it is gives it up.
 func TestWhoIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before    string
@@ -108,6 +108,7 @@ func TestWhoIsNamed(t *testing.T) {
 		"the first to ask":           {listening: FrontRow - 1, named: true, after: "incb", ttl: 2 * testLease},
 		"not beyond the front row":   {listening: FrontRow},
 		"once more":                  {before: "incb", named: true, after: "incb", ttl: 2 * testLease},
+		"once more, in a full row":   {before: "incb", listening: FrontRow, named: true, after: "incb", ttl: 2 * testLease},
 		"another is named":           {before: "incc", after: "incc", ttl: testLease},
 		"the heir of the leader":     {before: "!incb", named: true, after: "!incb", ttl: testLease},
 		"another heir of the leader": {before: "!incc", after: "!incc", ttl: testLease},

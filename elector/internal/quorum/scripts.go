@@ -11,6 +11,8 @@ import (
 )
 
 var (
+	//go:embed scripts/denied.lua
+	deniedLua string
 	//go:embed scripts/head.lua
 	headLua string
 	//go:embed scripts/claim.lua
@@ -26,10 +28,10 @@ var (
 	//go:embed scripts/many.lua
 	manyLua string
 
-	claimScript    = newElectionScript(claimLua, 6, 10)
-	renewScript    = newElectionScript(renewLua, 6, renewArity)
-	raiseScript    = newElectionScript(raiseLua, 2, 3)
-	releaseScript  = newElectionScript(releaseLua, 4, 9)
+	claimScript    = newElectionScript(claimLua, 6, 7, 12)
+	renewScript    = newElectionScript(renewLua, 6, 7, renewArity)
+	raiseScript    = newElectionScript(raiseLua, 2, 2, 3)
+	releaseScript  = newElectionScript(releaseLua, 4, 4, 10)
 	announceScript = electionScript{Script: redis.NewScript(announceLua), source: announceLua}
 
 	scripts = map[Script]electionScript{
@@ -47,10 +49,11 @@ type electionScript struct {
 	keys, args int // of each election
 }
 
-// newElectionScript makes what is done for one election into a script for any number.
-func newElectionScript(lua string, keys, args int) electionScript {
-	source := fmt.Sprintf("%slocal KEYS_EACH, ARGS_EACH = %d, %d\nlocal function one(KEYS, ARGV)\n%s%send\n%s",
-		scriptFacts, keys, args, headLua, lua, manyLua)
+// newElectionScript makes what is done for one election into a script for any number. Of its keys the first ones
+// are read before anything is written.
+func newElectionScript(lua string, read, keys, args int) electionScript {
+	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\n%slocal function one(KEYS, ARGV)\n%s%send\n%s",
+		scriptFacts, read, keys, args, deniedLua, headLua, lua, manyLua)
 	return electionScript{redis.NewScript(source), source, keys, args}
 }
 
@@ -78,23 +81,34 @@ const (
 	RenewToken    = 4
 	renewCounter  = 5
 	renewIdentity = 8
-	renewArity    = 9
+	renewShown    = 10
+	renewArity    = 11
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: the release of a failed attempt, which notifies no candidate
 )
 
-func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity}
+func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, shown, version string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), hint, marker, k.Wake, k.Events, FrontRow, identity, shown, version}
 }
 
 func raiseArgs(incarnation string, seq, token uint64) []any { return []any{incarnation, seq, token} }
 
-func renewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity string) []any {
-	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity}
+func renewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, version, shown string) []any {
+	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, version, shown}
 }
 
-func releaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64) []any {
-	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1}
+// onlyHeld is true of a release that changes nothing on a node that does not hold the lock.
+type onlyHeld bool
+
+func (h onlyHeld) arg() int {
+	if h {
+		return 1
+	}
+	return 0
+}
+
+func releaseArgs(incarnation string, seq uint64, lease time.Duration, token uint64, k Keys, value string, heir Heir, counter uint64, held onlyHeld) []any {
+	return []any{incarnation, seq, lease.Milliseconds(), token, k.Wake, value, heir.Incarnation, heir.Keep.Milliseconds(), max(token, counter) + 1, held.arg()}
 }
 
 // Call is what a node is to do for one election, by a script call as it receives it.
@@ -140,10 +154,4 @@ func ScriptOf(sent string) (Script, bool) {
 		}
 	}
 	return "", false
-}
-
-// RefusedClaim is what a node answers to a claim for one election, while another candidate
-// holds its lock for so long still: for tests that stand in for a node.
-func RefusedClaim(holder string, left time.Duration) []any {
-	return []any{[]any{string(Held), "0", holder, left.Milliseconds(), int64(-1), int64(-1), ""}}
 }

@@ -26,6 +26,7 @@ type View struct {
 	Pause     string        // the note of the pause
 	PauseLeft time.Duration // 0: it has no end
 	Next      string        // incarnation that goes first after a release
+	Version   string        // what the version's key holds: see ParseHighest
 	ID        string        // the node's identity; empty: it has none yet
 	RTT       time.Duration
 }
@@ -44,10 +45,10 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		p := n.rdb.Pipeline()
 		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
 		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
-		fence, next, id := get(k.Fence), get(k.Heir), get(k.ID)
+		fence, next, id, version := get(k.Fence), get(k.Heir), get(k.ID), get(k.Version)
 		newLeft := p.PTTL(ctx, k.New)
 		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
-		if err := execute(ctx, p, before, lock); err != nil {
+		if err := execute(ctx, p, before, lock, version); err != nil {
 			return View{}, err
 		}
 		if before.Val() != lock.Val() {
@@ -56,7 +57,7 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 		v := View{
 			Holder: lock.Val(), Foreign: foreignLock(lock), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
 			Paused: pause.Val() != "", Pause: pause.Val(), PauseLeft: positive(pauseLeft),
-			ID: parseIdentity(id.Val()),
+			ID: parseIdentity(id.Val()), Version: text(version),
 		}
 		if v.Foreign != "" {
 			v.Holder = "" // never to be taken for a candidate
@@ -72,6 +73,16 @@ func (n *Node) snapshot(ctx context.Context, k Keys) (View, error) {
 	return View{}, fmt.Errorf("the lock changed hands during each of %d reads", snapshotTries)
 }
 
+// text is what a key holds; one of another type holds nothing that a candidate wrote.
+func text(key *redis.StringCmd) string {
+	if otherType(key.Err()) {
+		return anotherType
+	}
+	return key.Val()
+}
+
+const anotherType = "a value of another type than a string"
+
 // foreignLock describes what a lock key holds that no candidate wrote: another
 // program's value, or one that was set by hand. Empty: nothing, or a lock.
 func foreignLock(lock *redis.StringCmd) string {
@@ -79,16 +90,16 @@ func foreignLock(lock *redis.StringCmd) string {
 	case errors.Is(lock.Err(), redis.Nil):
 		return ""
 	case lock.Err() != nil: // of the errors only this one is let through
-		return "a value of another type than a string"
+		return anotherType
 	}
 	if _, err := ParseLockValue(lock.Val()); err == nil {
 		return ""
 	}
-	return fmt.Sprintf("the value %s", quoted(lock.Val()))
+	return fmt.Sprintf("the value %s", Quoted(lock.Val()))
 }
 
-// quoted is foreign text as it may be printed: escaped and short.
-func quoted(s string) string {
+// Quoted is foreign text as it may be printed: escaped and short.
+func Quoted(s string) string {
 	const longest = 60
 	if len(s) <= longest {
 		return strconv.QuoteToASCII(s)

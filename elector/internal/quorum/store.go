@@ -17,12 +17,53 @@ func (v *Voter) Announce(r Report) {
 	}
 }
 
+// AwaitRecorded waits until a majority of the nodes has recorded all reports, at most for limit: a
+// process that is about to end has no later occasion. What a node has not answered is sent to it
+// again; one that refuses to record is not waited for.
+func (v *Voter) AwaitRecorded(limit time.Duration) {
+	for end := time.Now().Add(limit); v.unsettled() && time.Now().Before(end); {
+		for _, rec := range v.recorders {
+			rec.again()
+		}
+		// Not all of it at once: a node that hangs must not keep the others' repetition waiting.
+		v.background.wait(min(v.cfg.CallTimeout/8, time.Until(end)))
+		if !v.unsettled() {
+			return
+		}
+		select {
+		case <-v.nodes.Life().Done():
+			return
+		case <-time.After(min(v.cfg.CallTimeout/8, time.Until(end))):
+		}
+	}
+}
+
+// unsettled reports whether too few nodes for a majority have recorded all reports, or refused to.
+func (v *Voter) unsettled() bool {
+	settled := 0
+	for _, rec := range v.recorders {
+		if rec.settled() {
+			settled++
+		}
+	}
+	return settled < v.nodes.Majority()
+}
+
 func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ctx).Err() }
 
 // Publish sends to a channel of every node, and waits for each at most for the limit.
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
 	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
 		return needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
+	})
+}
+
+// Request is Publish for what is requested of the candidates of many elections at one time: a
+// node takes such requests together.
+func (ns *Nodes) Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
+	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		_, err := n.requests.do(ctx, message{channel, payload})
+		return err
 	})
 }
 
@@ -35,12 +76,16 @@ func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payloa
 
 // each queries all nodes at once; the errors are by node.
 func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
+	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
+}
+
+func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(context.Context, *Node) error) []error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.nodeError(i, ask(ctx, n.rdb)) })
+		wg.Go(func() { errs[i] = ns.nodeError(i, ask(ctx, n)) })
 	}
 	wg.Wait()
 	return errs
@@ -54,19 +99,20 @@ func (ns *Nodes) On(ctx context.Context, node int, limit time.Duration, ask func
 }
 
 // Listeners is how many subscribe to a channel, by the node that knows of most; -1
-// when no node answers, or when it can't know (a Cluster's nodes count their own).
+// when no node answers, or when it can't know (a Cluster's nodes count their own). A node is
+// asked for those of many channels at once.
 func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Duration) int {
 	var mu sync.Mutex
 	most := -1
-	ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		if _, cluster := c.(*redis.ClusterClient); cluster {
+	ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
+		if _, cluster := n.rdb.(*redis.ClusterClient); cluster {
 			return nil
 		}
-		counts, err := c.PubSubNumSub(ctx, channel).Result()
+		count, err := n.counts.do(ctx, channel)
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()
-			most = max(most, int(counts[channel]))
+			most = max(most, count)
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,46 +117,52 @@ func entriesIn(found []redis.XMessage) (entries []Entry) {
 // a large key space, little enough not to hold up a server that others use.
 const scanCount = 1000
 
-// Elections lists the elections of a prefix that the nodes know, each once and
-// in order: all that have a counter or a pause, and all that have candidates, which receive
-// roll calls: one whose candidates have never been able to campaign has no key. It looks at
-// every channel and every key of every node, until it has found as many as were requested, or
-// until the limit. An error of a node reports that its elections are missing, all or some.
-func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) ([]string, []error) {
+// Elections lists the elections of a prefix that the nodes know, each once and in order: used
+// are those that have a lock, a pause or candidates, which receive roll calls (one whose
+// candidates have never been able to campaign has no key); idle are all others that have a
+// counter. It looks at every channel and every key of every node until the limit. Of more than
+// most it leaves out idle ones: keys that nobody uses any more must not hide a leader. An error
+// of a node reports that its elections are missing, all or some.
+func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) (used, idle []string, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	s := &survey{prefix: prefix + openTag, most: most, names: map[string]bool{}}
-	errs := make([]error, len(ns.list))
+	s := &survey{prefix: prefix + openTag, most: most, used: map[string]bool{}, idle: map[string]bool{}}
+	errs = make([]error, len(ns.list))
+	left := make([]int, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
 		wg.Go(func() {
 			if c, ok := n.rdb.(*redis.ClusterClient); ok {
-				errs[i] = ns.nodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.look(ctx, c) }))
+				errs[i] = ns.nodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.look(ctx, c, &left[i]) }))
 				return
 			}
-			errs[i] = ns.nodeError(i, s.look(ctx, n.rdb))
+			errs[i] = ns.nodeError(i, s.look(ctx, n.rdb, &left[i]))
 		})
 	}
 	wg.Wait()
-	names := make([]string, 0, len(s.names))
-	for name := range s.names {
-		names = append(names, name)
+	used, idle = slices.Sorted(maps.Keys(s.used)), slices.Sorted(maps.Keys(s.idle))
+	cut := max(0, len(used)+len(idle)-most)
+	idle = idle[:len(idle)-min(cut, len(idle))]
+	for i := range errs {
+		if n := left[i] + cut; n > 0 && errs[i] == nil {
+			errs[i] = ns.nodeError(i, fmt.Errorf("there are more than %d elections: %d that have no leader, no candidates and no pause are left out", most, n))
+		}
 	}
-	slices.Sort(names)
-	return names, errs
+	return used, idle, errs
 }
 
 type survey struct {
 	prefix string // of their keys and channels
-	most   int
+	most   int    // of each kind
 
-	mu    sync.Mutex
-	names map[string]bool
+	mu         sync.Mutex
+	used, idle map[string]bool // no name is in both
 }
 
-// look tries both ways: what one cannot show, the other may.
-func (s *survey) look(ctx context.Context, c redis.UniversalClient) error {
-	return cmp.Or(s.scan(ctx, c), s.campaigned(ctx, c))
+// look tries both ways: what one cannot show, the other may. It adds to left how many idle
+// elections found no room.
+func (s *survey) look(ctx context.Context, c redis.UniversalClient, left *int) error {
+	return cmp.Or(s.scan(ctx, c, left), s.campaigned(ctx, c))
 }
 
 // campaigned notes the elections that have candidates: those on whose channel somebody
@@ -165,20 +172,21 @@ func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error 
 	if err != nil {
 		return needs(err, "+pubsub|channels")
 	}
-	return s.note(channels, rollName)
+	return s.noteUsed(channels, rollName)
 }
 
-func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
-	match := literal(s.prefix) + "*" + closeTag + "[" + fenceKey[:1] + pauseKey[:1] + "]*" // one pass for both
+func (s *survey) scan(ctx context.Context, c redis.UniversalClient, left *int) error {
+	match := literal(s.prefix) + "*" + closeTag + "[" + fenceKey[:1] + pauseKey[:1] + lockKey[:1] + "]*" // one pass for all
 	var cursor uint64
 	for {
 		keys, next, err := c.Scan(ctx, cursor, match, scanCount).Result()
 		if err != nil {
 			return needs(err, "+scan")
 		}
-		if err := s.note(keys, fenceKey, pauseKey); err != nil {
+		if err := s.noteUsed(keys, lockKey, pauseKey); err != nil {
 			return err
 		}
+		s.noteIdle(keys, left)
 		if next == 0 {
 			return nil
 		}
@@ -186,21 +194,45 @@ func (s *survey) scan(ctx context.Context, c redis.UniversalClient) error {
 	}
 }
 
-// note takes the elections of keys or channels of these kinds.
-func (s *survey) note(names []string, kinds ...string) error {
+// noteUsed takes the elections of keys or channels of these kinds.
+func (s *survey) noteUsed(names []string, kinds ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, full := range names {
-		name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), closeTag)
-		if !slices.Contains(kinds, kind) || CheckWord("Election", name, MaxName, "{}") != nil {
-			continue // else a channel or key that is none of ours keeps who reads all elections from reading any
+		name, is := s.named(full, kinds...)
+		if !is || s.used[name] {
+			continue
 		}
-		if len(s.names) >= s.most && !s.names[name] {
+		if len(s.used) >= s.most {
 			return fmt.Errorf("there are more than %d elections", s.most)
 		}
-		s.names[name] = true
+		s.used[name] = true
+		delete(s.idle, name)
 	}
 	return nil
+}
+
+// noteIdle takes the elections of counters: in use is what shows up otherwise, too.
+func (s *survey) noteIdle(keys []string, left *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, full := range keys {
+		name, is := s.named(full, fenceKey)
+		switch {
+		case !is || s.used[name] || s.idle[name]:
+		case len(s.idle) < s.most:
+			s.idle[name] = true
+		default:
+			*left++
+		}
+	}
+}
+
+// named is the election of a key or a channel, if that is of one of these kinds. One that is
+// none of ours must not keep who reads all elections from reading any.
+func (s *survey) named(full string, kinds ...string) (name string, is bool) {
+	name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), closeTag)
+	return name, slices.Contains(kinds, kind) && CheckWord("Election", name, MaxName, "{}") == nil
 }
 
 // literal takes the meaning from the characters of a Redis pattern.

@@ -50,12 +50,19 @@ func TestElections(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(ns.Close)
-	got, errs := ns.Elections(t.Context(), "a*b", 10, time.Minute)
-	if want := []string{"new", "one", "paused", "x", "xx", "xxx"}; !slices.Equal(got, want) || errs[0] != nil || errs[1] != nil || errs[2] != nil {
-		t.Errorf("%q, %v", got, errs)
+	for most, wantIdle := range map[int][]string{10: {"x", "xx", "xxx"}, 6: {"x", "xx", "xxx"}, 5: {"x", "xx"}, 3: nil} {
+		used, idle, errs := ns.Elections(t.Context(), "a*b", most, time.Minute)
+		if want := []string{"new", "one", "paused"}; !slices.Equal(used, want) || !slices.Equal(idle, wantIdle) {
+			t.Errorf("of at most %d: %q are used, %q idle", most, used, idle)
+		}
+		for _, err := range errs {
+			if most >= 6 && err != nil || most < 6 && (err == nil || !strings.Contains(err.Error(), "are left out")) {
+				t.Errorf("of at most %d: %v", most, err)
+			}
+		}
 	}
-	got, errs = ns.Elections(t.Context(), "a*b", 2, time.Minute)
-	if len(got) != 2 || errs[0] == nil && errs[1] == nil && errs[2] == nil {
-		t.Errorf("%q, %v: the bound is not kept, or not said", got, errs)
+	used, idle, errs := ns.Elections(t.Context(), "a*b", 2, time.Minute)
+	if len(used) != 2 || len(idle) != 0 || errs[0] == nil && errs[1] == nil && errs[2] == nil {
+		t.Errorf("%q, %q, %v: the bound is not kept, or not said", used, idle, errs)
 	}
 }

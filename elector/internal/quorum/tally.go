@@ -32,6 +32,46 @@ func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >
 // Answered reports whether a majority has answered, whatever the answers are.
 func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
 
+// Judged reports whether a claim was lost for a version that the candidate had not been shown, and may
+// follow: another claim names it.
+func (t Tally) Judged() bool {
+	open := t.Count(Won)
+	for _, a := range t.Answers {
+		if a.Status == Newer && !a.Outdated {
+			open++
+		}
+	}
+	return t.Count(Newer) > 0 && open >= t.nodes.Majority()
+}
+
+// Outdated reports whether nodes refuse the sender for its version, and with those that did not answer so
+// many that no majority is left. The value is what most of them keep.
+func (t Tally) Outdated() (highest Highest, ok bool) {
+	count, most := map[string]int{}, ""
+	n := 0
+	for _, a := range t.Answers {
+		if !a.Outdated {
+			continue
+		}
+		n++
+		if count[a.Highest]++; count[a.Highest] > count[most] {
+			most = a.Highest
+		}
+	}
+	highest, _ = ParseHighest(most)
+	return highest, n > 0 && n+t.Count(Unknown) > len(t.Answers)-t.nodes.Majority()
+}
+
+// ForeignVersion is what the version's key of a node holds that no candidate wrote, for people; empty: nothing.
+func (t Tally) ForeignVersion() string {
+	for _, a := range t.Answers {
+		if _, ok := ParseHighest(a.Highest); a.Highest != "" && !ok {
+			return Quoted(a.Highest)
+		}
+	}
+	return ""
+}
+
 // Written reports whether a renewal brought its lock value to a majority. One that refuses the
 // new value may renew the lease all the same.
 func (t Tally) Written() bool {

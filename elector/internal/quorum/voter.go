@@ -11,6 +11,7 @@ type VoterConfig struct {
 	Keys        Keys
 	Candidate   string
 	Incarnation string
+	Version     string        // semantic: no node elects it once a newer one has led; empty: any may lead
 	Advertise   func() string // where this candidate can be reached, at each claim and renewal
 	Lease       time.Duration
 	CallTimeout time.Duration // bound of one request to one node
@@ -38,6 +39,8 @@ type Voter struct {
 	met   time.Time     // when the nodes were queried for their identities alone
 
 	recorders []*recorder // by node
+
+	onlyHeld onlyHeld // of its releases; it never changes
 
 	background flights
 }
@@ -102,8 +105,11 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		if node < len(markers) {
 			marker = markers[node]
 		}
-		return v.callLate(ctx, node, claimScript, v.cfg.Keys.forClaim(), v.whileAlive(seq,
-			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity())))
+		shown, version := v.queues[node].versions(v.cfg.Version)
+		a := v.callLate(ctx, node, claimScript, v.cfg.Keys.forClaim(), v.whileAlive(seq,
+			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity(), shown, version)))
+		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
+		return a
 	}
 	for i, q := range v.queues {
 		if q.isUnresponsive() {
@@ -171,6 +177,9 @@ func (v *Voter) identities() Identities {
 	return IdentitiesOf(all)
 }
 
+// Attempt is the newest one. It belongs to the goroutine of Claim.
+func (v *Voter) Attempt() uint64 { return v.seq }
+
 // Advertised is the address in the newest attempt's lock, as the last Claim or renewal sent
 // it. It belongs to the goroutine of those.
 func (v *Voter) Advertised() string { return v.lock.Advertise }
@@ -223,7 +232,7 @@ func (v *Voter) release(node int, seq uint64) {
 		defer cancel()
 		done := q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			k := v.cfg.Keys
-			args := releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0)
+			args := releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0, false)
 			v.nodes.list[node].sender.send(releaseScript, v.cfg.CallTimeout,
 				newRequest(ctx, k.forRelease(), func() []any { return args }))
 		})

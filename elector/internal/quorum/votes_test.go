@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -143,72 +141,6 @@ func TestRaiseAsksWhoseLockItIs(t *testing.T) {
 	})
 }
 
-func TestNodeThatForgotAbstainsForALease(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
-			atThePolls(t, n, func(t *testing.T, p *polls) {
-				p.counters("1")
-				a, b := p.voter("a"), p.voter("b")
-				a.wins(1)
-				for _, m := range p.redis[:n/2+1] {
-					m.FlushAll()
-				}
-				began := time.Now()
-				for time.Since(began) < testLease-time.Second {
-					if tally := b.loses(); tally.Count(New) != n/2+1 {
-						t.Fatalf("after %v: %+v", time.Since(began), tally.Answers)
-					}
-					time.Sleep(time.Second)
-				}
-				time.Sleep(testLease - time.Since(began) + time.Millisecond)
-				b.wins(1)
-			})
-		})
-	}
-}
-
-// The abstention is bounded in time, too, whoever wrote the marker and whatever
-// the node's clock did since.
-func TestAbstentionLapses(t *testing.T) {
-	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		p.counters("1")
-		_ = p.redis[0].Set(p.keys.New, "by hand")
-		a := p.voter("a")
-		if tally := a.loses(); tally.Count(New) != 1 {
-			t.Errorf("%+v", tally.Answers)
-		}
-		time.Sleep(testLease + time.Millisecond)
-		a.wins(1)
-	})
-}
-
-// A bootstrap names the markers that it found. A node that forgot after that has
-// another one, and abstains.
-func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		a, b := p.voter("a"), p.voter("b")
-		tally := a.loses()
-		if tally.Count(New) != 3 {
-			t.Fatalf("%+v", tally.Answers)
-		}
-		var markers []string
-		for _, answer := range tally.Answers {
-			markers = append(markers, answer.Note)
-		}
-		p.redis[0].FlushAll()
-		b.loses()
-		token, tally := a.Claim(t.Context(), 1, markers)
-		if token == 0 || tally.Answers[0].Status != New {
-			t.Errorf("token %d, %+v", token, tally.Answers)
-		}
-		for i := range p.redis {
-			if marked := p.get(i, p.keys.New) != ""; marked != (i == 0) {
-				t.Errorf("node %d: marked as new: %v", i, marked)
-			}
-		}
-	})
-}
-
 func TestPausedNodesRefuse(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		p.counters("1")
@@ -292,127 +224,6 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 		_ = p.redis[0].Set(p.keys.Lock, "a/earlier/1 n=1 lease=10000 token=2")
 		if tally := a.loses(); tally.Answers[0].Status != Held {
 			t.Errorf("%+v", tally.Answers)
-		}
-	})
-}
-
-// Whoever is slower than the majority is not waited for, and not cut short
-// either: it gets its vote later, and counts as answering.
-func TestStragglerIsNotCancelled(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		const slow = 300 * time.Millisecond
-		a.lines[2].dial.Store(int64(slow))
-		began := time.Now()
-		token := a.wins(1)
-		if took := time.Since(began); took > slow/2 {
-			t.Errorf("the claim took %v: a minority was waited for", took)
-		}
-		time.Sleep(2 * slow)
-		if p.locks() != 3 {
-			t.Error("a node that was still dialling never got the claim")
-		}
-		for range 4 {
-			a.lines[2].cut.Store(true) // its connections break ...
-			a.Renew(testLease, token, Heir{}, fit)
-			time.Sleep(slow)
-			a.lines[2].cut.Store(false) // ... and the new one is slow
-			a.troubles()
-			p.redis[2].Del(p.keys.Lock)
-			a.Renew(testLease, token, Heir{}, fit)
-			time.Sleep(2 * slow)
-			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
-				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
-			}
-		}
-	})
-}
-
-// What waits for its turn behind a hung request is not sent after the deadline.
-func TestNothingIsSentAfterTheDeadline(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		var renewals atomic.Int32
-		p.onScript(2, renewScript, func() {
-			renewals.Add(1)
-			time.Sleep(time.Second)
-		})
-		a.Renew(testLease, token, Heir{}, fit)
-		synctest.Wait()                                   // it has reached the third node, too: a round ends with the answers of a majority
-		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
-		time.Sleep(5 * time.Second)
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
-		}
-	})
-}
-
-// What waited behind a hung request goes out only if it may still: the verdict of
-// the probe is from before the wait, and the term may have ended in it.
-func TestQueuedRenewalAsksAgain(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		var renewals atomic.Int32
-		p.onScript(2, renewScript, func() {
-			renewals.Add(1)
-			time.Sleep(time.Second)
-		})
-		a.Renew(testLease, token, Heir{}, fit)
-		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
-		var ended atomic.Bool
-		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })
-		ended.Store(true)
-		time.Sleep(5 * time.Second)
-		if n := renewals.Load(); n != 1 {
-			t.Errorf("the third node got %d renewals, one of them after the end of the term", n)
-		}
-		if errs := a.troubles(); len(errs) > 0 {
-			t.Errorf("a node that was not asked is said not to answer: %v", errs)
-		}
-	})
-}
-
-// Attempts that are over when their turn at a hung node comes are not made there any
-// more: each would hold up the newest, and what follows it, for a call time-out.
-func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a, b := p.voter("a"), p.voter("b")
-		b.wins(1)
-		var claims atomic.Int32
-		p.onScript(2, claimScript, func() {
-			claims.Add(1)
-			time.Sleep(time.Minute)
-		})
-		for range 20 {
-			a.loses()
-			time.Sleep(testLease / 100)
-		}
-		time.Sleep(30 * time.Second)
-		if n := claims.Load(); n > 2 {
-			t.Errorf("the hung node got %d claims of 20, all but the first long after their attempt", n)
-		}
-	})
-}
-
-// The clean-up after a lost claim follows the claim, also where that is slow: the
-// other way round the claim would leave a lock behind, for a lease.
-func TestReleaseNeverOvertakesAClaim(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a, b := p.voter("a"), p.voter("b")
-		b.lines[2].cut.Store(true)
-		b.wins(1)
-		p.onScript(2, claimScript, func() { time.Sleep(time.Second) })
-		a.loses()
-		time.Sleep(3 * time.Second)
-		if lock := p.get(2, p.keys.Lock); lock != "" {
-			t.Errorf("the slow node holds %q", lock)
 		}
 	})
 }

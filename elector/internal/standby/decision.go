@@ -17,8 +17,11 @@ const (
 	// A key lives until the millisecond after its time to live. The first to claim comes a
 	// little early: at the worst it is refused once more.
 	afterLease    = 200 * time.Microsecond
-	frontRowAhead = 5 * time.Millisecond   // what the others leave to the front row
+	frontRowAhead = 5 * time.Millisecond   // what the others leave to the front row, at least
 	perFollower   = 100 * time.Microsecond // by which the others spread
+	// A message takes longer to reach the last of a thousand than the front row takes to claim: that a new leader leads
+	// must have reached them before they claim.
+	perSubscriber = 20 * time.Microsecond
 )
 
 // Settings are what the decision depends on beside answers and messages.
@@ -39,6 +42,7 @@ type decision struct {
 
 	notices     notices
 	inRow       bool // in the front row
+	outdated    bool // a newer version has led: no place in it
 	backoff     time.Duration
 	at          time.Time // when to claim, if no message comes
 	here        neighbours
@@ -73,6 +77,7 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 	in, _ := quorum.HolderOf(t.Holders(), majority)
 	holder := in.Attempt
 	d.first = t.Named() >= majority
+	_, d.outdated = t.Outdated()
 	if d.woken && holder != "" && holder == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not drive this candidate
 	}
@@ -85,7 +90,7 @@ func (d *decision) lost(t quorum.Tally, now time.Time) {
 	case !ok: // too few answered: again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
-	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept) == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept, quorum.Newer) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
 	default:
@@ -105,7 +110,13 @@ func (d *decision) spread() time.Duration {
 		}
 		return claimSpacing + upTo(claimSpacing*time.Duration(max(0, d.waiters-1))/2)
 	}
-	return claimSpacing + frontRowAhead + upTo(time.Duration(d.listening)*perFollower)
+	return claimSpacing + d.behindRow()
+}
+
+// behindRow is how long after the front row to claim.
+func (d *decision) behindRow() time.Duration {
+	all := max(1, d.listening)
+	return max(frontRowAhead, time.Duration(all)*perSubscriber) + upTo(time.Duration(all)*perFollower)
 }
 
 func (d *decision) count(t quorum.Tally) {
@@ -115,28 +126,6 @@ func (d *decision) count(t quorum.Tally) {
 	}
 	if waiters >= 0 {
 		d.waiters, d.listening = d.here.and(waiters, listening)
-	}
-}
-
-// change is what to do about the front row.
-type change int
-
-const (
-	stay change = iota
-	join
-	leave
-)
-
-// changeRow joins the front row while it has room, and leaves it when too many joined
-// at once.
-func (d *decision) changeRow() change {
-	switch {
-	case !d.inRow && d.waiters < quorum.FrontRow:
-		return join
-	case d.inRow && d.waiters > quorum.FrontRow && upTo(time.Duration(d.waiters)) >= quorum.FrontRow:
-		return leave
-	default:
-		return stay
 	}
 }
 
@@ -195,11 +184,11 @@ func (d *decision) next(now time.Time) time.Time {
 	case n.replaced(reports, majority):
 		// The front row asks all the same, when a true winner has settled: else one
 		// forged message would cost a lease without a leader. All others leave it to them.
+		n.claimAt = time.Time{} // that release is over: at the next one all who remembered it would claim at once
 		if !inRow && !d.isHeir(reports, majority) {
 			d.postpone(now)
 			return d.at
 		}
-		n.claimAt = time.Time{}
 		if n.confirmAt.IsZero() {
 			n.confirmAt = now.Add(d.confirmIn())
 		}
@@ -225,8 +214,14 @@ func (d *decision) confirmIn() time.Duration {
 	return row + upTo(row)
 }
 
-// unit is the time between two claims of the front row.
-func (d *decision) unit() time.Duration { return max(claimSpacing, 2*d.rtt) }
+// unit is the time between two claims of the front row. Where votes can't split, claims that overtake each other do no
+// harm: there it does not depend on a round trip that was slow once, a lease ago.
+func (d *decision) unit() time.Duration {
+	if d.Nodes == 1 {
+		return claimSpacing
+	}
+	return max(claimSpacing, 2*d.rtt)
+}
 
 // delay is how long after a release to claim. In the front row whom a majority
 // of the nodes named goes at once, the others in random slots behind.
@@ -237,7 +232,7 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 	case !inRow:
 		// Not in the front row; or in it, and a part of what was published there came
 		// before the claim that is just over.
-		return frontRowAhead + upTo(time.Duration(max(1, d.listening))*perFollower)
+		return d.behindRow()
 	}
 	unit, row := d.unit(), max(1, d.waiters)
 	for name, count := range names(reports) {
@@ -251,7 +246,7 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 			return unit + upTo(unit*time.Duration(row))
 		}
 	}
-	if d.Nodes == 1 { // two at once do no harm where votes can't split
+	if d.Nodes == 1 { // two at once, too
 		return unit * time.Duration(rand.N(row+1)/2)
 	}
 	return unit * time.Duration(rand.N(row))
@@ -287,7 +282,7 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	for _, a := range t.Answers {
 		switch a.Status {
 		case quorum.Unknown, quorum.Same:
-		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept:
+		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept, quorum.Newer:
 			if a.Left < 0 { // it has no end
 				a.Left = endless
 			}

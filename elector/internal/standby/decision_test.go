@@ -69,6 +69,31 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 	}
 }
 
+// The followers behind the front row leave the next release to it as well: the time to claim that the last one gave
+// them is over when a new leader was announced. A thousand that kept it would all claim at the next one, at once.
+func TestNextReleaseIsLeftToTheFrontRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := follower(3)
+		d.listening, d.at = 1000, time.Now().Add(8*time.Second)
+		ends := func(token uint64) {
+			for node := range 2 {
+				d.released(node, quorum.WakeMessage{Token: token}, false)
+			}
+		}
+		ends(7)
+		d.next(time.Now())
+		d.elected(8)
+		if in := time.Until(d.next(time.Now())); in < time.Second {
+			t.Fatalf("a new leader leads, and the next claim is due in %v", in)
+		}
+		time.Sleep(time.Second)
+		ends(8)
+		if in := time.Until(d.next(time.Now())); in < 1000*perSubscriber {
+			t.Errorf("a follower behind the row claims %v after the next release, want %v at least", in, 1000*perSubscriber)
+		}
+	})
+}
+
 // holding is a node's answer that somebody holds its lock for so much longer.
 func holding(who string, token string, left time.Duration) quorum.Answer {
 	return quorum.Answer{Status: quorum.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Subscribers: -1}
@@ -165,7 +190,7 @@ func TestClaimsAreSpread(t *testing.T) {
 		"one node, four in the row":              {nodes: 1, waiters: 4, subscribers: 4, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*3/2},
 		"three nodes, three in the row":          {nodes: 3, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
 		"a full row of a subscribers":            {nodes: 3, waiters: 8, subscribers: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
-		"behind the row":                         {nodes: 3, waiters: 8, subscribers: 1000, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 1000*perFollower},
+		"behind the row":                         {nodes: 3, waiters: 8, subscribers: 1000, least: claimSpacing + 1000*perSubscriber, most: claimSpacing + 1000*(perSubscriber+perFollower)},
 		"no subscribers, and not in the row":     {nodes: 3, waiters: 0, subscribers: quorum.FrontRow, least: claimSpacing, most: claimSpacing},
 		"one more is a subscribers, at one node": {nodes: 1, waiters: 8, subscribers: quorum.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
 	} {
@@ -186,11 +211,14 @@ func TestClaimsAreSpread(t *testing.T) {
 }
 
 // Behind a release without a favourite the front row comes in turns; on one node, where
-// votes can't split, two at a time.
+// votes can't split, two at a time, and however far away that is.
 func TestTurnsOfTheFrontRow(t *testing.T) {
 	for nodes, last := range map[int]int{1: 2, 3: 3} {
 		d := follower(nodes)
 		d.waiters, d.listening = 4, 4
+		if nodes == 1 {
+			d.rtt = 50 * time.Millisecond
+		}
 		reports := map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 7}}
 		seen := map[time.Duration]bool{}
 		for range 500 {
@@ -239,6 +267,20 @@ func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
 	d = &decision{here: neighbours{waiters: 1, listening: 1}}
 	if d.count(told); d.waiters != 1 || d.listening != 3 || d.changeRow() != join {
 		t.Errorf("alone: %d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
+	}
+}
+
+// Whom the nodes have named as the first to try has a place in the row, full or not: a release has the others wait for it.
+func TestFirstToTryIsInTheFrontRow(t *testing.T) {
+	d := &decision{first: true, waiters: quorum.FrontRow}
+	if d.changeRow() != join {
+		t.Error("it stays behind a full row")
+	}
+	d.inRow, d.waiters = true, 100*quorum.FrontRow
+	for range 100 {
+		if d.changeRow() != stay {
+			t.Fatal("it leaves a row that is too full")
+		}
 	}
 }
 

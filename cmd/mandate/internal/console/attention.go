@@ -12,7 +12,8 @@ import (
 type attention struct {
 	mu      sync.Mutex
 	opened  map[string]int
-	all     int // elections that are followed
+	all     int             // elections that are followed
+	idle    map[string]bool // those of them that nobody uses, where there are many
 	changed chan struct{}
 }
 
@@ -34,6 +35,11 @@ func (a *attention) add(elections []string, by int) {
 			delete(a.opened, e)
 		}
 	}
+	a.wake()
+}
+
+// wake is called with mu held.
+func (a *attention) wake() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -45,10 +51,20 @@ func (a *attention) isOpen() (names []string, changed <-chan struct{}) {
 	return slices.Sorted(maps.Keys(a.opened)), a.changed
 }
 
-func (a *attention) follow(n int) {
+// follow notes how many elections are followed, and which of them are idle.
+func (a *attention) follow(all int, idle map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.all = n
+	if all <= closelyUpTo {
+		idle = nil
+	}
+	woken := false
+	for name := range a.idle {
+		woken = woken || !idle[name]
+	}
+	if a.all, a.idle = all, idle; woken {
+		a.wake()
+	}
 }
 
 func (a *attention) followed() int {
@@ -60,27 +76,35 @@ func (a *attention) followed() int {
 // attended is how an election is read now.
 type attended struct {
 	open  bool
+	idle  bool
 	close bool          // changes are waited for; otherwise they are found at the next look
 	look  time.Duration // at least, between two looks
 	roll  time.Duration
 }
 
 // What all closed rows together may cost: with 200 elections a look each second and a
-// roll call each 20 s, with 2000 one tenth of that each.
+// roll call each 20 s, with 2000 one tenth of that each. Idle ones have a share of their own,
+// a quarter of that: however many there are, those in use are read as often as without them.
 const (
 	readEvery   = time.Second // and more often with a lease below 4 s
 	rollEvery   = 10 * time.Second
 	lookShare   = 5 * time.Millisecond
 	rollShare   = 100 * time.Millisecond
+	idleTimes   = 4
 	closelyUpTo = 200 // elections, whether they are open or not
 )
 
 func (a *attention) of(election string) (attended, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	times := func(share time.Duration) time.Duration { return time.Duration(int64(a.all) * int64(share)) }
-	at := attended{open: a.opened[election] > 0, look: max(readEvery, times(lookShare)), roll: max(rollEvery, times(rollShare))}
-	at.close = at.open || a.all <= closelyUpTo
+	at := attended{open: a.opened[election] > 0, idle: a.idle[election]}
+	n := max(0, a.all-len(a.idle))
+	at.close = at.open || n <= closelyUpTo && !at.idle
+	if at.idle {
+		n = idleTimes * len(a.idle)
+	}
+	times := func(share time.Duration) time.Duration { return time.Duration(int64(n) * int64(share)) }
+	at.look, at.roll = max(readEvery, times(lookShare)), max(rollEvery, times(rollShare))
 	if at.open {
 		at.look, at.roll = readEvery, rollEvery
 	}

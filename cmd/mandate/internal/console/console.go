@@ -48,7 +48,7 @@ type Config struct {
 	// MaxElections are shown, beside the groups of shards. Default 2000.
 	MaxElections int
 	// ReadToken is needed to see the page. At least 16 bytes. Default: anyone who
-	// reaches it sees it.
+	// reaches it sees it. It must not be Token.
 	ReadToken string
 	// BasePath is where a proxy serves the page, such as "/mandate". Default: "/".
 	BasePath string
@@ -74,6 +74,9 @@ func New(cfg Config) (*Console, error) {
 		if token != "" && len(token) < minToken {
 			return nil, fmt.Errorf("console: the token is %d bytes long: use at least %d random ones", len(token), minToken)
 		}
+	}
+	if cfg.Token != "" && cfg.Token == cfg.ReadToken {
+		return nil, errors.New("console: both tokens are the same: whoever may read the page could act, too")
 	}
 	base, err := basePath(cfg.BasePath)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestPage(t *testing.T) {
 	c := newConsole(t, console.Config{})
 	for path, kind := range map[string]string{
 		"/": "text/html", "/console.css": "text/css", "/icon.svg": "image/svg+xml",
-		"/console.js": "javascript", "/card.js": "javascript", "/rows.js": "javascript", "/table.js": "javascript", "/line.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/hosts.js": "javascript", "/text.js": "javascript",
+		"/console.js": "javascript", "/card.js": "javascript", "/rows.js": "javascript", "/item.js": "javascript", "/shards.js": "javascript", "/map.js": "javascript", "/table.js": "javascript", "/line.js": "javascript", "/timeline.js": "javascript", "/actions.js": "javascript", "/hosts.js": "javascript", "/text.js": "javascript",
 	} {
 		w := request(c, http.MethodGet, path, "")
 		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) {

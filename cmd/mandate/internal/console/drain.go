@@ -32,7 +32,7 @@ func (t drainTarget) matches(c elector.CandidateStatus) bool {
 
 // handedOver is a line of the answer to a drain: what came of one election.
 type handedOver struct {
-	Election string `json:"election"`
+	Election string `json:"election,omitempty"` // empty: an error that is of none
 	Result   string `json:"result,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -41,7 +41,7 @@ type handedOver struct {
 type drained struct {
 	Result     string `json:"result"`
 	HandedOver int    `json:"handed_over"`
-	Failed     int    `json:"failed"` // they are led as before, or it is not known
+	Failed     int    `json:"failed"` // they are led as before, or it is not known; 1: nobody knows the target
 }
 
 // drain hands over what a target leads.
@@ -51,6 +51,7 @@ type drain struct {
 
 	mu     sync.Mutex
 	chosen map[place]int // how many elections a host, a process and a candidate were handed
+	met    bool          // a candidate that matches has answered
 	report func(handedOver)
 }
 
@@ -72,13 +73,10 @@ func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 	defer end()
 	ctx, cancel := context.WithTimeout(r.Context(), drainTimeout)
 	defer cancel()
-	names := o.elections
-	if len(names) == 0 {
-		var err error
-		if names, err = o.quorum.Elections(ctx); err != nil {
-			answer(w, "", err)
-			return
-		}
+	names, listErr := o.drainable(ctx)
+	if len(names) == 0 && listErr != nil {
+		answer(w, "", listErr)
+		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it to itself
@@ -101,12 +99,26 @@ func (o *operators) drain(w http.ResponseWriter, r *http.Request) {
 			"by", d.by, "from", r.RemoteAddr, "reason", bounded(req.Reason), "result", one.Result, "error", one.Error)
 		send(one)
 	}
+	if listErr != nil { // a node that is away is no reason to hand over nothing
+		d.report(handedOver{Error: problemText(listErr)})
+	}
 	d.run(ctx, o.quorum, names)
 	sum.Result = fmt.Sprintf("%d handed over, %d not", sum.HandedOver, sum.Failed)
-	if sum.HandedOver+sum.Failed == 0 {
+	switch {
+	case sum.HandedOver+sum.Failed > 0:
+	case d.met:
 		sum.Result = "it leads no election"
+	default: // a script that has misspelt a host must not take it for drained
+		sum.Result, sum.Failed = "no such candidate answers: the name is misspelt, or it has ended", 1
 	}
 	send(sum)
+}
+
+// drainable are the elections that are shown, with those of the shards of the groups among them.
+func (o *operators) drainable(ctx context.Context) ([]string, error) {
+	names, err := o.quorum.Elections(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !o.shows(name) || slices.Contains(o.elections, name) })
+	return append(names, o.elections...), err
 }
 
 func (d *drain) run(ctx context.Context, quorum *elector.Quorum, names []string) {
@@ -139,6 +151,11 @@ func (d *drain) one(ctx context.Context, el *elector.Election) {
 	if err != nil {
 		d.report(handedOver{Election: el.Name(), Error: "who leads it is not known: " + problemText(err)})
 		return
+	}
+	if slices.ContainsFunc(all, d.target.matches) {
+		d.mu.Lock()
+		d.met = true
+		d.mu.Unlock()
 	}
 	i := slices.IndexFunc(all, func(c elector.CandidateStatus) bool { return c.Role == elector.RoleLeading })
 	if i < 0 {

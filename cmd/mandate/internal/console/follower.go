@@ -104,7 +104,7 @@ func (f *follower) wait(ctx context.Context, at attended, attention <-chan struc
 		case <-attention: // usually a viewer opened another one
 			var next attended
 			next, attention = f.attention.of(f.known.election)
-			if next.open != at.open || next.close != at.close {
+			if next.open != at.open || next.close != at.close || next.idle != at.idle {
 				return
 			}
 		}

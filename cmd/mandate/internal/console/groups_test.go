@@ -91,6 +91,24 @@ func TestGroupIsOneRow(t *testing.T) {
 	})
 }
 
+// How far a growth is, and who holds it up, is told where the map is, and that there is one in the line.
+func TestGrowthOfAGroup(t *testing.T) {
+	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
+		consoletest.Member(t, s.redis, "g", "a", 4)
+		electortest.Advance(15 * time.Second)
+		v := s.view("g")
+		electortest.Advance(5 * time.Second)
+		if v.get("group g", "growing") != nil || v.get("shards g", "growing") != nil {
+			t.Errorf("without a growth: %v", v.get("group g"))
+		}
+		consoletest.Member(t, s.redis, "g", "b", 8)
+		electortest.Advance(15 * time.Second)
+		if v.get("group g", "growing") != true || v.get("shards g", "growing") != "to grow from 4 to 8 shards, when all members are configured for that: not yet a" {
+			t.Errorf("%v, %v", v.get("group g"), v.get("shards g", "growing"))
+		}
+	})
+}
+
 // A shard that is open has all that an election has, and no line of its own.
 func TestShardOfAGroup(t *testing.T) {
 	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, c *console.Console) {

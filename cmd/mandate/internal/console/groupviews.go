@@ -26,6 +26,7 @@ type (
 		Unowned  int    `json:"unowned"`
 		Moving   int    `json:"moving"`
 		Stuck    int    `json:"stuck"` // of those two: for longer than a lease
+		Growing  bool   `json:"growing,omitempty"`
 		Members  int    `json:"members"`
 		Able     int    `json:"able"` // members that want shards
 		Assigner string `json:"assigner,omitempty"`
@@ -49,7 +50,8 @@ type (
 		Members  []groupMember `json:"members"`
 		Hidden   int           `json:"hidden,omitempty"`
 		Vacant   []vacantPart  `json:"vacant"`
-		Stuck    string        `json:"stuck,omitempty"` // without an owner, or moving, for longer than a lease
+		Growing  string        `json:"growing,omitempty"` // how far a growth is, and what holds it up
+		Stuck    string        `json:"stuck,omitempty"`   // without an owner, or moving, for longer than a lease
 		Problems []string      `json:"problems,omitempty"`
 		AsOfMS   int64         `json:"as_of,omitempty"`
 		Error    string        `json:"error,omitempty"`
@@ -87,7 +89,7 @@ const maxMembers = 200 // of a group
 func groupRowOf(st shard.Status, s *sightings, now time.Time) groupRow {
 	r := groupRow{
 		Group: st.Group, State: groupOwned, Shards: st.Shards, Unowned: len(st.Unowned), Moving: len(st.Moving), Stuck: len(s.stuck(st.Lease, now)),
-		Members: len(st.Members), Assigner: bounded(st.Assigner), Parts: []groupPart{},
+		Members: len(st.Members), Assigner: bounded(st.Assigner), Parts: []groupPart{}, Growing: st.Growth != nil,
 	}
 	if r.Unowned > 0 {
 		r.State, r.Since = groupUnowned, s.oldest().UnixMilli()
@@ -107,7 +109,7 @@ func shardMapOf(st shard.Status, s *sightings, now time.Time) shardMap {
 	m := shardMap{
 		Group: st.Group, Shards: st.Shards, LeaseMS: st.Lease.Milliseconds(), Assigner: bounded(st.Assigner),
 		Members: []groupMember{}, Vacant: s.vacancies(st.Unowned), Stuck: s.stuck(st.Lease, now).String(),
-		Hidden: max(0, len(st.Members)-maxMembers),
+		Hidden: max(0, len(st.Members)-maxMembers), Growing: bounded(st.Growing()),
 	}
 	for _, one := range st.Members[:min(maxMembers, len(st.Members))] {
 		m.Members = append(m.Members, groupMember{

@@ -28,6 +28,9 @@ type (
 		Paused      bool    `json:"paused"`
 		Pause       string  `json:"pause,omitempty"`
 		PauseLeftMS int64   `json:"pause_left_ms,omitempty"` // 0: until it is resumed
+		Version     string  `json:"version,omitempty"`       // the highest that has led, where candidates refuse to downgrade
+		AllowOlder  string  `json:"allow_older,omitempty"`   // the lowest that an operator lets lead again; any: all
+		Allowed     string  `json:"allowed,omitempty"`       // by whom and why
 		Blocked     string  `json:"blocked,omitempty"`       // why no candidate can lead
 		Conflict    string  `json:"conflict,omitempty"`      // why two may
 		Nodes       []node  `json:"nodes"`
@@ -67,8 +70,10 @@ type (
 		Host           string `json:"host,omitempty"`
 		Role           string `json:"role"`
 		Healthy        bool   `json:"healthy"`
-		Able           bool   `json:"able"`             // it leads, or could be elected now
-		Unable         bool   `json:"unable,omitempty"` // it is not healthy, and not for its probes
+		Able           bool   `json:"able"`               // it leads, or could be elected now
+		Unable         bool   `json:"unable,omitempty"`   // it is not healthy, and not for its probes
+		Outdated       string `json:"outdated,omitempty"` // the newer version that has led, so that it refuses to
+		Cordoned       string `json:"cordoned,omitempty"` // by whom, since when and why it does not campaign
 		RestMS         int64  `json:"rest_ms,omitempty"`
 		RestReason     string `json:"rest_reason,omitempty"`
 		Detail         string `json:"detail,omitempty"`
@@ -130,6 +135,7 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 		Election: election, NowMS: now.UnixMilli(), Nodes: []node{}, Error: problemText(err),
 		Paused: st.Paused, Pause: bounded(st.Pause), PauseLeftMS: st.PauseLeft.Milliseconds(),
 		Blocked: bounded(st.Blocked), Conflict: bounded(st.Conflict),
+		Version: bounded(st.Version), AllowOlder: bounded(st.AllowOlder), Allowed: bounded(st.Allowed),
 	}
 	for _, n := range st.Nodes {
 		why := n.Error
@@ -152,9 +158,20 @@ func statusOf(election string, st elector.Status, err error, now time.Time) stat
 func candidateOf(c elector.CandidateStatus, unresponsive time.Duration) candidate {
 	return candidate{
 		ID: bounded(c.ID), Incarnation: bounded(c.Incarnation), Address: bounded(c.Advertise), Version: bounded(c.Version), Host: bounded(c.Host),
-		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable,
+		Role: bounded(string(c.Role)), Healthy: c.Healthy, Able: c.Able(), Unable: c.Unable, Outdated: bounded(c.Outdated), Cordoned: bounded(cordonOf(c.Cordoned)),
 		RestMS: c.RestFor.Milliseconds(), RestReason: bounded(c.RestReason), Detail: bounded(c.Detail), Priority: c.Priority,
 		RunningMS: c.RunningFor.Milliseconds(), UnresponsiveMS: unresponsive.Milliseconds(),
+	}
+}
+
+func cordonOf(c *elector.Cordon) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Drain:
+		return "drained " + c.String()
+	default:
+		return "cordoned " + c.String()
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
@@ -125,13 +127,29 @@ func read(body io.Reader) (actionRequest, error) {
 	var req actionRequest
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&req); err != nil {
+	var wrong *json.UnmarshalTypeError
+	switch err := d.Decode(&req); {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return actionRequest{}, fmt.Errorf("%s must be of type %v, and is a %s", wrong.Field, kindOf(wrong.Type), wrong.Value)
+	case err != nil:
 		return actionRequest{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return actionRequest{}, errors.New("something follows it")
 	}
 	return req, nil
+}
+
+// kindOf is a Go type as JSON calls it.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		return "integer"
+	case reflect.Bool:
+		return "boolean"
+	default:
+		return "string"
+	}
 }
 
 // errUnknownElection is the answer to a name of which Redis knows nothing.

@@ -105,6 +105,34 @@ func TestManyElectionsAreReadSlowly(t *testing.T) {
 	})
 }
 
+// Elections that nobody uses don't make those slow that somebody does, and one of them that gets
+// candidates is soon no longer one of them.
+func TestIdleElectionsSlowNoneDown(t *testing.T) {
+	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
+		rdb := s.redis.Client("x")
+		for i := range 1000 {
+			rdb.Set(t.Context(), fmt.Sprintf("mandate:{idle%d}:fence", i), "7", 0)
+		}
+		s.redis.Lead(s.candidate("e", "a"))
+		v := s.view("")
+		electortest.Advance(30 * time.Second)
+		for range 3 {
+			rdb.Set(t.Context(), "mandate:{e}:pause", "now", 0)
+			electortest.Advance(2 * time.Second)
+			if v.get("row e", "paused") != true {
+				t.Errorf("paused for 2 s: %v", v.get("row e"))
+			}
+			rdb.Del(t.Context(), "mandate:{e}:pause")
+			electortest.Advance(2 * time.Second)
+		}
+		s.redis.Lead(s.candidate("idle7", "b"))
+		electortest.Advance(12 * time.Second)
+		if v.get("row idle7", "leader") != "b" || v.get("row idle7", "of") != 1.0 {
+			t.Errorf("led for 12 s: %v", v.get("row idle7"))
+		}
+	})
+}
+
 // Details go to those who opened the election only.
 func TestDetailsOfOpenElections(t *testing.T) {
 	bubble(t, console.Config{}, func(t *testing.T, s *server, c *console.Console) {
@@ -175,6 +203,34 @@ func TestRowStates(t *testing.T) {
 	})
 }
 
+// Names that nobody uses any more must not push those out that somebody does, whatever they are
+// called: first the elections with a leader, candidates or a pause, then those that are missed.
+func TestIdleElectionsPushNoneOut(t *testing.T) {
+	bubble(t, console.Config{MaxElections: 20}, func(t *testing.T, s *server, _ *console.Console) {
+		rdb := s.redis.Client("x")
+		for i := range 30 {
+			rdb.Set(t.Context(), fmt.Sprintf("mandate:{a%02d}:fence", i), "7", 0)
+		}
+		rdb.Set(t.Context(), "mandate:{paused}:pause", "x", 0)
+		rdb.Set(t.Context(), "mandate:{missed}:fence", "7", 0)
+		for _, kind := range []string{"elected", "released"} {
+			rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{missed}:history", Values: []any{"event", fmt.Sprintf(
+				`{"v":1,"kind":%q,"election":"missed","candidate":"x","incarnation":"X","token":7,"time":%q,"reason":"shutdown"}`, kind, time.Now().Format(time.RFC3339))}})
+		}
+		s.redis.Lead(s.candidate("orders", "a"))
+		v := s.view("orders")
+		electortest.Advance(15 * time.Second)
+		for name, want := range map[string]string{"orders": "led", "paused": "paused", "missed": "vacant", "a00": "abandoned", "a16": "abandoned"} {
+			if got := v.get("row "+name, "state"); got != want {
+				t.Errorf("%s is %v, want %s", name, got, want)
+			}
+		}
+		if v.get("row a17", "state") != nil || v.get("site", "hidden") != 13.0 {
+			t.Errorf("more than fit: %v; %v are hidden", v.get("row a17", "state"), v.get("site", "hidden"))
+		}
+	})
+}
+
 // A script needs no page that is open.
 func TestActionsWithoutAViewer(t *testing.T) {
 	bubble(t, console.Config{Token: token}, func(t *testing.T, s *server, _ *console.Console) {
@@ -188,6 +244,9 @@ func TestActionsWithoutAViewer(t *testing.T) {
 			if code, answer := s.post(action, `{"election":"eee"}`); code != 404 || !strings.Contains(answer, "no such election") {
 				t.Errorf("%s of a name that Redis does not know: %d %s", action, code, answer)
 			}
+		}
+		if code, answer := s.post("pause", `{"election":"e","for_ms":"5m"}`); code != 400 || !strings.Contains(answer, "for_ms must be of type integer, and is a string") {
+			t.Errorf("a time of the wrong type: %d %s", code, answer)
 		}
 		if code, answer := s.post("pause", `{"election":"e","by":"x\u001b[2J"}`); code != 400 {
 			t.Errorf("a name that would clear a terminal: %d %s", code, answer)
@@ -298,6 +357,9 @@ func TestLoginStandsAboveBy(t *testing.T) {
 
 // The page can need a token of its own, which gives no right to act.
 func TestReadToken(t *testing.T) {
+	if _, err := console.New(console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token, ReadToken: token}); err == nil {
+		t.Error("one token for readers and operators is accepted: whoever may read could act")
+	}
 	const reading = "a-token-for-those-who-read"
 	c := newConsole(t, console.Config{Quorum: electortest.Start(t).Quorum("console"), Token: token, ReadToken: reading})
 	password := func(p string) func(*http.Request) {

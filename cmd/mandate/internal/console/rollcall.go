@@ -50,7 +50,7 @@ func (r *roller) run(ctx context.Context, el *elector.Election, changes <-chan s
 			case <-attention:
 				var next attended
 				next, attention = r.attention.of(el.Name())
-				waiting = !next.open || at.open
+				waiting = (!next.open || at.open) && next.idle == at.idle
 			case <-ctx.Done():
 			}
 		}

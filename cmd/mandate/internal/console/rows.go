@@ -30,8 +30,10 @@ type (
 		Token    uint64 `json:"token,omitempty"`
 		Lease    int    `json:"lease"` // tenths that are left of it
 		Paused   bool   `json:"paused,omitempty"`
+		Older    bool   `json:"older,omitempty"` // an operator lets versions lead that are older than one that has led
 		Able     int    `json:"able"`            // candidates that lead or could be elected
 		Of       int    `json:"of"`              // candidates; -1: not known
+		Degraded bool   `json:"degraded,omitempty"`
 		AsOfMS   int64  `json:"as_of,omitempty"` // it has not been read since
 		Error    string `json:"error,omitempty"` // why
 	}
@@ -121,14 +123,25 @@ func lastTerm(records []elector.TermRecord) (began, ended time.Time) {
 // count is what a row needs to know of the candidates.
 type count struct {
 	read         bool
-	able, of     int
+	able, of     int    // of those that campaign
+	answered     int    // observers among them
 	leader       string // the incarnation that led when the roll was called
 	unresponsive bool   // it did not answer
+	degraded     bool   // a candidate could not take over, and that is no matter of seconds
 }
 
 func countOf(all []elector.CandidateStatus, leader string) count {
-	n := count{read: true, of: len(all), leader: leader, unresponsive: leader != ""}
+	n := count{read: true, answered: len(all), leader: leader, unresponsive: leader != ""}
+	unable, resting := 0, 0
 	for _, c := range all {
+		if c.Role != elector.RoleObserving { // it never campaigns
+			n.of++
+			if !c.Healthy && c.Outdated == "" { // older ones are there in every deploy
+				unable++
+			} else if c.RestFor > 0 { // after each step-down
+				resting++
+			}
+		}
 		if c.Able() {
 			n.able++
 		}
@@ -136,12 +149,13 @@ func countOf(all []elector.CandidateStatus, leader string) count {
 			n.unresponsive = false
 		}
 	}
+	n.degraded = unable > 0 || n.of > 1 && n.able+resting < 2
 	return n
 }
 
 // rowOf is the row of an election of which all has been read that is known.
 func rowOf(election string, st elector.Status, lease time.Duration, n count, b brief, sight vacancy.Sight, now time.Time) row {
-	r := row{Election: election, Paused: st.Paused, Able: n.able, Of: n.of}
+	r := row{Election: election, Paused: st.Paused, Older: st.AllowOlder != "", Able: n.able, Of: n.of, Degraded: n.degraded}
 	if !n.read {
 		r.Able, r.Of = 0, -1
 	}
@@ -155,7 +169,7 @@ func rowOf(election string, st elector.Status, lease time.Duration, n count, b b
 		r.State = statePaused
 	case !n.read:
 		r.State = stateNone
-	case n.of == 0 && b.read && sight.Abandoned(b.never, now):
+	case n.answered == 0 && b.read && sight.Abandoned(b.never, now):
 		r.State = stateAbandoned
 	default:
 		r.State = stateVacant

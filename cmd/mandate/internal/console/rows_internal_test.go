@@ -50,3 +50,38 @@ func TestAbandonedIsVacantForADay(t *testing.T) {
 		t.Errorf("it ended at %v, not when the next term began", time.UnixMilli(p.Until))
 	}
 }
+
+// An election is degraded when a candidate could not take over, but not in every deploy and after
+// every step-down.
+func TestRowsThatAreDegraded(t *testing.T) {
+	leads := elector.CandidateStatus{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading}
+	well := elector.CandidateStatus{ID: "b", Incarnation: "2", Healthy: true, Role: elector.RoleFollowing}
+	ill, rests, older, cordoned := well, well, well, well
+	ill.Healthy, rests.RestFor = false, time.Second
+	older.Healthy, older.Outdated = false, "2.0.0"
+	cordoned.Cordoned = &elector.Cordon{}
+	for name, test := range map[string]struct {
+		roll []elector.CandidateStatus
+		want bool
+	}{
+		"well": {[]elector.CandidateStatus{leads, well}, false}, "alone": {[]elector.CandidateStatus{leads}, false},
+		"ill": {[]elector.CandidateStatus{leads, well, ill}, true}, "rests": {[]elector.CandidateStatus{leads, rests}, false},
+		"a deploy": {[]elector.CandidateStatus{leads, well, older}, false}, "older only": {[]elector.CandidateStatus{leads, older}, true},
+		"cordoned": {[]elector.CandidateStatus{leads, well, cordoned}, false}, "cordoned only": {[]elector.CandidateStatus{leads, cordoned}, true},
+	} {
+		if got := countOf(test.roll, "1").degraded; got != test.want {
+			t.Errorf("%s: degraded is %v", name, got)
+		}
+	}
+}
+
+// An observer is no candidate that could lead, and an election with one is not abandoned.
+func TestRowsCountObserversApart(t *testing.T) {
+	n := countOf([]elector.CandidateStatus{
+		{ID: "a", Incarnation: "1", Healthy: true, Role: elector.RoleLeading},
+		{ID: "watcher", Incarnation: "2", Healthy: true, Role: elector.RoleObserving},
+	}, "1")
+	if n.able != 1 || n.of != 1 || n.answered != 2 {
+		t.Errorf("%d/%d of %d that answered", n.able, n.of, n.answered)
+	}
+}

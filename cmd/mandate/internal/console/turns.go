@@ -8,12 +8,13 @@ import (
 // turns bound how many queries run at a time.
 type turns chan struct{}
 
-// limits are how many queries all followers run at a time: enough to hide the
-// round trips, little enough for the Redis that others work with.
+// limits are how many queries all followers run at a time. Looks: enough to hide the
+// round trips, little enough for the Redis that others work with. Roll calls: many, because they
+// wait for candidates, which may never answer.
 type limits struct{ looks, rolls turns }
 
 func newLimits() limits {
-	return limits{make(turns, 16), make(turns, 8)}
+	return limits{make(turns, 16), make(turns, 256)}
 }
 
 // query runs one when it is its turn.

@@ -115,19 +115,19 @@ func (w *watch) readNodes(ctx context.Context) {
 // follow keeps a follower for each election and each group that there is, and for the shards
 // that viewers have opened.
 func (w *watch) follow(ctx context.Context) {
-	defer w.attention.follow(0)
+	defer w.attention.follow(0, nil)
 	f := newFollowers(ctx, w.quorum, w.display)
 	defer f.wait()
 	for {
 		began := time.Now()
-		names, s, complete := w.names(ctx)
+		used, idle, s, complete := w.names(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		shown := w.arranged(ctx, names, &s)
+		shown := w.arranged(ctx, used, idle, &s)
 		w.cache.set(kindSite, "", s)
 		f.listed(shown, complete)
-		w.attention.follow(max(len(shown.elections), f.elections.count())) // a list that failed is empty
+		w.attention.follow(max(len(shown.elections), f.elections.count()), idleAmong(shown.elections, idle)) // a list that failed is empty
 		next := max(listEvery, listShare*time.Since(began))
 		if !complete {
 			next = listAgain
@@ -148,34 +148,33 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// names are the elections to show. complete is false when some may be missing.
-func (w *watch) names(ctx context.Context) (names []string, s site, complete bool) {
+// names are the elections to show: those in use, and the others. complete is false when some may
+// be missing.
+func (w *watch) names(ctx context.Context) (used, idle []string, s site, complete bool) {
 	s = site{Prefix: w.quorum.Prefix(), Actions: w.actions}
 	if len(w.elections) > 0 {
-		return w.elections, s, true
+		return w.elections, nil, s, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	names, err := w.quorum.Elections(ctx)
+	used, idle, err := w.quorum.ElectionsByUse(ctx)
 	s.Problem = problemText(err)
-	return names, s, err == nil
+	return used, idle, s, err == nil
 }
 
 // arranged is a list with the shards of each group as one row.
-func (w *watch) arranged(ctx context.Context, names []string, s *site) shown {
+func (w *watch) arranged(ctx context.Context, used, idle []string, s *site) shown {
 	var all shown
 	if len(w.elections) > 0 {
-		return w.named(ctx, names)
+		return w.named(ctx, used)
 	}
-	others, shards := shard.Split(names)
-	all.elections, all.groups = others, map[string]int{}
+	others, shards := shard.Split(slices.Concat(used, idle))
+	all.elections, all.groups = fitting(ctx, w.quorum, w.max, others, idle), map[string]int{}
+	s.Hidden = len(others) - len(all.elections)
 	for group, listed := range shards {
 		if !slices.Contains(others, group) { // else it stands there as an election, which is what is wrong with it
 			all.groups[group] = len(listed)
 		}
-	}
-	if limit := w.max; len(all.elections) > limit {
-		all.elections, s.Hidden = all.elections[:limit], len(all.elections)-limit
 	}
 	return all
 }

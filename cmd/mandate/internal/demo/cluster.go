@@ -20,6 +20,7 @@ import (
 
 const (
 	demoElection = "demo"
+	demoVersion  = "1.4.0" // of the candidates
 	demoLease    = 1500 * time.Millisecond
 	beatBound    = time.Second // of the heartbeat
 )
@@ -73,7 +74,7 @@ func (c *cluster) newCandidate(name string, log *slog.Logger) (*candidate, error
 		return nil, err
 	}
 	a.elector, err = elector.New(a.quorum, elector.Config{
-		Election: demoElection, ID: name, Lease: demoLease, Cooldown: time.Second, Logger: log,
+		Election: demoElection, ID: name, Version: demoVersion, Lease: demoLease, Cooldown: time.Second, Logger: log,
 		WorkProbe:         health.Named("heartbeat", a.beat),
 		WorkProbeSettings: health.Settings{Interval: 100 * time.Millisecond, Timeout: 100 * time.Millisecond},
 	})

@@ -80,7 +80,7 @@ func (c *cluster) moreElections(log *slog.Logger) error {
 			{Election: "mailer", Lease: 4 * time.Second},
 			{Election: "reports", Lease: 3 * time.Second, Succession: elector.SuccessionRotation, MaxTerm: 20 * time.Second},
 		} {
-			cfg.ID, cfg.Advertise, cfg.Logger, cfg.Cooldown = a.name, a.name+".example:8080", log, time.Second
+			cfg.ID, cfg.Advertise, cfg.Version, cfg.Logger, cfg.Cooldown = a.name, a.name+".example:8080", demoVersion, log, time.Second
 			e, err := elector.New(a.quorum, cfg)
 			if err != nil {
 				return err

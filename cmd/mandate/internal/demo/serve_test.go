@@ -51,6 +51,7 @@ func TestServe(t *testing.T) {
 		{"", `"election":"mailer"`},
 		{"", `"election":"reports"`},
 		{"mailer", `"role":"leading"`},
+		{"demo", `"version":"1.4.0"`},
 		{"", `"actions":true`},
 		{"", `"reason":"resigned"`},
 	} {

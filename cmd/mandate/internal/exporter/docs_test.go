@@ -22,6 +22,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector/electorprom"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 const root = "../../../.."
@@ -248,7 +249,7 @@ func TestDashboardOffersEveryElection(t *testing.T) {
 // Prometheus answers each query of the dashboard with something, and with the labels of its
 // legend.
 func TestDashboardShowsSomethingByPromtool(t *testing.T) {
-	needPromtool(t)
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
 	exported := scraped(t)
 	type sample struct {
 		Labels string  `yaml:"labels"`

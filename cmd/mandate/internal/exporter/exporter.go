@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,10 +18,9 @@ import (
 
 // Bounds of what scrapes may cost.
 const (
-	freshFor     = 5 * time.Second  // one reading serves all scrapes meanwhile
-	readWithin   = 8 * time.Second  // Prometheus waits for 10 s
-	rollsAtATime = 8                // elections whose candidates answer
-	deniedFor    = 10 * time.Minute // a refused roll call disturbs the subscription
+	freshFor   = 5 * time.Second  // one reading serves all scrapes meanwhile
+	readWithin = 8 * time.Second  // Prometheus waits for 10 s
+	deniedFor  = 10 * time.Minute // a refused roll call disturbs the subscription
 )
 
 // Exporter serves /metrics. Make one with New.
@@ -58,8 +58,8 @@ func (e *Exporter) metrics() []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 	defer cancel()
 	began := time.Now()
-	names, err := e.quorum.Elections(ctx)
-	names, shards := shard.Split(names)
+	used, idle, err := e.quorum.ElectionsByUse(ctx)
+	names, shards := shard.Split(append(used, idle...)) // time may be up before all are read
 	all := e.readAll(ctx, names, err == nil)
 	groups := e.groups.read(ctx, shards, err == nil)
 	e.read = time.Now()
@@ -67,23 +67,22 @@ func (e *Exporter) metrics() []byte {
 	if len(names) == 0 {
 		names, up = e.readNodes(ctx, err == nil)
 	}
-	e.text = write(e.quorum.Prefix(), all, groups, err == nil, e.read.Sub(began), names, up)
+	e.text = write(e.quorum.Prefix(), all, groups, err == nil && !missing(all, groups), e.read.Sub(began), names, up)
 	return e.text
 }
 
 func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) []reading {
 	all := make([]reading, len(names))
-	rolls := make(chan struct{}, rollsAtATime)
 	type order struct {
 		*reading
 		mayCall bool
 	}
 	next := make(chan order)
-	var wg sync.WaitGroup
+	var wg, rolls sync.WaitGroup
 	for range min(atATime, len(names)) {
 		wg.Go(func() {
 			for r := range next {
-				r.readFrom(ctx, e.quorum, r.mayCall, rolls)
+				r.readFrom(ctx, e.quorum, r.mayCall, &rolls)
 			}
 		})
 	}
@@ -94,6 +93,7 @@ func (e *Exporter) readAll(ctx context.Context, names []string, complete bool) [
 	}
 	close(next)
 	wg.Wait()
+	rolls.Wait()
 	e.remember(all, complete, time.Now())
 	return all
 }
@@ -134,6 +134,12 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 	}
 }
 
+// missing reports whether something was found that could not be read.
+func missing(all []reading, groups []groupReading) bool {
+	return slices.ContainsFunc(all, func(r reading) bool { return r.missing() }) ||
+		slices.ContainsFunc(groups, func(g groupReading) bool { return g.err != nil })
+}
+
 func able(roll []elector.CandidateStatus) int {
 	n := 0
 	for _, c := range roll {
@@ -144,11 +150,21 @@ func able(roll []elector.CandidateStatus) int {
 	return n
 }
 
+func observers(roll []elector.CandidateStatus) int {
+	n := 0
+	for _, c := range roll {
+		if c.Role == elector.RoleObserving {
+			n++
+		}
+	}
+	return n
+}
+
 // write is the text format of Prometheus, by family.
 func write(prefix string, all []reading, groups []groupReading, complete bool, took time.Duration, nodes []string, up map[string]bool) []byte {
 	var b bytes.Buffer
 	w := &writer{b: &b, prefix: prefix}
-	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections.")
+	w.family("mandate_exporter_list_complete", "1 if all Redis nodes could be searched for elections, and all that were found could be read. 0: some are missing below, or series of them.")
 	w.sample(flag(complete))
 	w.family("mandate_exporter_read_seconds", "How long the last reading of all elections took.")
 	w.sample(took.Seconds())
@@ -162,8 +178,10 @@ func write(prefix string, all []reading, groups []groupReading, complete bool, t
 		func(r *reading) (float64, bool) { return r.leaderless.Seconds(), r.err == nil })
 	w.each(all, "mandate_election_paused", "1 while an operator wants no new leader.",
 		func(r *reading) (float64, bool) { return flag(r.status.Paused), r.err == nil })
-	w.each(all, "mandate_election_candidates", "Candidates that answered the roll call. Absent if it could not be called.",
-		func(r *reading) (float64, bool) { return float64(len(r.roll)), r.rollErr == nil })
+	w.each(all, "mandate_election_candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.",
+		func(r *reading) (float64, bool) { return float64(len(r.roll) - observers(r.roll)), r.rollErr == nil })
+	w.each(all, "mandate_election_observers", "Observers that answered the roll call: they never campaign. Absent if it could not be called.",
+		func(r *reading) (float64, bool) { return float64(observers(r.roll)), r.rollErr == nil })
 	w.each(all, "mandate_election_candidates_able", "Candidates that lead or could be elected.",
 		func(r *reading) (float64, bool) { return float64(able(r.roll)), r.rollErr == nil })
 	writeGroups(w, groups)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/exporter"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -108,6 +108,7 @@ func TestExporter(t *testing.T) {
 	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
 		r.Lead(candidate(t, r, "orders", "a"))
 		candidate(t, r, "orders", "b")
+		start(t, r, elector.Config{Election: "orders", ID: "watcher", Observer: true})
 		rdb := r.Client("operator")
 		rdb.Set(t.Context(), `mandate:{ev"il\}:fence`, "7", 0)
 		rdb.Set(t.Context(), "mandate:{old}:fence", "7", 0)
@@ -132,7 +133,7 @@ func TestExporter(t *testing.T) {
 		want("led", map[string]float64{
 			"exporter_list_complete": 1, "redis_node_up{redis.test:6379}": 1,
 			"election_leader_known{orders}": 1, "election_leaderless_seconds{orders}": 0, "election_paused{orders}": 0,
-			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2,
+			"election_candidates{orders}": 2, "election_candidates_able{orders}": 2, "election_observers{orders}": 1,
 			"election_leader_known{old}": 0, "election_candidates{old}": 0,
 			"election_leader_known{new}": 0, "election_candidates{new}": 1, "election_candidates_able{new}": 0,
 			`election_leader_known{ev\"il\\}`: 0,
@@ -161,6 +162,46 @@ func TestExporter(t *testing.T) {
 		electortest.Advance(10 * time.Second)
 		want("Redis does not answer", map[string]float64{"exporter_list_complete": 0, "redis_node_up{redis.test:6379}": 0},
 			"election_leader_known{orders}", "election_candidates{orders}")
+	})
+}
+
+// Anyone can subscribe to a channel that looks like one of roll calls, and never answer: that must
+// delay no other election, and a reading that is cut off must not look complete.
+func TestForeignChannelsHideNoElection(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Lead(candidate(t, r, "orders", "a"))
+		const foreign = 1000
+		var channels []string
+		for i := range foreign {
+			channels = append(channels, fmt.Sprintf("mandate:{foreign-%d}:roll", i))
+		}
+		sub := r.Client("x").Subscribe(t.Context(), channels...)
+		t.Cleanup(func() { _ = sub.Close() })
+		for range channels {
+			if _, err := sub.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := exporter.New(r.Quorum("exporter"))
+		got, text := scrape(t, e)
+		if n := strings.Count(text, "\nmandate_election_candidates{"); n != foreign+1 || got["election_candidates{orders}"] != 1 || got["exporter_list_complete"] != 1 {
+			t.Errorf("%d elections have candidates, or none: %v", n, got["election_candidates{orders}"])
+		}
+		if took := got["exporter_read_seconds"]; took < 1 || took > 2 { // all wait for an answer at one time
+			t.Errorf("it took %v s", took)
+		}
+	})
+}
+
+// Regression: an election that could not be read was missing, and nothing showed that.
+func TestElectionThatCannotBeReadIsMissed(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		r.Lead(candidate(t, r, "orders", "a"))
+		r.Client("x").Set(t.Context(), "mandate:{broken}:fence", "no number", 0)
+		e := exporter.New(r.Quorum("exporter"))
+		if got, text := scrape(t, e); got["exporter_list_complete"] != 0 || got["election_leader_known{orders}"] != 1 || strings.Contains(text, `leader_known{prefix="mandate",election="broken"`) {
+			t.Errorf("%s", text)
+		}
 	})
 }
 
@@ -294,19 +335,9 @@ func TestScrapesShareAReading(t *testing.T) {
 	})
 }
 
-func needPromtool(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("promtool"); err != nil {
-		if os.Getenv("MANDATE_TEST_REQUIRE_PROMTOOL") == "1" {
-			t.Fatal("no promtool on PATH, and MANDATE_TEST_REQUIRE_PROMTOOL=1: install prometheus")
-		}
-		t.Skip("no promtool on PATH: the metrics' syntax and the dashboard's queries are NOT checked; install prometheus")
-	}
-}
-
 // Prometheus' own promtool reads the text.
 func TestTextByPromtool(t *testing.T) {
-	needPromtool(t)
+	servertest.NeedProgram(t, "apt-get install prometheus", "promtool")
 	r := electortest.Start(t)
 	r.Client("x").Set(t.Context(), "mandate:{e\n\"\\}:fence", "7", 0)
 	r.Client("x").Set(t.Context(), "mandate:{f}:fence", "7", 0)

@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
@@ -23,11 +25,17 @@ type reading struct {
 	rollErr    error
 }
 
-func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls chan struct{}) {
+// readFrom reads the status, and starts the roll call: its candidates may never answer, which must
+// not keep other elections waiting.
+func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool, rolls *sync.WaitGroup) {
 	el, err := q.Election(r.name)
 	if err != nil {
 		r.err, r.rollErr = err, err
 		return
+	}
+	if r.rollErr = elector.ErrDenied; mayCall {
+		r.called = true
+		rolls.Go(func() { r.call(ctx, el) })
 	}
 	bounded, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
@@ -36,19 +44,16 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 			r.began, r.ended = terms[0].From, terms[0].Until
 		}
 	}
-	if r.rollErr = elector.ErrDenied; !mayCall {
-		return
-	}
-	select {
-	case rolls <- struct{}{}:
-		defer func() { <-rolls }()
-	case <-ctx.Done():
-		r.rollErr = ctx.Err()
-		return
-	}
-	r.called = true
-	// A roll call that was cut off shows nothing of those that are missing.
+}
+
+// call calls the roll. One that was cut off shows nothing of those that are missing.
+func (r *reading) call(ctx context.Context, el *elector.Election) {
 	if r.roll, r.rollErr = el.Candidates(ctx); r.rollErr == nil {
 		r.rollErr = ctx.Err()
 	}
+}
+
+// missing reports whether time was up before all was read, or a node was not reached.
+func (r *reading) missing() bool {
+	return r.err != nil || r.rollErr != nil && !errors.Is(r.rollErr, elector.ErrDenied)
 }

@@ -222,7 +222,7 @@ func TestReaperKillsTheCgroup(t *testing.T) {
 // A cgroup that can't be entered is no reason not to run, and is not believed in.
 func TestRunsOutsideOfACgroupThatRefuses(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), "/nonexistent"} {
-		a := assignment{Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "exit 7"}}, cgroup(dir)}
+		a := assignment{Command: Command{Path: "/bin/sh", Argv: []string{"sh", "-c", "exit 7"}}, Cgroup: cgroup(dir)}
 		pid, outside, err := a.start()
 		if err != nil || outside == nil {
 			t.Fatalf("%d, %v, %v: want a process outside", pid, outside, err)

@@ -1,6 +1,7 @@
 // Package supervise runs a command, and ends everything that it has started.
 //
-//	mandate ─┬─ mandate-guard                      replaceable, holds no state
+//	mandate ─┬─ mandate-releaser                   one for all commands; see releaser_linux.go
+//	         ├─ mandate-guard                      replaceable, holds no state
 //	         └─ mandate-reaper ── COMMAND ── ...   whatever COMMAND starts
 //
 // A process group is not enough: timeout(1), `set -m` and setsid(1) make groups
@@ -31,13 +32,18 @@
 // Linux there are no subreapers, and the tree is COMMAND's process group.
 package supervise
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
-// The helpers are this very program under other names. Neither holds "mandate run",
+// The helpers are this very program under other names. None holds "mandate run",
 // so that a `pkill -f 'mandate run'` doesn't kill them along with mandate.
 const (
 	GuardName  = "mandate-guard"
 	ReaperName = "mandate-reaper"
+	// ReleaserName is that of the helper that releases the terms of a mandate that was killed.
+	ReleaserName = "mandate-releaser"
 )
 
 // ErrStart means that a process of ours could not be started: no fault of the command.
@@ -48,6 +54,24 @@ type Command struct {
 	Path      string
 	Argv, Env []string
 	Cgroup    bool // give it its own cgroup where that is possible
+
+	releaser *Releaser
+	term     string
+}
+
+// Releaser is mandate's end of the process that releases its terms when it is dead.
+type Releaser struct {
+	r, w *os.File
+	gone chan struct{} // closed when the process has ended
+}
+
+// For is the command of a term, which has a name that no other one has: the releaser learns when
+// nothing of the command is left. A nil releaser learns nothing.
+func (c Command) For(r *Releaser, term string) Command {
+	if r != nil {
+		c.releaser, c.term = r, term
+	}
+	return c
 }
 
 // Living is a process that is still there, for people.

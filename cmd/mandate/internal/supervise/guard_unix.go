@@ -23,14 +23,19 @@ import (
 
 // guard is mandate's end.
 type guard struct {
-	cmd  *exec.Cmd
-	mu   sync.Mutex
-	pipe *os.File
-	gone chan struct{} // closed when the guard has ended
+	cmd    *exec.Cmd
+	mu     sync.Mutex
+	pipe   *os.File
+	report *os.File      // from the guard: that it kills the tree, before it does so
+	began  bool          // it was read; of the goroutine of the Process
+	gone   chan struct{} // closed when the guard has ended
 }
 
+// fdKilling is the guard's file beside the standard ones. It writes before it kills.
+const fdKilling = 3
+
 func startGuard() (*guard, error) {
-	self, err := selfPath()
+	cmd, err := helper(GuardName)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +44,20 @@ func startGuard() (*guard, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
-	g := &guard{pipe: w, gone: make(chan struct{})}
-	g.cmd = exec.Command(self) //nolint:noctx // it lives as long as the command, and dismiss ends it
-	g.cmd.Args = []string{GuardName}
+	report, killing, err := os.Pipe()
+	if err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	defer func() { _ = killing.Close() }()
+	g := &guard{cmd: cmd, pipe: w, report: report, gone: make(chan struct{})} // dismiss ends it
 	g.cmd.Dir = "/"
-	g.cmd.Stdin = r // stdout and stderr are /dev/null: it keeps no terminal or pipe of yours open
+	g.cmd.ExtraFiles = []*os.File{killing} // fdKilling
+	g.cmd.Stdin = r                        // stdout and stderr are /dev/null: it keeps no terminal or pipe of yours open
 	// Its own session: neither Ctrl-C nor Ctrl-Z nor the end of the terminal reaches it.
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := g.cmd.Start(); err != nil {
-		_ = w.Close()
+		_, _ = w.Close(), report.Close()
 		return nil, err
 	}
 	go func() {
@@ -85,7 +95,22 @@ func (g *guard) dismiss() {
 	<-g.gone
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_ = g.pipe.Close()
+	_, _ = g.pipe.Close(), g.report.Close()
+}
+
+// isKilling reports whether the guard has begun to kill the tree. What it killed is dead after it
+// wrote so: nothing has to be waited for.
+func (g *guard) isKilling() bool {
+	raw, err := g.report.SyscallConn()
+	if err != nil {
+		return g.began
+	}
+	_ = raw.Read(func(fd uintptr) bool {
+		n, _ := syscall.Read(int(fd), make([]byte, 1))
+		g.began = g.began || n == 1
+		return true
+	})
+	return g.began
 }
 
 // exitKilled is the exit code of a guard that has killed the tree: any other end of
@@ -97,7 +122,9 @@ func (g *guard) hasKilled() bool { return g.cmd.ProcessState.ExitCode() == exitK
 // GuardMain is the guard process.
 func GuardMain() {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	follow(os.Stdin, Now).enforce()
+	last := follow(os.Stdin, Now)
+	_, _ = syscall.Write(fdKilling, []byte("k"))
+	last.enforce()
 	os.Exit(exitKilled)
 }
 

@@ -25,6 +25,9 @@ func ReaperMain() {}
 // Adopt does nothing here.
 func Adopt() {}
 
+// Dispatch finds that this process is no helper.
+func Dispatch(map[string]func()) (was bool) { return false }
+
 // Marked finds nothing here.
 func Marked(...string) []Living { return nil }
 
@@ -37,6 +40,7 @@ func Start(Command, Instant) (*Process, error) { return nil, Supported() }
 func (*Process) PID() int                                         { return 0 }
 func (*Process) Exited() <-chan struct{}                          { return nil }
 func (*Process) Status() (ws syscall.WaitStatus)                  { return ws }
+func (*Process) Stopped() <-chan syscall.Signal                   { return nil }
 func (*Process) HasExited() bool                                  { return true }
 func (*Process) Cgroup() (string, error)                          { return "", nil }
 func (*Process) Extend(Instant)                                   {}

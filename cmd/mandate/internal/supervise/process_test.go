@@ -146,7 +146,7 @@ func TestReplacedGuardKnowsTheTime(t *testing.T) {
 // behind: the reaper ends instead of starting a command.
 func TestReaperEndsWithoutACommand(t *testing.T) {
 	p := &Process{exited: make(chan struct{}), gone: make(chan struct{})}
-	reports, err := p.startReaper()
+	reports, err := p.startReaper(Command{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // Supported reports whether this system has what running a command safely needs.
@@ -26,6 +25,7 @@ type Process struct {
 	us     tree     // below this process, where a killed reaper leaves it
 
 	exited, gone chan struct{}
+	stopped      chan syscall.Signal
 	status       syscall.WaitStatus // set when exited is closed
 	late         bool               // set when exited is closed: the reaper has killed the tree in the guard's place
 	orphaned     bool               // set when gone is closed: the reaper was killed, the rest of the tree is below us
@@ -46,9 +46,9 @@ func Start(c Command, until Instant) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	p := &Process{exited: make(chan struct{}), gone: make(chan struct{}), guard: g}
+	p := &Process{exited: make(chan struct{}), gone: make(chan struct{}), stopped: make(chan syscall.Signal, 1), guard: g}
 	p.us = tree{root: os.Getpid(), start: identify(os.Getpid())}
-	reports, err := p.startReaper()
+	reports, err := p.startReaper(c)
 	if err != nil {
 		g.dismiss()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
@@ -69,9 +69,8 @@ func Start(c Command, until Instant) (*Process, error) {
 
 // startReaper starts the process that becomes the command's parent. What it reports
 // comes out of the file.
-func (p *Process) startReaper() (reports *os.File, err error) {
-	self, err := selfPath()
-	if err != nil {
+func (p *Process) startReaper(c Command) (reports *os.File, err error) {
+	if p.reaper, err = helper(ReaperName); err != nil {
 		return nil, err
 	}
 	inR, inW, err := os.Pipe()
@@ -85,11 +84,12 @@ func (p *Process) startReaper() (reports *os.File, err error) {
 		return nil, err
 	}
 	defer func() { _ = outW.Close() }()
-	p.reaper = exec.Command(self) //nolint:noctx // it ends with the command, which is ended with a grace
-	p.reaper.Args = []string{ReaperName}
 	p.reaper.Stdin, p.reaper.Stdout, p.reaper.Stderr = os.Stdin, os.Stdout, os.Stderr // the command's
 	p.reaper.ExtraFiles = []*os.File{inR, outW}                                       // fdCommand, fdReports
-	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                        // no Ctrl-C, no Ctrl-Z
+	if c.releaser != nil {
+		p.reaper.ExtraFiles = append(p.reaper.ExtraFiles, c.releaser.w) // fdReleaser
+	}
+	p.reaper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // no Ctrl-C, no Ctrl-Z
 	if err := p.reaper.Start(); err != nil {
 		_ = inW.Close()
 		_ = outR.Close()
@@ -102,7 +102,7 @@ func (p *Process) startReaper() (reports *os.File, err error) {
 
 // command has the reaper start the command, and follows what it reports.
 func (p *Process) command(c Command, from *os.File) error {
-	sent := gob.NewEncoder(p.pipe).Encode(assignment{Command: c, Cgroup: p.tree.cgroup})
+	sent := gob.NewEncoder(p.pipe).Encode(assignment{Command: c, Cgroup: p.tree.cgroup, Term: c.term})
 	reports := bufio.NewReader(from)
 	line, err := reports.ReadString('\n')
 	var failed syscall.Errno
@@ -148,6 +148,10 @@ func (p *Process) follow(reports *bufio.Reader) {
 			ended, p.status = true, syscall.WaitStatus(ws)
 			close(p.exited)
 		}
+		var sig syscall.Signal
+		if n, _ := fmt.Sscanf(line, "stopped %d\n", &sig); n == 1 {
+			noteStop(p.stopped, sig)
+		}
 	}
 	_ = p.reaper.Wait()
 	if !ended { // the reaper was killed, and the command with it
@@ -170,6 +174,17 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Status is that of the command, once it has ended.
 func (p *Process) Status() syscall.WaitStatus { return p.status }
+
+// Stopped receives the signal by which the terminal has stopped the command.
+func (p *Process) Stopped() <-chan syscall.Signal { return p.stopped }
+
+// noteStop keeps the first signal that was not received yet.
+func noteStop(stopped chan<- syscall.Signal, sig syscall.Signal) {
+	select {
+	case stopped <- sig:
+	default:
+	}
+}
 
 // HasExited reports whether the command itself has ended.
 func (p *Process) HasExited() bool { return closed(p.exited) }
@@ -218,36 +233,11 @@ func (p *Process) ReplaceGuard() error {
 // GuardHasKilled reports whether the guard has ended, and by killing the tree.
 func (p *Process) GuardHasKilled() bool { return closed(p.guard.gone) && p.guard.hasKilled() }
 
-// KilledByGuard reports whether the guard has ended the command: then
-// the guard ends right after it, and we wait for that.
+// KilledByGuard reports whether the guard has ended the command, or the reaper in its place: both have the
+// same keepAlive.
 func (p *Process) KilledByGuard() bool {
-	if !p.HasExited() || !killed(p.status) || p.killing {
-		return false
-	}
-	if p.late { // both have the same keepAlive: this one was faster
-		return true
-	}
-	within := guardEnds
-	if Until(p.until) <= 0 {
-		within = lateGuardEnds
-	}
-	limit := time.NewTimer(within)
-	defer limit.Stop()
-	select {
-	case <-p.guard.gone:
-		return p.guard.hasKilled()
-	case <-limit.C:
-		return false
-	}
+	return p.HasExited() && killed(p.status) && !p.killing && (p.late || p.guard.isKilling())
 }
-
-// How long the guard may take to see that the tree is gone, and to end. Once the time of its
-// keepAlive has passed it ends, whatever has killed the command: only a guard that was stopped
-// doesn't, and on a machine too busy to let it end its kill was reported as another's.
-const (
-	guardEnds     = 500 * time.Millisecond
-	lateGuardEnds = 10 * time.Second
-)
 
 func killed(ws syscall.WaitStatus) bool { return ws.Signaled() && ws.Signal() == syscall.SIGKILL }
 

@@ -18,7 +18,9 @@ import (
 // The reaper's files beside the standard ones.
 const (
 	fdCommand = 3 // it reads: the command, then the guard's messages, and the end of the pipe, which is that of mandate
-	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; detached before it kills; ended STATUS
+	fdReports = 4 // it writes: started PID ERRNO (why it is not in its cgroup), or failed ERRNO; stopped SIGNAL; detached before it kills; ended STATUS
+	// fdReleaser is there for the command of a term only. It writes that nothing is left.
+	fdReleaser = 5
 )
 
 const detached = "detached\n"
@@ -35,6 +37,7 @@ func ReaperMain() {
 	ignoreSignals()
 	syscall.CloseOnExec(fdCommand)
 	syscall.CloseOnExec(fdReports)
+	syscall.CloseOnExec(fdReleaser)
 	in, reports := os.NewFile(fdCommand, "command"), os.NewFile(fdReports, "reports")
 	messages := bufio.NewReader(in) // gob reads no byte too many from it
 	var a assignment
@@ -56,11 +59,14 @@ func ReaperMain() {
 			t.signal(syscall.SIGKILL)
 		}
 	}()
-	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) })
+	reap(pid, func(ws syscall.WaitStatus) { fmt.Fprintf(reports, "ended %d\n", ws) }, func(sig syscall.Signal) { fmt.Fprintf(reports, "stopped %d\n", sig) })
 	// Mandate may be dead; and a member that is no child of ours may be about to end.
 	deadline := time.Now().Add(time.Second)
 	for p := (pauses{}); a.Cgroup.remove() && time.Now().Before(deadline); {
 		time.Sleep(p.next())
+	}
+	if a.Term != "" && !a.Cgroup.populated() {
+		reportGone(fdReleaser, a.Term)
 	}
 	os.Exit(0)
 }
@@ -69,6 +75,7 @@ func ReaperMain() {
 type assignment struct {
 	Command Command
 	Cgroup  cgroup
+	Term    string // for the releaser; "": there is none
 }
 
 // start starts the command. Outside is why it could not be put into its cgroup: it runs
@@ -108,16 +115,21 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// reap waits for all children, those that were adopted too, until none is left.
-func reap(command int, ended func(syscall.WaitStatus)) {
+// reap waits for all children, those that were adopted too, until none is left. It calls stopped when the
+// command has used the terminal, of which it is not in the foreground.
+func reap(command int, ended func(syscall.WaitStatus), stopped func(syscall.Signal)) {
 	for {
 		var ws syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &ws, 0, nil)
+		pid, err := syscall.Wait4(-1, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil: // ECHILD
 			awaitGroup(command)
 			return
+		case pid == command && ws.Stopped():
+			if sig := ws.StopSignal(); sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
+				stopped(sig)
+			}
 		case pid == command:
 			ended(ws)
 		}

@@ -24,6 +24,10 @@ type process struct {
 // another parent meanwhile may be missing, so one scan proves nothing: a tree is
 // known to be gone when its reaper has ended.
 func processes() ([]process, error) {
+	// In a namespace of processes under the /proc of another one the numbers there are those of strangers.
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errors.New("/proc is not that of this process")
+	}
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -111,7 +115,7 @@ func (t tree) spares() func(process) bool {
 	return func(p process) bool {
 		of, args := programOf(p.pid)
 		return program != nil && of != nil && os.SameFile(program, of) &&
-			(args == GuardName+"\x00" || args == ReaperName+"\x00" || args == argv)
+			(args == GuardName+"\x00" || args == ReaperName+"\x00" || args == ReleaserName+"\x00" || args == argv)
 	}
 }
 
@@ -133,7 +137,7 @@ func programOf(pid int) (program os.FileInfo, argv string) {
 // no process of it can fork away between two others.
 func (t tree) signalBelow(sig syscall.Signal) (living, denied int) {
 	all, err := processes()
-	if err != nil { // no /proc: the group is all that we know
+	if err != nil { // no /proc of ours: the group is all that we know
 		return t.signalGroup(sig)
 	}
 	found := below(all, t.root, t.spares())

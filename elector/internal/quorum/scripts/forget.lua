@@ -1,6 +1,6 @@
 -- forget: remove the keys of an election, unless a lock is held: it was granted
 -- meanwhile, or another program wrote it.
--- KEYS lock fence new pause heir id history
+-- KEYS lock fence new pause heir id history version
 -- -> 1: removed, 0: the lock is held
 local lock = redis.pcall('GET', KEYS[1])
 if lock then return 0 end

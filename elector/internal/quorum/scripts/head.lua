@@ -1,14 +1,15 @@
 -- Every script starts with this, behind what protocol.go shares with Lua. It reads all keys at once, so that a key of
 -- another type is named instead of failing somewhere in the middle, and so that
 -- nothing is written before everything was read.
+-- But for the version's key, which stands behind them: what is wrong with that must cost no lease.
 local got = {}
-for i = 1, #KEYS do
+for i = 1, KEYS_READ do
   local r = redis.pcall('GET', KEYS[i])
   if type(r) == 'table' then
     if r.err and string.find(r.err, 'WRONGTYPE', 1, true) then
       return redis.error_reply('MANDATE key ' .. KEYS[i] .. ' holds another type than a string')
     end
-    return r
+    return named(r, 'get')
   end
   got[i] = r
 end
@@ -40,6 +41,13 @@ local function identity(i, offer)
     if type(r) == 'table' and r.err then got[i] = '' end
   end
   return got[i]
+end
+
+-- highestIn is what the version's key holds; '' for nothing, and for what can be none of ours.
+local function highestIn(i)
+  local v = redis.pcall('GET', KEYS[i])
+  if type(v) ~= 'string' or #v > MAX_HIGHEST then return '' end
+  return v
 end
 
 -- reservedFor is the incarnation for which the heir's key reserves leadership, if so.

@@ -11,7 +11,7 @@ for i = 1, #KEYS / KEYS_EACH do
     for j = 1, ARGS_EACH do args[j] = ARGV[(i - 1) * ARGS_EACH + j] end
   end
   local ok, answer = pcall(one, keys, args)
-  local err = not ok and answer or answer.err
+  local err = not ok and answer or type(answer) == 'table' and answer.err
   if err then
     if type(err) == 'table' then err = err.err end
     err = string.gsub(err, '^%S+:%s*%d+: ', '') -- where in the script

@@ -2,10 +2,12 @@
 -- finds it closed, and report it, in one step. Token 0: a failed attempt, which
 -- had no term and reports nothing.
 -- KEYS lock fence new heir
--- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms closed
+-- ARGV incarnation seq lease_ms token wake_channel value heir keep_ms closed only_held
 -- -> {status, fence}
 local mine = whose(got[1], ARGV[1], ARGV[2])
 if mine == 'other' or mine == 'newer' then return {'taken', stored} end
+-- By another process than the one that led: a node of other elections, named by mistake, keeps its counters.
+if mine == 'nobody' and ARGV[10] == '1' then return {'gone', stored} end
 if mine ~= 'nobody' then redis.call('DEL', KEYS[1]) end
 if ARGV[4] == '0' then return {mine == 'nobody' and 'gone' or 'released', stored} end
 if not got[2] then redis.call('SET', KEYS[3], ARGV[6], 'PX', ARGV[3]) end

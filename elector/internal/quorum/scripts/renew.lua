@@ -1,10 +1,11 @@
 -- renew: prolong my lock and copy my token to this node, into its lock and its
 -- counter; plant both again where the node lost them (a plant is no vote in its
 -- round).
--- KEYS lock fence new heir pause id
+-- KEYS lock fence new heir pause id version
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
--- -> {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note: of a
--- pause; 'forgot' where a plant found no counter, identity}
+--      version that leads ('': it keeps none) shown (the identity that the sender knows; its counter is the other one)
+-- -> AS_SHOWN, or {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
+-- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
 -- The heir's reservation outlasts the lease: it goes first also when the leader dies.
@@ -14,6 +15,13 @@ local function keep()
   elseif reservedFor(got[4]) then
     redis.call('DEL', KEYS[4])
   end
+end
+-- The version that leads is the highest, also where a claim that was lost left another one; but for
+-- what an operator has written.
+local function lead()
+  if ARGV[10] == '' then return end
+  local highest = highestIn(7)
+  if highest ~= ARGV[10] and string.sub(highest, 1, #ALLOWED) ~= ALLOWED then redis.pcall('SET', KEYS[7], ARGV[10]) end
 end
 local token, counter = tonumber(ARGV[5]), tonumber(ARGV[6])
 if mine == 'same' or mine == 'older' then
@@ -26,7 +34,10 @@ if mine == 'same' or mine == 'older' then
     redis.call('SET', KEYS[2], stored)
   end
   keep()
-  return {'mine', stored, set and set.err and got[1] or '', got[5] or '', id}
+  lead()
+  local refused = set and set.err
+  if stored == ARGV[6] and id == ARGV[11] and not refused and not got[5] then return AS_SHOWN end
+  return {'mine', stored, refused and got[1] or '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', stored, got[1], '', id} end
 -- Free. A counter above all that this term was shown means that others have
@@ -37,4 +48,5 @@ if fence < token then stored = ARGV[5] end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
 redis.call('SET', KEYS[2], stored)
 keep()
+lead()
 return {'planted', stored, '', got[2] and '' or 'forgot', id}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -13,25 +12,13 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
 )
 
 // waitLimit is how long the tests wait for what a page shall show: far more than it
 // takes, because these machines are small and busy.
 const waitLimit = 60 * time.Second
-
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("MANDATE_TEST_REQUIRE_CHROMIUM") == "1" {
-		t.Fatal("no chromium on PATH, and MANDATE_TEST_REQUIRE_CHROMIUM=1: install chromium")
-	}
-	t.Skip("no chromium on PATH: the console is NOT tested in a browser; install chromium")
-	return ""
-}
 
 // browser is a tab of a headless Chromium, and what its console complained of.
 type browser struct {
@@ -45,7 +32,7 @@ type browser struct {
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium(t)),
+		chromedp.ExecPath(servertest.NeedProgram(t, "apt-get install chromium", "chromium", "chromium-browser", "google-chrome")),
 		chromedp.NoSandbox, // it is run as root in CI, and loads nothing but our page
 		chromedp.UserDataDir(t.TempDir()))...)
 	ctx, leave := chromedp.NewContext(alloc)

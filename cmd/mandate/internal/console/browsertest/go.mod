@@ -17,6 +17,7 @@ require (
 	github.com/go-redsync/redsync/v4 v4.17.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/mod v0.21.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
 

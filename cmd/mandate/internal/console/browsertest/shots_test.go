@@ -26,7 +26,7 @@ func TestChromiumPictures(t *testing.T) {
 	for _, p := range []struct {
 		name, scheme  string
 		width, height int64
-	}{{"console", "light", 1100, 760}, {"console-dark", "dark", 1100, 760}, {"console-phone", "light", 375, 760}} {
+	}{{"console", "light", 1100, 960}, {"console-dark", "dark", 1100, 960}, {"console-phone", "light", 375, 760}} {
 		b.look(p.width, p.height, p.scheme)
 		b.do(chromedp.Navigate(url))
 		b.until(shown)

@@ -1,13 +1,18 @@
 package browsertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/console/consoletest"
+	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electortest"
+	"github.com/mandate-dev/mandate/health"
 )
 
 // The table opens with problems, and with what nobody uses any more folded away; a line of
@@ -18,6 +23,10 @@ func TestChromiumTable(t *testing.T) {
 	s.redis.Lead(s.candidate("orders-2", "a"))
 	s.redis.Lead(s.candidate("orders-10", "b"))
 	s.redis.Lead(s.candidate("paused", "c"))
+	s.redis.Lead(s.candidate("half", "d"))
+	consoletest.CandidateOn(t, s.redis.Quorum("e"), "half", "e", func(cfg *elector.Config) { // nobody could take over
+		cfg.Probe = health.Func(func(context.Context) error { return errors.New("HTTP 503") })
+	})
 	rdb := s.redis.Client("operator")
 	rdb.Set(t.Context(), "mandate:{paused}:pause", "<i>migration</i>", 0)
 	rdb.Set(t.Context(), "mandate:{blocked}:fence", "7", 0)
@@ -29,17 +38,18 @@ func TestChromiumTable(t *testing.T) {
 	b.do(chromedp.Navigate(s.url))
 	b.until(`document.querySelectorAll(".group.abandoned .item").length === 200`)
 	names := `[...document.querySelectorAll(".group:not([hidden]) .rows:not([hidden]) .toggle")].map((e) => e.textContent).join()`
-	b.until(names + ` === "blocked,paused,orders-2,orders-10"`)
-	b.until(`document.querySelector("#summary").textContent === "4 elections · 1 in conflict · 1 paused" && document.title === "(1) mandate"`)
+	b.until(names + ` === "blocked,paused,half,orders-2,orders-10"`)
+	b.until(`document.querySelector("#summary").textContent === "5 elections · 1 in conflict · 1 paused · 1 degraded" && document.title === "(1) mandate"`)
 	b.until(`document.querySelector(".group.led .leader").textContent === "a" && document.querySelector(".group.led .candidates").textContent === "1/1"`)
+	b.until(`document.querySelector(".group.degraded .candidates").textContent === "1/2"`)
 	b.until(`document.querySelector(".group.paused .badge").textContent === "paused"`)
 	b.until(`document.querySelector("#redis").textContent.startsWith("Redis 1/1")`)
 
 	// 200 of them are rows, not cards.
 	b.do(chromedp.Click(".abandoned .fold"))
 	b.until(`document.querySelectorAll(".group.abandoned .rows:not([hidden])").length === 1`)
-	if h := eval[int](b, "document.documentElement.scrollHeight"); h > 204*24+400 {
-		t.Errorf("204 elections are %d px high", h)
+	if h := eval[int](b, "document.documentElement.scrollHeight"); h > 205*24+400 {
+		t.Errorf("205 elections are %d px high", h)
 	}
 	b.do(chromedp.Click(".abandoned .fold"))
 

@@ -1,5 +1,5 @@
 // The dialog in which an operator requests an action, and the token that it needs.
-import { heir } from './card.js';
+import { heir } from './candidates.js';
 import { lines, outcome } from './hosts.js';
 import { el, plural, text } from './text.js';
 

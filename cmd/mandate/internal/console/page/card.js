@@ -1,4 +1,5 @@
 // One election on the page.
+import { allowance, healthOf, heir, refused } from './candidates.js';
 import { Timeline, bad } from './timeline.js';
 import { attr, el, foreign, moment, span, text, whole } from './text.js';
 
@@ -12,7 +13,7 @@ export class Card {
     this.id = `e${++cards}`;
     this.badge = el('span', 'badge');
     this.fact = {};
-    const facts = el('dl', 'facts', ...['leader', 'lease', 'leads for', 'token', 'candidates'].map((k) => this.makeFact(k)));
+    const facts = el('dl', 'facts', ...['leader', 'lease', 'leads for', 'token', 'version', 'candidates'].map((k) => this.makeFact(k)));
     this.meter();
     this.actions = el('div', 'actions');
     this.actions.setAttribute('role', 'group');
@@ -92,7 +93,7 @@ export class Card {
     this.status = s;
     this.freeze();
     const known = s.as_of ? `as of ${moment(s.as_of)}` : s.error ? 'not known' : s.leader ? '' : 'no leader';
-    const label = [known, s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : ''].filter(Boolean).join(', ');
+    const label = [known, s.blocked ? 'blocked' : '', s.conflict ? 'two may lead' : '', s.paused ? 'paused' : '', s.allow_older ? 'older allowed' : ''].filter(Boolean).join(', ');
     this.badge.className = `badge ${s.leader && !s.error && !s.conflict ? 'warn' : 'bad'}`;
     this.badge.hidden = !label;
     text(this.badge, label);
@@ -101,6 +102,7 @@ export class Card {
     this.fact.leader.replaceChildren(...(l ? [swatch(this.colour(l.id)), foreign(l.id, 'id'), foreign(l.address ?? '', 'address')] : ['–']));
     text(this.fact.token, l ? String(l.token) : '–');
     this.drawNodes(s.nodes);
+    this.drawVersion();
     this.tick();
     if (before && !s.error && before.leader?.token !== l?.token && this.rollCall) this.onRoll(this.rollCall);
   }
@@ -110,6 +112,8 @@ export class Card {
     if (s.error && !this.unreadable) all.push(el('span', 'bad', foreign(s.error), '. '));
     if (s.blocked) all.push(el('span', 'bad', 'No candidate can lead: ', foreign(s.blocked), '. Find out who wrote it, then remove it. '));
     if (s.conflict) all.push(el('span', 'bad', foreign(s.conflict), '. Give all candidates the same list of nodes. '));
+    if (s.allow_older) all.push(...allowance(s));
+    if (!s.leader && !s.error && refused(this.candidates)) all.push(el('span', 'bad', 'Every candidate is older than ', foreign(s.version || 'one'), ', which has led. Start a newer one, or use mandate allow-older. '));
     if (!s.paused) return all;
     const until = s.pause_left_ms ? `for ${whole(s.pause_left_ms)} more` : 'until it is resumed';
     return [...all, `Paused ${until}, no new leader will be elected: `, foreign(s.pause ?? '')];
@@ -132,11 +136,27 @@ export class Card {
     const able = answered.filter((c) => c.able).length;
     const missing = r.candidates.length - answered.length;
     const well = missing === 0 && answered.every((c) => c.healthy);
+    this.drawVersion();
+    if (this.status) this.condition.replaceChildren(...this.conditions(this.status)); // who is refused stands there
     text(this.fact.candidates, r.error ? 'not known' : `${able}/${answered.length} can lead${missing ? `, ${missing} unresponsive` : ''}`);
     this.fact.candidates.className = r.error || (well && able) ? 'num' : 'num unhealthy';
     this.roll.body.replaceChildren(...r.candidates.flatMap((c) => this.candidateRows(c, r.now_ms)));
     const note = r.hidden ? `and ${r.hidden} more` : r.candidates.length ? '' : 'no candidate answers';
     text(this.roll.note, r.error ? this.errorNote(r.error) : note);
+  }
+
+  /** The version that leads; how many there are, while a deploy goes on. */
+  drawVersion() {
+    const all = new Set((this.candidates ?? []).filter((c) => c.version && !c.unresponsive_ms).map((c) => c.version));
+    const led = this.leads()?.version;
+    this.fact.version.replaceChildren(foreign(led || '–'), all.size > 1 ? el('span', 'warn', `${all.size} versions`) : '');
+    this.fact.version.title = [...all].join(', ');
+  }
+
+  /** The candidate that leads, if it has answered. */
+  leads() {
+    const l = this.status?.leader;
+    return l && this.candidates?.find((c) => c.id === l.id && !c.unresponsive_ms);
   }
 
   /** Where no majority can be read, the page has its errors above the table, once. */
@@ -146,16 +166,18 @@ export class Card {
 
   candidateRows(c, now) {
     const [kind, health] = healthOf(c);
-    const where = [c.host, c.address, c.version, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
+    const where = [c.host, c.address, c.priority ? `priority ${c.priority}` : ''].filter(Boolean).join('  ');
+    const led = this.leads()?.version;
+    const differs = led && c.version && c.version !== led;
     const row = cells(this.roll.columns,
-      [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : ''],
+      [swatch(this.colour(c.id)), foreign(c.id, 'id'), where ? foreign(where, 'sub') : '', c.version ? foreign(differs ? `${c.version}, differs` : c.version, differs ? 'sub warn' : 'sub') : ''],
       [foreign(this.roleOf(c))], [el('span', kind, health)],
       [span(c.running_ms)]);
     const lines = [[c.mark, 'bad']];
     if (c.unresponsive_ms) lines.push([`no answer, last seen ${whole(c.unresponsive_ms)} before this roll call`, '']);
     else {
       if (c.rest_ms) lines.push([`rests until ${moment(now + c.rest_ms)}, after ${c.rest_reason || 'its term'}`, '']);
-      lines.push([c.detail, '']);
+      lines.push([c.cordoned, ''], [c.detail, '']);
     }
     return [row, ...lines.filter(([label]) => label).map(([label, kind]) => detail(label, this.roll.columns.length, kind))];
   }
@@ -240,19 +262,6 @@ export class Card {
     }
     this.actions.hidden = !actions;
   }
-}
-
-/** What a candidate's health looks like, as the commands print it. */
-function healthOf(c) {
-  if (c.unresponsive_ms) return ['bad', 'unresponsive'];
-  if (c.unable) return ['bad', 'unable'];
-  if (!c.healthy) return ['bad', 'unhealthy'];
-  return c.rest_ms || c.role === 'resting' ? ['warn', 'rests'] : ['ok', 'ok'];
-}
-
-/** Whether leadership can be handed to a candidate. */
-export function heir(c) {
-  return c.role === 'following' && c.able && !c.unresponsive_ms;
 }
 
 function swatch(n) {

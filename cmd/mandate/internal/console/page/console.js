@@ -130,7 +130,7 @@ const main = new Line({
     complete = !s.problem;
     actions = s.actions;
     text($('prefix'), s.prefix);
-    $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown: name those to watch, mandate console NAME... ` : '';
+    $('problem').dataset.more = s.hidden ? `${s.hidden} more elections are not shown, those without a leader and candidates first: mandate ls lists all, mandate console NAME... shows those that you name. ` : '';
     $('problem').dataset.list = s.problem ?? '';
     showProblem();
     allow();

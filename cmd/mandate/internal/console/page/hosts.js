@@ -124,7 +124,7 @@ export class Hosts {
 
 /** A line of the dialog: what came of one election. */
 export function outcome(one) {
-  return el('li', one.error ? 'bad' : 'ok', foreign(one.election), ': ', foreign(one.error ?? one.result));
+  return el('li', one.error ? 'bad' : 'ok', ...(one.election ? [foreign(one.election), ': '] : []), foreign(one.error ?? one.result));
 }
 
 /** Reads lines of JSON as they come. */

@@ -151,7 +151,7 @@ export class ShardMap {
 function look(board, s) {
   const m = board.owner[s];
   const stuck = board.stuck.has(s) ? ' stuck' : '';
-  if (!m) return [`none${stuck}`, '×'];
+  if (!m) return [`none${stuck}`, stuck ? '!' : '×'];
   if (board.next[s] && board.next[s] !== m) return [`c${m.colour} moving${stuck}`, stuck ? '!' : '›'];
   return [`c${m.colour}${board.unable.has(s) ? ' failed' : ''}`, m.letter];
 }

@@ -1,10 +1,11 @@
 // The table: a line for each election, those with problems first.
-import { Colours, el, foreign, span, text, whole } from './text.js';
+import { Item } from './item.js';
+import { el, foreign, span, text, whole } from './text.js';
 
 /** The groups of the table, in their order: who belongs there, and its name. */
 export const groups = [
   ['conflict', 'In conflict'], ['unowned', 'Groups with shards that have no owner'], ['vacant', 'Vacant'], ['unresponsive', 'Leader unresponsive'], ['flapping', 'Flapping'],
-  ['unknown', 'Not known'], ['paused', 'Paused'], ['shards', 'Groups of shards'], ['led', 'Led'], ['abandoned', 'Abandoned'],
+  ['unknown', 'Not known'], ['paused', 'Paused'], ['degraded', 'Degraded'], ['shards', 'Groups of shards'], ['led', 'Led'], ['abandoned', 'Abandoned'],
 ];
 
 const problems = { 'two may lead': 'conflict', blocked: 'conflict', 'leader unresponsive': 'unresponsive', flapping: 'flapping' };
@@ -21,17 +22,9 @@ export function head(names = heads) {
   return e;
 }
 
-export class Row {
+export class Row extends Item {
   constructor(name, open) {
-    this.name = name;
-    this.group = '';
-    this.colours = new Colours();
-    this.toggle = el('button', 'toggle', nameOf(name));
-    this.toggle.type = 'button';
-    this.toggle.title = name;
-    this.toggle.setAttribute('aria-expanded', 'false');
-    this.toggle.addEventListener('click', () => open(name));
-    this.badge = el('span', 'badge');
+    super(name, nameOf(name), open);
     this.leader = foreign('', 'id');
     this.swatch = el('i', 'swatch');
     this.swatch.setAttribute('aria-hidden', 'true');
@@ -40,13 +33,8 @@ export class Row {
     this.lease.setAttribute('role', 'img');
     this.candidates = el('span');
     this.last = el('span');
-    this.strip = el('span', 'strip');
-    this.strip.setAttribute('role', 'img');
-    this.line = el('div', 'row', cell('election', this.toggle), cell('state', this.badge), cell('leader', this.swatch, this.leader),
-      cell('lease', this.lease), cell('candidates num', this.candidates), cell('last-end', this.last), cell('time-line', this.strip));
-    this.line.setAttribute('role', 'row');
-    this.root = el('div', 'item', this.line);
-    this.root.setAttribute('role', 'none');
+    this.build([cell('election', this.toggle), cell('state', this.badge), cell('leader', this.swatch, this.leader),
+      cell('lease', this.lease), cell('candidates num', this.candidates), cell('last-end', this.last), cell('time-line', this.strip)]);
   }
 
   /** What is known of the election now. True: its place in the table may have changed. */
@@ -57,7 +45,7 @@ export class Row {
     const label = labels(r);
     this.badge.hidden = !label;
     text(this.badge, label);
-    this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' ? 'warn' : 'bad'}`;
+    this.badge.className = !label ? 'badge' : `badge ${['paused', 'abandoned', 'unknown', 'flapping'].includes(this.group) || r.state === 'none' || (['led', 'degraded'].includes(this.group) && r.older) ? 'warn' : 'bad'}`;
     this.badge.title = label;
     text(this.leader, r.leader ?? '');
     this.leader.title = r.leader ?? '';
@@ -91,21 +79,6 @@ export class Row {
     this.strip.setAttribute('aria-label', `${p.terms.length} latest terms, ${p.terms.filter((t) => t[3]).length} ended badly`);
   }
 
-  /** Shows a card below the line, or none. */
-  show(card) {
-    this.panel?.remove();
-    this.panel = null;
-    this.toggle.setAttribute('aria-expanded', String(Boolean(card)));
-    this.root.classList.toggle('open', Boolean(card));
-    if (!card) return;
-    const inner = el('div', 'opened', card.root);
-    inner.setAttribute('role', 'cell');
-    this.panel = el('div', '', inner);
-    this.panel.setAttribute('role', 'row');
-    this.root.append(this.panel);
-    this.toggle.setAttribute('aria-controls', card.id);
-  }
-
   holds(want) {
     return this.name.toLowerCase().includes(want) || (this.row?.leader ?? '').toLowerCase().includes(want);
   }
@@ -131,12 +104,14 @@ function groupOf(r) {
   if (problem === 'conflict') return problem;
   if (r.state === 'vacant' || r.state === 'none') return 'vacant';
   if (problem) return problem;
-  return r.paused && r.state === 'led' ? 'paused' : r.state; // what was read before stays where it was
+  if (r.state !== 'led') return r.state; // what was read before stays where it was
+  if (r.paused) return 'paused';
+  return r.degraded ? 'degraded' : 'led';
 }
 
 function labels(r) {
   const state = { vacant: r.of === 0 ? 'no candidates' : r.able === 0 && r.of > 0 ? 'no leader, none able' : 'no leader', none: 'no leader', abandoned: 'abandoned', unknown: 'not known', paused: '', led: '' }[r.state];
-  return [r.problem, state, r.paused ? 'paused' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
+  return [r.problem, state, r.paused ? 'paused' : '', r.older ? 'older allowed' : '', r.error && r.state !== 'unknown' ? 'not known' : ''].filter(Boolean).join(', ');
 }
 
 function brief(ms) {

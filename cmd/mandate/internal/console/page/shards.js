@@ -1,5 +1,6 @@
 // A group of shards: its line in the table, and what that opens to.
-import { Colours, el, foreign, moment, plural, span, text } from './text.js';
+import { Item } from './item.js';
+import { el, foreign, moment, plural, span, text } from './text.js';
 import { ShardMap, letterOf, parse } from './map.js';
 
 /** The heads of the columns, by the kinds of cells that a row of an election has there. */
@@ -7,25 +8,12 @@ export const heads = { election: 'group', state: 'state', leader: 'assigner', le
 let cards = 0;
 
 /** The line of a group, with the face of a Row. */
-export class GroupRow {
+export class GroupRow extends Item {
   constructor(name, open) {
-    this.name = name;
-    this.group = '';
-    this.colours = new Colours();
-    this.toggle = el('button', 'toggle', foreign(name));
-    this.toggle.type = 'button';
-    this.toggle.title = name;
-    this.toggle.setAttribute('aria-expanded', 'false');
-    this.toggle.addEventListener('click', () => open(name));
-    this.badge = el('span', 'badge');
+    super(name, foreign(name), open);
     this.part = Object.fromEntries(['leader', 'lease', 'candidates', 'last-end'].map((k) => [k, el('span')]));
-    this.strip = el('span', 'strip');
-    this.strip.setAttribute('role', 'img');
     const contents = { election: this.toggle, state: this.badge, ...this.part, 'time-line': this.strip };
-    this.line = el('div', 'row', ...Object.entries(heads).map(([kind, head]) => cell(kind, head, contents[kind])));
-    this.line.setAttribute('role', 'row');
-    this.root = el('div', 'item of-group', this.line);
-    this.root.setAttribute('role', 'none');
+    this.build(Object.entries(heads).map(([kind, head]) => cell(kind, head, contents[kind])), 'item of-group');
   }
 
   /** What is known of the group now. True: its place in the table may have changed. */
@@ -68,20 +56,6 @@ export class GroupRow {
 
   draw() {}
 
-  show(card) {
-    this.panel?.remove();
-    this.panel = null;
-    this.toggle.setAttribute('aria-expanded', String(Boolean(card)));
-    this.root.classList.toggle('open', Boolean(card));
-    if (!card) return;
-    const inner = el('div', 'opened', card.root);
-    inner.setAttribute('role', 'cell');
-    this.panel = el('div', '', inner);
-    this.panel.setAttribute('role', 'row');
-    this.root.append(this.panel);
-    this.toggle.setAttribute('aria-controls', card.id);
-  }
-
   holds(want) {
     return this.name.toLowerCase().includes(want) || (this.row?.parts ?? []).some((p) => p.id.toLowerCase().includes(want));
   }
@@ -98,7 +72,7 @@ function labels(g) {
   if (g.state === 'unknown') return 'not known';
   if (g.state === 'empty') return 'no members';
   const since = g.unowned && g.since ? ` since ${moment(g.since)}` : '';
-  return [g.unowned ? `${g.unowned} unowned${since}` : '', g.stuck ? `${g.stuck} stuck` : '', g.error ? 'not known' : ''].filter(Boolean).join(', ');
+  return [g.unowned ? `${g.unowned} unowned${since}` : '', g.stuck ? `${g.stuck} stuck` : '', g.growing ? 'growing' : '', g.error ? 'not known' : ''].filter(Boolean).join(', ');
 }
 
 /** What a group's line opens to: the map, the members, and one of its shards. */
@@ -143,6 +117,7 @@ export class GroupCard {
     for (const v of b.vacant.slice(0, 6)) all.push(el('p', 'bad', `${v.count} without an owner since ${moment(v.since)}: `, foreign(v.why), ': ', set(v.shards)));
     if (b.vacant.length > 6) all.push(el('p', 'bad', `and more, for ${b.vacant.length - 6} other reasons`));
     if (b.stuck) all.push(el('p', 'bad', 'Stuck for longer than a lease and a half: ', set(b.stuck)));
+    if (b.growing) all.push(el('p', 'warn', foreign(b.growing)));
     if (b.members.length && !b.assigner) all.push(el('p', 'warn', 'No assigner leads: shards stay where they are.'));
     for (const p of b.problems ?? []) all.push(el('p', 'warn', 'Redis ', foreign(p)));
     return all;

@@ -38,7 +38,7 @@ export class Table {
     root.setAttribute('role', 'none');
     root.hidden = true;
     const g = { key, root, body, count, ofGroups };
-    if (key === 'abandoned' || key === 'led') {
+    if (['abandoned', 'led', 'degraded'].includes(key)) {
       g.fold = el('button', 'fold', 'show');
       g.fold.type = 'button';
       g.fold.setAttribute('aria-expanded', 'false');
@@ -115,7 +115,7 @@ export class Table {
 
   /** What is wrong, in numbers. */
   summary() {
-    const n = { all: 0, without: 0, conflict: 0, paused: 0, groups: 0, unowned: 0 };
+    const n = { all: 0, without: 0, conflict: 0, paused: 0, degraded: 0, groups: 0, unowned: 0 };
     for (const r of this.rows.values()) {
       if (!r.row || r.group === 'abandoned') continue;
       if (r instanceof GroupRow) {
@@ -127,6 +127,7 @@ export class Table {
       if (r.group === 'vacant') n.without++;
       if (r.group === 'conflict') n.conflict++;
       if (r.row.paused) n.paused++;
+      if (r.group === 'degraded') n.degraded++;
     }
     const label = n.all || !n.groups ? [plural(n.all, 'election', 'elections')] : [];
     if (n.groups) label.push(plural(n.groups, 'group', 'groups'));
@@ -134,6 +135,7 @@ export class Table {
     if (n.without) label.push(`${n.without} without a leader`);
     if (n.conflict) label.push(`${n.conflict} in conflict`);
     if (n.paused) label.push(`${n.paused} paused`);
+    if (n.degraded) label.push(`${n.degraded} degraded`);
     return { label: this.rows.size ? label.join(' · ') : '', bad: n.without + n.conflict + n.unowned };
   }
 

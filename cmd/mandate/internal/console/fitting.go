@@ -1,0 +1,64 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/vacancy"
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// missedTimeout bounds the look at the histories of idle elections.
+const missedTimeout = 2 * time.Second
+
+// fitting are as many elections as are shown, of a list in which the idle ones are the last:
+// first those in use, then those that are missed. Otherwise a thousand names that nobody uses
+// any more would push out the one that is the incident.
+func fitting(ctx context.Context, q *elector.Quorum, limit int, all, idle []string) []string {
+	if len(all) <= limit {
+		return all
+	}
+	isIdle := func(name string) bool { _, is := slices.BinarySearch(idle, name); return is }
+	from := slices.IndexFunc(all, isIdle)
+	if from < 0 || from >= limit {
+		return all[:limit]
+	}
+	wanted := missed(ctx, q, all[from:])
+	rest := slices.Clone(all[from:])
+	slices.SortStableFunc(rest, func(a, b string) int {
+		switch {
+		case wanted[a] == wanted[b]:
+			return 0
+		case wanted[a]:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return slices.Concat(all[:from], rest)[:limit]
+}
+
+// missed are those among idle elections that had a leader a short time ago: all of their
+// candidates are gone at once. What can't be read in time counts as abandoned.
+func missed(ctx context.Context, q *elector.Quorum, idle []string) map[string]bool {
+	ctx, cancel := context.WithTimeout(ctx, missedTimeout)
+	defer cancel()
+	t, _ := q.Timeline(ctx, idle, 1, time.Now().Add(-vacancy.Missed)) // the error is that of each row
+	led := map[string]bool{}
+	for i := range t.Terms {
+		led[t.Terms[i].Election] = true
+	}
+	return led
+}
+
+// idleAmong are those of the shown elections that are idle.
+func idleAmong(shown, idle []string) map[string]bool {
+	found := map[string]bool{}
+	for _, name := range shown {
+		if _, is := slices.BinarySearch(idle, name); is {
+			found[name] = true
+		}
+	}
+	return found
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest"
+)
+
+// A list of all elections waits once for all candidates that never answer, such as somebody who
+// subscribes to channels that look like ours; and when time is up, it reports what is missing.
+func TestListWaitsOnceForThoseThatDoNotAnswer(t *testing.T) {
+	electortest.Test(t, func(t *testing.T, r *electortest.Redis) {
+		const foreign = 500
+		var channels []string
+		for i := range foreign {
+			channels = append(channels, fmt.Sprintf("mandate:{foreign-%d}:roll", i))
+		}
+		sub := r.Client("x").Subscribe(t.Context(), channels...)
+		t.Cleanup(func() { _ = sub.Close() })
+		for range channels {
+			if _, err := sub.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := r.Quorum("operator")
+		names, err := q.Elections(t.Context())
+		if err != nil || len(names) != foreign {
+			t.Fatalf("%d names, %v", len(names), err)
+		}
+		began := time.Now()
+		all, err := reports(t.Context(), q, names)
+		if took := time.Since(began); err != nil || took > 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if text := strings.Join((&output.Printer{}).Table(electionTable(all, false, false)), "\n"); strings.Contains(text, "?") {
+			t.Errorf("something is not known:\n%.300s", text)
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		var cut report
+		cut.readRoll(ctx, mustElection(t, q, names[0]), nil, newRollCalls())
+		if err := missingRolls([]report{cut}); err == nil || !strings.HasSuffix(err.Error(), "they did not all answer within 5s") {
+			t.Errorf("cut off: %v", err)
+		}
+	})
+}
+
+// What may not be called is no gap in a list: its rows show that.
+func TestDeniedRollsAreNoGap(t *testing.T) {
+	denied := report{Status: elector.Status{Election: "d"}, rollErr: elector.ErrDenied}
+	if err := missingRolls([]report{denied, {}, {group: &groupReport{}, rollErr: errors.New("x")}}); err != nil {
+		t.Error(err)
+	}
+	if err := missingRolls([]report{denied, {Status: elector.Status{Election: "e"}, rollErr: errors.New("x")}}); err == nil || err.Error() != "the candidates of 1 of 2 elections are not known, such as e: x" {
+		t.Error(err)
+	}
+	denied.unread = true
+	if lines := (&output.Printer{}).Table(electionTable([]report{denied}, false, false)); !strings.Contains(lines[1], "?     ?") {
+		t.Errorf("terms that could not be read: %q", lines)
+	}
+}
+
+func mustElection(t *testing.T, q *elector.Quorum, name string) *elector.Election {
+	t.Helper()
+	el, err := q.Election(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return el
+}

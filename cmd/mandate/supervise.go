@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/supervisor"
+)
+
+const superviseHelp = `Run COMMAND, a program that leads by itself (it embeds the library), and
+release its locks when it dies: another candidate then leads within
+milliseconds, and not when the lease has lapsed. Linux only.
+
+COMMAND finds a pipe in MANDATE_SUPERVISOR_FD, and reports its terms on it; the
+library does that on its own. When COMMAND ends, however it does, every process
+that it started is killed. When none is left, also none that left its process
+group, its session or its parent, each term that COMMAND led and has not
+released itself is released: exactly that term, and all of them in one batch.
+History shows it as "crashed".
+
+Whenever anything is unclear, the lock is left to its lease: a process that
+can't be killed (of another user), a process elsewhere that holds the pipe,
+Redis away, this supervisor or the machine dead. COMMAND survives a supervisor
+that dies, unless that was process 1 of its container.
+
+It is fit to be process 1: it adopts and reaps orphans, passes all signals on to
+COMMAND, and exits with COMMAND's code. COMMAND is not in the terminal's
+foreground: reading from the terminal stops it. Ctrl-Z stops both, and fg
+continues both; while they are stopped the lease lapses. A program that replaces
+itself (exec) once it campaigns is no longer known: its crashes cost the lease.
+
+--redis or MANDATE_REDIS must name the same nodes as COMMAND uses: the pipe
+carries names of terms, and no addresses or passwords. They are only used after
+a crash.
+
+Exit codes
+  N         COMMAND's own code, or 128+N when signal N killed it
+  2         invalid flags or arguments
+  126, 127  COMMAND cannot be executed, was not found
+  1         anything else`
+
+func (a *app) superviseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "supervise [flags] -- COMMAND [ARG...]",
+		Short: "Run a program that leads, release its locks when it dies",
+		Long:  superviseHelp,
+		Example: `  mandate supervise -- ./worker
+
+  # the entry point of a container
+  ENTRYPOINT ["mandate", "supervise", "--", "/worker"]`,
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().SetInterspersed(false) // what follows COMMAND is the command's
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 || args[0] == "" {
+			a.problem("no command given: write it at the end, after --")
+		}
+		return a.open(anyElection)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.supervise(cmd.Context(), args) }
+	return cmd
+}
+
+// supervise runs the worker to its end, and then releases what it led.
+func (a *app) supervise(ctx context.Context, args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return notStarted(args[0], err)
+	}
+	w, err := supervise.StartWorker(supervise.Command{Path: path, Argv: args, Env: os.Environ()}, supervisor.Variable)
+	if err != nil {
+		return notStarted(args[0], err)
+	}
+	a.log.Debug("worker started", "pid", w.PID)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer w.PassSignals(cancel)()
+	var terms supervisor.Terms
+	closed := make(chan struct{}) // nobody holds the pipe
+	go func() {
+		if w.Follow(func(pipe io.Reader) error { return terms.Follow(pipe, nil) }) == nil {
+			close(closed)
+		}
+	}()
+	select {
+	case sig := <-w.Stopped():
+		noteStopped(a.log.With("pid", w.PID), sig)
+		<-w.Exited()
+	case <-w.Exited():
+	}
+	status := statusOf(w.Status())
+	if a.awaitAllGone(w, &terms, closed) {
+		a.releaseTerms(ctx, &terms, status)
+	}
+	if code := exitCode(w.Status()); code != 0 {
+		return &exitError{code: code, err: errors.New("the worker ended: " + status), quiet: true}
+	}
+	return nil
+}
+
+// awaitAllGone reports whether it is known that nothing lives which the worker has started. It
+// needs both: that no descendant is left, and that no process elsewhere got the pipe.
+func (a *app) awaitAllGone(w *supervise.Worker, terms *supervisor.Terms, closed <-chan struct{}) bool {
+	limit := max(cmp.Or(terms.MaxLease(), time.Second), time.Second) // later there is nothing to release
+	if !w.KillRest(limit) {
+		a.log.Error("processes of the worker cannot be killed; its lease lapses", "processes", listed(w.Left()))
+		return false
+	}
+	select {
+	case <-closed:
+		return true
+	case <-time.After(time.Second):
+		a.log.Error("a process that is not below the supervisor holds the worker's pipe; its lease lapses")
+		return false
+	}
+}
+
+// releaseTerms releases what the worker led when it died.
+func (a *app) releaseTerms(ctx context.Context, terms *supervisor.Terms, status string) {
+	if terms.Empty() {
+		return
+	}
+	led := terms.Len()
+	n, err := terms.Release(ctx, a.quorum, "worker: "+status)
+	if n > 0 {
+		a.log.Warn("worker died while it led; its terms are released", "terms", n, "status", status)
+	} else if led > 0 && err == nil {
+		a.log.Warn("worker died while it led; none of its locks is held on these nodes: either they had expired, or --redis names other nodes than the worker's",
+			"terms", led, "status", status)
+	}
+	if err != nil {
+		a.log.Warn("terms not released, they lapse", "error", elector.Problem(err))
+	}
+}

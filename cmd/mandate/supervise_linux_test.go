@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// The terms that are released are those with their reaper's word, and nobody else's.
+func TestReleaserNeedsTheReapersWord(t *testing.T) {
+	elected := func(election string, token uint64) string {
+		b, err := json.Marshal(map[string]any{"elected": map[string]any{"prefix": "p", "election": election, "incarnation": "i", "attempt": 1, "token": token}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b) + "\n"
+	}
+	both := elected("e", 7) + elected("g/assigner", 8)
+	for name, c := range map[string]struct {
+		text, assigner string
+		want           int
+	}{
+		"no word":                      {both, "", 0},
+		"a word":                       {both + "gone 7 e\n", "", 1},
+		"the word came first":          {"gone 7 e\n" + both, "", 1},
+		"a word of an earlier term":    {both + "gone 6 e\n", "", 0},
+		"a word of another election":   {both + "gone 7 f\n", "", 0},
+		"half a word":                  {both + "gone 7 e", "", 0},
+		"the assigner has no command":  {both, "g/assigner", 1},
+		"that of another group has":    {both, "h/assigner", 0},
+		"both":                         {both + "gone 7 e\n", "g/assigner", 2},
+		"an election without its name": {elected("", 7), "", 0},
+	} {
+		var l ledger
+		if err := l.follow(strings.NewReader(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		if n := l.free(c.assigner).Len(); n != c.want {
+			t.Errorf("%s: %d terms are released, want %d", name, n, c.want)
+		}
+	}
+}
+
+// The releaser works in the root directory, so that no file system is busy with it; it finds the
+// files that were named from where mandate works.
+func TestReleaserFindsFilesFromTheRoot(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	got := withAbsoluteFiles([]string{
+		"redis://h:6379", "rediss://u:p%40w@h:6379/2?ca_file=ca.pem&key_file=/k", "redis://h?password_file=sub%2Fx", "%zz",
+	})
+	want := []string{
+		"redis://h:6379", "rediss://u:p%40w@h:6379/2?" + url.Values{"ca_file": {dir + "/ca.pem"}, "key_file": {"/k"}}.Encode(),
+		"redis://h?" + url.Values{"password_file": {dir + "/sub/x"}}.Encode(), "%zz",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A worker's supervisor exits with the worker's code once nothing is left that it has started: also a
+// process that has left its session, and is deaf to SIGTERM.
+func TestSuperviseLeavesNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c",
+		`setsid sh -c 'trap "" TERM; echo $$ >pid.new; mv pid.new pid; sleep 60; sleep 60' & while ! [ -e pid ]; do sleep 0.01; done; exit 7`)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	cmd.Stderr = os.Stderr // a file: what is left would hold up the reader of a pipe
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("the supervisor ended with %v, want exit code 7", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Errorf("process %d is still there: %v", pid, err)
+	}
+}
+
+// Regression: Ctrl-Z stopped the worker and not its supervisor, so that the terminal was lost: the shell waited, and the
+// stopped worker took no Ctrl-C.
+func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", `echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.01; done`)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	worker := 0
+	servertest.Eventually(t, time.Minute, "the worker runs", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "pid"))
+		worker, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	})
+	t.Cleanup(func() { _, _ = syscall.Kill(cmd.Process.Pid, syscall.SIGKILL), syscall.Kill(worker, syscall.SIGKILL) })
+	stopped := func(pid int) bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return state[0] == 'T'
+	}
+	_ = cmd.Process.Signal(syscall.SIGTSTP)
+	servertest.Eventually(t, time.Minute, "both are stopped", func() bool { return stopped(cmd.Process.Pid) && stopped(worker) })
+	_ = cmd.Process.Signal(syscall.SIGCONT)
+	servertest.Eventually(t, time.Minute, "both run again", func() bool { return !stopped(cmd.Process.Pid) && !stopped(worker) })
+	_ = syscall.Kill(worker, syscall.SIGSTOP)
+	servertest.Eventually(t, time.Minute, "the worker is stopped alone", func() bool { return stopped(worker) && !stopped(cmd.Process.Pid) })
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+			t.Errorf("the supervisor ended with %v, want exit code 143", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("a worker that was stopped does not end on SIGTERM")
+	}
+}
+
+// Regression: in a new namespace of processes with the old /proc, as of unshare(1) without --mount-proc, the
+// supervisor took the children of the machine's process 1 for its own, and killed processes by their numbers.
+func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "setsid sleep 60 & exit 7")
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	cmd.Stderr = file
+	err = cmd.Run()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("no namespaces here: %v", err)
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("the supervisor ended with %v, want exit code 7", err)
+	}
+	if text, err := os.ReadFile(file.Name()); err != nil || !strings.Contains(string(text), `its lease lapses" processes=""`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// A worker that reads from the terminal, to ask for a password for example, is stopped by that, and leads without
+// doing anything: the log says why.
+func TestSuperviseLogsAWorkerThatTheTerminalHasStopped(t *testing.T) {
+	cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "kill -TTIN $$; exit 5")
+	cmd.Env = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1")
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watch := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer watch.Stop()
+	line, err := bufio.NewReader(log).ReadString('\n')
+	if !strings.Contains(line, `msg="command stopped by the terminal, of which it is not in the foreground"`) {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = cmd.Process.Signal(syscall.SIGCONT)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("the supervisor ended with %v, want exit code 5", err)
+	}
+}

@@ -1,0 +1,193 @@
+package electorhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electorhttp"
+)
+
+// fleet is replicas of a service behind Forward, on a network in memory.
+type fleet struct {
+	t *testing.T
+	s *stage
+
+	mu       sync.Mutex
+	replicas map[string]*replica
+	executed map[string]int // by request
+	running  map[uint64]int // requests that the app serves, by token
+	newest   uint64         // token
+}
+
+type replica struct {
+	*elector.Elector
+	id     string
+	stop   func() // ends Run, and waits for it
+	server *http.Server
+	l      *pipeNet
+	dead   chan struct{}
+	app    http.HandlerFunc // nil: the fleet's
+}
+
+func newFleet(t *testing.T, s *stage) *fleet {
+	f := &fleet{t: t, s: s, replicas: map[string]*replica{}, executed: map[string]int{}, running: map[uint64]int{}}
+	return f
+}
+
+func (f *fleet) start(id string, cfg electorhttp.ForwardConfig, change ...func(*elector.Config)) *replica {
+	f.t.Helper()
+	ec := elector.Config{
+		Election: "e", ID: id, Advertise: "http://" + id, Lease: lease, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, c := range change {
+		c(&ec)
+	}
+	e, err := elector.New(f.s.redis.Quorum(id), ec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r := &replica{Elector: e, id: id, l: &pipeNet{conns: make(chan net.Conn), done: make(chan struct{})}, dead: make(chan struct{})}
+	h, err := electorhttp.New(e, electorhttp.Config{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if cfg.Transport == nil {
+		transport := &http.Transport{DialContext: f.dial, MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second}
+		f.t.Cleanup(transport.CloseIdleConnections)
+		cfg.Transport = transport
+	}
+	gate := &elector.Gate{}
+	forward, err := h.Forward(gate, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.app != nil {
+			r.app(w, req)
+			return
+		}
+		f.serve(w, req, e)
+	}), cfg)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.server = &http.Server{Handler: forward, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0), ReadHeaderTimeout: time.Minute}
+	f.mu.Lock()
+	f.replicas[id] = r
+	f.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	var run, all sync.WaitGroup
+	run.Go(func() { _ = e.Run(ctx, gate.Work) })
+	follow, unfollow := context.WithCancel(context.Background())
+	all.Go(func() { _ = h.Run(follow) })
+	all.Go(func() { _ = r.server.Serve(r.l) })
+	r.stop = func() { cancel(); run.Wait() }
+	f.t.Cleanup(func() {
+		r.stop()
+		unfollow()
+		_ = r.server.Close()
+		all.Wait()
+	})
+	return r
+}
+
+// dial connects to a replica by its name.
+func (f *fleet) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	host, _, _ := net.SplitHostPort(addr)
+	f.mu.Lock()
+	r := f.replicas[host]
+	f.mu.Unlock()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	if r == nil {
+		return nil, refused
+	}
+	client, server := net.Pipe()
+	select {
+	case <-r.dead:
+		return nil, refused
+	default:
+	}
+	select {
+	case r.l.conns <- server:
+		return client, nil
+	case <-r.l.done:
+		return nil, refused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// kill is a kill -9: the replica's connections to Redis and to the others end.
+func (f *fleet) kill(r *replica) {
+	f.s.redis.CutOff(r.id)
+	close(r.dead)
+	_ = r.server.Close()
+}
+
+// serve is the app. It fails the test when another replica's app serves under another token.
+func (f *fleet) serve(w http.ResponseWriter, r *http.Request, e *elector.Elector) {
+	token := e.Term().Token()
+	if got := r.Header.Get("Mandate-Token"); token != 0 && got != fmt.Sprint(token) {
+		f.t.Errorf("the app has the token %s, its term has %d", got, token)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	f.executed[r.URL.Path]++
+	f.running[token]++
+	f.newest = max(f.newest, token)
+	if token < f.newest || len(f.running) > 1 {
+		f.t.Errorf("served under the token %d while others are: %v", token, f.running)
+	}
+	f.mu.Unlock()
+	time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+	f.mu.Lock()
+	if f.running[token]--; f.running[token] == 0 {
+		delete(f.running, token)
+	}
+	f.mu.Unlock()
+	fmt.Fprintf(w, "%s %s %s", e.ID(), r.URL.Path, body)
+}
+
+func (f *fleet) do(to, method, path, body string, header ...string) (*http.Response, string, error) {
+	transport := &http.Transport{DialContext: f.dial, DisableKeepAlives: true}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+to+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+func (f *fleet) leader() *replica {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(f.replicas)) {
+		if f.replicas[id].IsLeader() {
+			return f.replicas[id]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package cordon
+
+import "github.com/mandate-dev/mandate/elector/internal/quorum"
+
+// state is what one node has shown.
+type state struct {
+	cordons    map[string]quorum.Cordon // nil: it has not answered yet
+	known      bool                     // they were read since the node was last out of reach
+	tried      bool                     // or that has failed
+	losses     int                      // of the subscription
+	subscribed bool
+	logged     bool
+}
+
+// states are those of all nodes.
+type states []state
+
+// any reports whether a node has shown any cordon.
+func (all states) any() bool {
+	for _, st := range all {
+		if len(st.cordons) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// cordons are what each node has shown.
+func (all states) cordons() []map[string]quorum.Cordon {
+	byNode := make([]map[string]quorum.Cordon, len(all))
+	for i, st := range all {
+		byNode[i] = st.cordons
+	}
+	return byNode
+}
+
+// known reports whether a majority of the nodes is known, or all were tried.
+func (all states) known(majority int) bool {
+	known, tried := 0, 0
+	for _, st := range all {
+		if st.known {
+			known++
+		}
+		if st.tried {
+			tried++
+		}
+	}
+	return known >= majority || tried == len(all)
+}

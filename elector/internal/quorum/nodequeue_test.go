@@ -1,0 +1,129 @@
+package quorum
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whoever is slower than the majority is not waited for, and not cut short
+// either: it gets its vote later, and counts as answering.
+func TestStragglerIsNotCancelled(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		const slow = 300 * time.Millisecond
+		a.lines[2].dial.Store(int64(slow))
+		began := time.Now()
+		token := a.wins(1)
+		if took := time.Since(began); took > slow/2 {
+			t.Errorf("the claim took %v: a minority was waited for", took)
+		}
+		time.Sleep(2 * slow)
+		if p.locks() != 3 {
+			t.Error("a node that was still dialling never got the claim")
+		}
+		for range 4 {
+			a.lines[2].cut.Store(true) // its connections break ...
+			a.Renew(testLease, token, Heir{}, fit)
+			time.Sleep(slow)
+			a.lines[2].cut.Store(false) // ... and the new one is slow
+			a.troubles()
+			p.redis[2].Del(p.keys.Lock)
+			a.Renew(testLease, token, Heir{}, fit)
+			time.Sleep(2 * slow)
+			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
+				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
+			}
+		}
+	})
+}
+
+// What waits for its turn behind a hung request is not sent after the deadline.
+func TestNothingIsSentAfterTheDeadline(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		var renewals atomic.Int32
+		p.onScript(2, renewScript, func() {
+			renewals.Add(1)
+			time.Sleep(time.Second)
+		})
+		a.Renew(testLease, token, Heir{}, fit)
+		synctest.Wait()                                   // it has reached the third node, too: a round ends with the answers of a majority
+		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
+		time.Sleep(5 * time.Second)
+		if n := renewals.Load(); n != 1 {
+			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
+		}
+	})
+}
+
+// What waited behind a hung request goes out only if it may still: the verdict of
+// the probe is from before the wait, and the term may have ended in it.
+func TestQueuedRenewalAsksAgain(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		var renewals atomic.Int32
+		p.onScript(2, renewScript, func() {
+			renewals.Add(1)
+			time.Sleep(time.Second)
+		})
+		a.Renew(testLease, token, Heir{}, fit)
+		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
+		var ended atomic.Bool
+		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })
+		ended.Store(true)
+		time.Sleep(5 * time.Second)
+		if n := renewals.Load(); n != 1 {
+			t.Errorf("the third node got %d renewals, one of them after the end of the term", n)
+		}
+		if errs := a.troubles(); len(errs) > 0 {
+			t.Errorf("a node that was not asked is said not to answer: %v", errs)
+		}
+	})
+}
+
+// Attempts that are over when their turn at a hung node comes are not made there any
+// more: each would hold up the newest, and what follows it, for a call time-out.
+func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		b.wins(1)
+		var claims atomic.Int32
+		p.onScript(2, claimScript, func() {
+			claims.Add(1)
+			time.Sleep(time.Minute)
+		})
+		for range 20 {
+			a.loses()
+			time.Sleep(testLease / 100)
+		}
+		time.Sleep(30 * time.Second)
+		if n := claims.Load(); n > 2 {
+			t.Errorf("the hung node got %d claims of 20, all but the first long after their attempt", n)
+		}
+	})
+}
+
+// The clean-up after a lost claim follows the claim, also where that is slow: the
+// other way round the claim would leave a lock behind, for a lease.
+func TestReleaseNeverOvertakesAClaim(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a, b := p.voter("a"), p.voter("b")
+		b.lines[2].cut.Store(true)
+		b.wins(1)
+		p.onScript(2, claimScript, func() { time.Sleep(time.Second) })
+		a.loses()
+		time.Sleep(3 * time.Second)
+		if lock := p.get(2, p.keys.Lock); lock != "" {
+			t.Errorf("the slow node holds %q", lock)
+		}
+	})
+}

@@ -1,0 +1,13 @@
+-- A server up to Redis 7.0 that refuses a command of a script, for want of a right, does not say which.
+local server = redis
+local function named(r, command)
+  if type(r) == 'table' and r.err and string.find(r.err, "user executing the script can't", 1, true) then
+    r.err = r.err .. ": '" .. string.lower(command) .. "'"
+  end
+  return r
+end
+local redis = setmetatable({call = function(...)
+  local r = named(server.pcall(...), (...))
+  if type(r) == 'table' and r.err then error(r) end
+  return r
+end}, {__index = server})

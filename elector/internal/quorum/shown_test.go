@@ -1,0 +1,76 @@
+package quorum
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Where a node has nothing to say its answer is short, and says the same.
+func TestShortAnswerToARenewal(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("41")
+		a := p.voter("a")
+		token := a.wins(1)
+		id := p.get(0, p.keys.ID)
+		renews := func(what string, want Answer) {
+			t.Helper()
+			want.Status, want.Waiters, want.Subscribers = Mine, -1, -1
+			got := a.Renew(testLease, token, Heir{}, fit).Answers[0]
+			if got.Settled = false; got != want {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		for range 3 {
+			renews("nothing is wrong", Answer{Fence: token, ID: id})
+		}
+		_ = p.redis[0].Set(p.keys.Pause, "maintenance")
+		renews("paused", Answer{Fence: token, ID: id, Note: "maintenance"})
+		p.redis[0].Del(p.keys.Pause)
+		beyond := token + 58
+		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(beyond, 10))
+		renews("others were granted tokens", Answer{Fence: beyond, ID: id})
+		renews("nothing is wrong again", Answer{Fence: beyond, ID: id})
+		_ = p.redis[0].Set(p.keys.ID, "OTHER1")
+		renews("another identity", Answer{Fence: beyond, ID: "OTHER1"})
+		if got := a.Identities(); got != "OTHER1" {
+			t.Errorf("the node is known as %q", got)
+		}
+		p.refuse(0, "SET", "OOM command not allowed when used memory > 'maxmemory'.")
+		a.cfg.Advertise = func() string { return "10.0.0.7:8080" }
+		before := p.get(0, p.keys.Lock)
+		renews("a full memory refuses the new value", Answer{Fence: beyond, ID: "OTHER1", Holder: before})
+	})
+}
+
+// What a node did not confirm may have been taken there all the same: an identity that was offered once is not
+// offered again, or a node that loses its data could get back the one that it had.
+func TestIdentityIsOfferedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lost bool // the answer in which the node names the identity that it took
+	}{{"the node took it", false}, {"the answer was lost", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				p.counters("1")
+				a := p.voter("a")
+				token := a.wins(1)
+				a.Renew(testLease, token, Heir{}, fit) // the nodes know the script
+				time.Sleep(time.Second)
+				seen := map[string]bool{p.get(1, p.keys.ID): true}
+				for i := range 4 {
+					p.redis[1].FlushAll()
+					a.lines[1].answersLost.Store(c.lost && i%2 == 0) // then there is another connection
+					a.Renew(testLease, token, Heir{}, fit)
+					time.Sleep(time.Second)
+					a.lines[1].answersLost.Store(false)
+					id := p.get(1, p.keys.ID)
+					if id == "" || seen[id] {
+						t.Errorf("loss %d: the node has the identity %q, and had %v", i+1, id, seen)
+					}
+					seen[id] = true
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package standby
+
+import (
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// change is what to do about the front row.
+type change int
+
+const (
+	stay change = iota
+	join
+	leave
+)
+
+// changeRow joins the front row while it has room, and leaves it when too many joined
+// at once. Whom the nodes have named as the first to try belongs there: to them the followers of one process are one, so they
+// name one though that process fills the row, and a release would have the others wait for a candidate that it does not wake.
+func (d *decision) changeRow() change {
+	switch {
+	case d.outdated:
+		if d.inRow {
+			return leave
+		}
+		return stay
+	case !d.inRow && (d.first || d.waiters < quorum.FrontRow):
+		return join
+	case d.inRow && !d.first && d.waiters > quorum.FrontRow && upTo(time.Duration(d.waiters)) >= quorum.FrontRow:
+		return leave
+	default:
+		return stay
+	}
+}

@@ -1,0 +1,30 @@
+//go:build unix
+
+package supervised
+
+import (
+	"errors"
+	"syscall"
+)
+
+func prepare(fd int, inode uint64) error {
+	if err := check(fd, inode); err != nil {
+		return err
+	}
+	syscall.CloseOnExec(fd)
+	return syscall.SetNonblock(fd, true)
+}
+
+// check reports whether the number is that very pipe's.
+func check(fd int, inode uint64) error {
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFIFO || uint64(st.Ino) != inode { //nolint:unconvert // its type differs between systems
+		return errors.New("not the supervisor's pipe")
+	}
+	return nil
+}
+
+func writeNow(fd int, line []byte) { _, _ = syscall.Write(fd, line) }

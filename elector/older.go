@@ -1,0 +1,52 @@
+package elector
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/semver"
+)
+
+// AnyVersion is what AllowOlder takes to let every version lead.
+const AnyVersion = quorum.AnyVersion
+
+// AllowOlder lets candidates with Config.NoDowngrade lead that are older than the highest version
+// that has led, down to the version lowest, or all for AnyVersion: for a rollback. It lasts until an older version has led,
+// which is the highest from then on, or one that is newer than all before; or until RefuseOlder. It blocks for
+// at most 4 s. reason is for operators to see, at most 500 bytes; the history records who
+// allowed it (As), when and why. The error is ErrRefused when a majority of the nodes keeps no version, and none when it
+// was allowed already; otherwise those of Pause.
+func (el *Election) AllowOlder(ctx context.Context, lowest, reason string) error {
+	if lowest != AnyVersion && (!semver.Valid(lowest) || quorum.CheckWord("", lowest, quorum.MaxAdvertise, "") != nil) {
+		return failed(nil, "the version %q: give a semantic version, such as v1.4.2, or %q", lowest, AnyVersion)
+	}
+	return el.setHighest(ctx, lowest, reason)
+}
+
+// RefuseOlder ends what AllowOlder began. It is no error when that was not in force. Bounds and
+// errors are those of AllowOlder.
+func (el *Election) RefuseOlder(ctx context.Context) error { return el.setHighest(ctx, "", "") }
+
+func (el *Election) setHighest(ctx context.Context, allow, reason string) error {
+	if err := checkReason(el.signed(reason)); err != nil {
+		return err
+	}
+	st, err := el.look(ctx)
+	if err != nil {
+		return err
+	}
+	if st.Version == "" {
+		return refused("no version has led of which a majority of the nodes knows: nothing keeps older ones from leading")
+	}
+	h := quorum.Highest{Version: st.Version, Allow: allow}
+	ev := Event{Kind: eventOlderRefused, By: el.operator, Highest: st.Version}
+	if allow != "" {
+		h.By, h.Reason, h.Since = el.operator, strings.ToValidUTF8(reason, "?"), time.Now().UTC().Truncate(time.Millisecond)
+		ev.Kind, ev.Lowest, ev.Detail = eventOlderAllowed, allow, h.Reason
+	}
+	err = enough(el.nodes, el.nodes.SetHighest(ctx, el.keys, h, statusTimeout))
+	el.record(ctx, ev, err, el.channel().Resumed)
+	return err
+}

@@ -1,0 +1,144 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// steers is what an operator does, while two candidates take part.
+func steers(t *testing.T, s *servertest.Server) (complaints []string) {
+	t.Helper()
+	complain := func(what string, err error) {
+		if errors.Is(err, elector.ErrDenied) && !strings.Contains(err.Error(), "needs +") {
+			t.Errorf("%s: the missing right is not named: %v", what, err)
+		}
+		complaints = append(complaints, what)
+	}
+	el := newElectorate(t)
+	for _, id := range []string{"a", "b"} {
+		el.join(id, as(t, candidates, s), func(cfg *elector.Config) { cfg.Version, cfg.NoDowngrade = "v1.0.0", true })
+	}
+	q := as(t, operator, s)
+	leads, _ := el.next(0, el.lease+slack)
+	other := map[string]string{"a": "b", "b": "a"}[leads.ID()]
+	receiveRollCalls(t, s, 2)
+	if all, err := electionOf(q, "orders").Candidates(t.Context()); err != nil || len(all) != 2 {
+		complain("no roll call", err)
+	}
+	if _, err := electionOf(q, "orders").Transfer(t.Context(), other); err != nil {
+		complain("no transfer", err)
+	}
+	if _, err := electionOf(q, "orders").StepDown(t.Context(), "a test"); err != nil {
+		complain("no resignation", err)
+	}
+	if err := electionOf(q, "orders").Pause(t.Context(), time.Minute, "a test"); err != nil {
+		complain("no pause", err)
+	} else if past, err := electionOf(as(t, candidates, s), "orders").Timeline(t.Context(), 1, time.Time{}); err != nil || len(past.Pauses) != 1 {
+		complain("no record of the pause", err)
+	}
+	if err := electionOf(q, "orders").Resume(t.Context()); err != nil {
+		complain("no resumption", err)
+	}
+	if err := electionOf(q, "orders").AllowOlder(t.Context(), elector.AnyVersion, "a test"); err != nil {
+		complain("no older version", err)
+	}
+	if err := q.Cordon(t.Context(), elector.Cordon{ID: "z"}); err != nil {
+		complain("no cordon", err)
+	}
+	if _, err := q.Uncordon(t.Context(), "z"); err != nil {
+		complain("no uncordon", err)
+	}
+	if _, err := q.Cordons(t.Context()); err != nil {
+		complain("no list of cordons", err)
+	}
+	return complaints
+}
+
+// The operator may look, and steer, and take nobody's lock.
+func TestRealACLOperatorIsEnough(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, operator, shipped(t, operator))
+	if all := steers(t, s); len(all) > 0 {
+		t.Errorf("with the shipped rights: %q", all)
+	}
+	if all := denied(t, s, operator); len(all) > 0 {
+		t.Errorf("the server refused %q", all)
+	}
+	s.Do(t, "FLUSHALL")
+	if all := sight(t, s, operator); len(all) > 0 {
+		t.Errorf("with the shipped rights: %q", all)
+	}
+	if all := denied(t, s, operator); len(all) > 0 {
+		t.Errorf("the server refused %q", all)
+	}
+	c := s.Client(t)
+	for _, harm := range [][]any{
+		{"EVAL", "return 1", "0"},
+		{"DEL", "mandate:{orders}:lock"},
+		{"SET", "mandate:{orders}:fence", "0"},
+		{"DEL", "mandate:{orders}:history"},
+		{"XADD", "mandate:{orders}:lock", "*", "a", "b"},
+		{"PUBLISH", "mandate:{orders}:events", "x"},
+	} {
+		answer := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", operator}, harm...)...).String()
+		if !strings.Contains(answer, "no permissions") != (harm[0] == "PUBLISH") {
+			t.Errorf("an operator's %q: %s", harm, answer)
+		}
+	}
+}
+
+// Less is not enough to steer.
+func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
+	t.Parallel()
+	none := []string{"no roll call", "no transfer", "no resignation"}
+	moves := []string{"no transfer", "no resignation"}
+	misses := map[string][]string{
+		"%R~mandate:*":         append(moves, "no older version"),
+		"~mandate:cordons":     {"no cordon", "no uncordon"},
+		"&mandate:cordons":     {"no cordon", "no uncordon"},
+		"+hset":                {"no cordon"},
+		"+hdel":                {"no uncordon"},
+		"+hgetall":             {"no list of cordons"},
+		"+get":                 append(moves, "no older version"),
+		"+pttl":                append(moves, "no older version"),
+		"~mandate:{*}:pause":   {"no pause", "no resumption"},
+		"~mandate:{*}:version": {"no older version"},
+		"+set":                 {"no pause", "no older version"},
+		"+del":                 {"no resumption"},
+		"&mandate:{*}:ask":     moves,
+		"&mandate:{*}:ask:*":   moves,
+		"&mandate:{*}:roll":    {"no roll call", "no transfer"},
+		"&mandate:{*}:roll:*":  {"no roll call", "no transfer"},
+		"+publish":             append(none, "no cordon", "no uncordon"),
+		"+subscribe":           none,
+		"&mandate:{*}:events":  nil, // the gap of a handover is not known
+		"+pubsub|numsub":       nil, // a roll call waits for its limit
+		"~mandate:{*}:check":   nil, // status finds with it whether the nodes take writes
+		"+unsubscribe":         nil,
+		"+xrevrange":           nil, // the reader's, as are these
+		"+scan":                nil,
+		"+pubsub|channels":     nil,
+		"+ping":                nil,
+		// A pause is as good without its record.
+		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
+	}
+	all := shipped(t, operator)
+	for i, right := range all {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			s := guarded(t, operator, slices.Concat(all[:i], all[i+1:]))
+			want, known := misses[right]
+			if got := steers(t, s); !known || !slices.Equal(got, want) {
+				t.Errorf("without %s: %q, want %q", right, got, want)
+			}
+		})
+	}
+}

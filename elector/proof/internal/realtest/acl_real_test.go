@@ -1,0 +1,267 @@
+//go:build unix
+
+package realtest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+)
+
+// shippedACL is the file that docs/redis.md tells users to take.
+const shippedACL = "../../../../docs/redis.acl"
+
+// The users of the shipped file.
+const (
+	candidates = "mandate"
+	operator   = "mandate-operator"
+	reader     = "mandate-reader"
+)
+
+// shipped are the rights that the shipped file gives to a user, as words.
+func shipped(t *testing.T, user string) []string {
+	t.Helper()
+	b, err := os.ReadFile(shippedACL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rights, ok := strings.CutPrefix(line, "user "+user+" on >change-me "); ok {
+			return wordsOf(rights)
+		}
+	}
+	t.Fatalf("%s has no line for %s as the documentation says: %q", shippedACL, user, b)
+	return nil
+}
+
+// wordsOf splits the rights; a selector is one word.
+func wordsOf(rights string) (words []string) {
+	for word := range strings.FieldsSeq(rights) {
+		if n := len(words); n > 0 && strings.HasPrefix(words[n-1], "(") && !strings.HasSuffix(words[n-1], ")") {
+			words[n-1] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// guarded runs a server with the shipped users, one of which has other rights.
+func guarded(t *testing.T, user string, rights []string) *servertest.Server {
+	t.Helper()
+	var lines strings.Builder
+	for _, u := range []string{candidates, operator, reader} {
+		has := shipped(t, u)
+		if u == user {
+			has = rights
+		}
+		lines.WriteString("user " + u + " on >change-me " + strings.Join(has, " ") + "\n")
+	}
+	file := filepath.Join(t.TempDir(), "redis.acl")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return servertest.Redis(t, "--aclfile", file)
+}
+
+// as is a quorum of that server, for a user.
+func as(t *testing.T, user string, s *servertest.Server) *elector.Quorum {
+	t.Helper()
+	return open(t, "redis://"+user+":change-me@"+s.Addr())
+}
+
+// season is all that an election does with Redis: a first election, a follower,
+// an observer, a handover, a look at the status, the end. It returns what did
+// not work, in words.
+func season(t *testing.T, s *servertest.Server) (complaints []string) {
+	t.Helper()
+	complain := func(what string) { complaints = append(complaints, what) }
+	el := newElectorate(t)
+	a := el.join("a", as(t, candidates, s))
+	if err := a.leadsOrEnds(el.lease + slack); err != nil {
+		if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "docs/redis.md") {
+			complain("no advice: " + err.Error())
+		}
+		return append(complaints, "no election")
+	}
+	b := el.join("b", as(t, candidates, s))
+	seen := make(chan elector.Event, 100)
+	events := observe(t.Context(), b.Election())
+	go func() {
+		for ev := range events {
+			seen <- ev
+		}
+	}()
+	time.Sleep(el.lease / 4) // it follows, and listens
+	if st, err := electionOf(b.Q, "orders").Status(t.Context()); err != nil || st.Leader == nil {
+		complain("no status")
+	} else if st.Leader.Since.IsZero() {
+		complain("no history")
+	}
+	began := time.Now()
+	a.shutdown()
+	if err := b.leadsOrEnds(2*el.lease + slack); err != nil {
+		return append(complaints, "no follower")
+	}
+	// A release that is not noticed is found by the end of the lease as b saw it when it joined:
+	// three quarters of one from here, less what the lines above took. One that is noticed
+	// takes milliseconds. A busy machine may be as late in either.
+	if d := time.Since(began); d > el.lease*3/8 {
+		complain("slow handover")
+	}
+	if !receives(seen, el.lease, func(ev elector.Event) bool {
+		return ev.Kind == elector.EventReleased && ev.Reason == elector.ReasonShutdown
+	}) {
+		complain("no word of the end")
+	}
+	servertest.Eventually(el.t, el.lease+slack, "has renewed, or tried", func() bool {
+		r := b.Stats().Renewals
+		return r.Confirmed+r.Unconfirmed+r.Refused > 0
+	})
+	b.shutdown()
+	if len(b.Log.Lines("WARN")) > 0 {
+		complain("warned")
+	}
+	return complaints
+}
+
+// leadsOrEnds returns nil when c leads, and Run's error when it ended instead.
+func (c *candidate) leadsOrEnds(within time.Duration) error {
+	c.T.Helper()
+	servertest.Eventually(c.T, within, "leads or ends", func() bool { return c.IsLeader() || !c.Running() })
+	if c.Running() {
+		return nil
+	}
+	return c.Result
+}
+
+// hears waits for an event.
+func receives(ch <-chan elector.Event, within time.Duration, is func(elector.Event) bool) bool {
+	late := time.After(within)
+	for {
+		select {
+		case ev := <-ch:
+			if is(ev) {
+				return true
+			}
+		case <-late:
+			return false
+		}
+	}
+}
+
+// denied is what the server refused to a user, by its own log: commands, keys
+// and channels.
+func denied(t *testing.T, s *servertest.Server, user string) (objects []string) {
+	t.Helper()
+	log, err := s.Client(t).ACLLog(context.Background(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range log {
+		if e.Username == user {
+			objects = append(objects, e.Object)
+		}
+	}
+	return objects
+}
+
+// What the documentation shows is what is shipped.
+func TestRealACLIsTheDocumentedOne(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile(shippedACL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile(filepath.Join(filepath.Dir(shippedACL), "redis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), "\n```\n"+string(file)+"```\n") {
+		t.Errorf("docs/redis.md does not show docs/redis.acl:\n%s", file)
+	}
+}
+
+// The shipped file is enough: nothing fails, nothing is refused.
+func TestRealACLIsEnough(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, candidates, shipped(t, candidates))
+	if all := season(t, s); len(all) > 0 {
+		t.Errorf("with the shipped rights: %q", all)
+	}
+	if all := denied(t, s, candidates); len(all) > 0 {
+		t.Errorf("the server refused %q", all)
+	}
+}
+
+// Less is not enough: with any one right taken away the server refuses
+// something, and the election fails with advice, or is worse in a way that
+// docs/redis.md names.
+func TestRealACLLessIsNotEnough(t *testing.T) {
+	t.Parallel()
+	// Without these the election works on, and misses something.
+	worse := map[string][]string{
+		// The word of the end comes from the history, with the messages or without.
+		"&mandate:*":     {"slow handover", "warned"},
+		"+subscribe":     {"slow handover", "warned"},
+		"+publish":       {"slow handover"},
+		"+xadd":          {"no history", "warned"},
+		"+xrevrange":     {"no history"},
+		"+pexpire":       {"warned"},
+		"+hgetall":       {"warned"}, // cordons are not read
+		"+pubsub|numsub": nil,        // the crowd's size: seen with many followers only
+		"+unsubscribe":   nil,        // the refusal costs the connection, and maybe a message
+		"+ping":          nil,        // the sign of life after half a minute of silence, as +unsubscribe
+	}
+	all := shipped(t, candidates)
+	for i, right := range all {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			s := guarded(t, candidates, slices.Concat(all[:i], all[i+1:]))
+			got := season(t, s)
+			switch right {
+			case "+unsubscribe":
+				got = slices.DeleteFunc(got, func(s string) bool { return s == "no word of the end" })
+			case "+ping": // half a minute is too long for a test
+				signOfLife(t, s, candidates)
+			}
+			want, works := worse[right]
+			if !works {
+				want = []string{"no election"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("without %s: %q, want %q", right, got, want)
+			}
+			if refused := denied(t, s, candidates); len(refused) == 0 {
+				t.Errorf("nothing was refused without %s: it is not needed", right)
+			}
+		})
+	}
+}
+
+// signOfLife sends on a subscription what a silent one is sent.
+func signOfLife(t *testing.T, s *servertest.Server, user string) {
+	t.Helper()
+	c := s.Client(t, func(o *redis.Options) { o.Username, o.Password = user, "change-me" })
+	ps := c.Subscribe(t.Context(), "mandate:{orders}:events")
+	defer ps.Close()
+	if err := ps.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the subscription, the answer
+		if _, err := ps.Receive(t.Context()); err != nil {
+			return
+		}
+	}
+	t.Error("a PING without the right to it was answered")
+}

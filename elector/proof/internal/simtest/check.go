@@ -1,0 +1,315 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// record is a term as the checker knows it. Its fields are under Sim.mu.
+type record struct {
+	proc      *proc
+	term      *elector.Term
+	grant     lease.Held // its lease
+	token     uint64
+	seq       uint64 // of the attempt that won it
+	mode      atomic.Int32
+	claimSent time.Time
+	start     time.Time
+	told      time.Time // when the work's context ended
+	back      time.Time // when the work returned
+	asked     time.Time // when its end was planned
+	reason    elector.Reason
+}
+
+// slack is what timers and bent clocks may cost beyond a deadline.
+func (s *Sim) slack() time.Duration { return s.t.lease/100 + time.Millisecond }
+
+// counts reports whether a process can act right now.
+func (p *proc) counts() bool { return p.paused.Load() == nil && !p.dead.Load() }
+
+// begin notes the start of a term, at the instant when its work starts.
+func (s *Sim) begin(p *proc, term *elector.Term) *record {
+	if !s.lockFor(p) {
+		return nil
+	}
+	defer s.mu.Unlock()
+	p.work.passed() // the start counts as the first success
+	r := &record{proc: p, term: term, grant: *p.granted.Load(), token: term.Token(), seq: p.claimSeq, claimSent: p.claimSent, start: time.Now()}
+	if !s.quiet {
+		r.mode.Store(p.mode.Load())
+	}
+	s.history.addf("%s: term %d starts (work %d)", p.name, r.token, r.mode.Load())
+	if p.running != nil {
+		s.violate("%s: term %d starts although the work of term %d has not returned", p.name, r.token, p.running.token)
+	}
+	s.order(r)
+	s.terms = append(s.terms, r)
+	p.running = r
+	s.overlap("start of " + p.name)
+	s.elected(r)
+	if s.o.Mode != TokensOnly {
+		s.others(r)
+	}
+	return r
+}
+
+// order checks that tokens grow in the order of the elections.
+func (s *Sim) order(r *record) {
+	for _, old := range s.terms {
+		switch {
+		case r.token == old.token:
+			s.violate("%s: token %d was handed out before, to %s", r.proc.name, r.token, old.proc.name)
+		case r.token > old.token:
+		case s.o.Mode != TokensOnly || r.claimSent.After(old.start):
+			s.violate("%s: token %d is lower than %d of %s, which led before", r.proc.name, r.token, old.token, old.proc.name)
+		}
+	}
+}
+
+// others checks that the work of earlier terms has been stopped where it could
+// be. Two works may run beside each other only when the older one overran, or
+// its process was paused.
+func (s *Sim) others(r *record) {
+	now := time.Now()
+	for _, p := range s.procs {
+		old := p.running
+		if p == r.proc || old == nil || !p.counts() || !p.resumed.IsZero() && now.Sub(p.resumed) < 2*s.t.lease || s.mayOverlap(r.proc, p) {
+			continue
+		}
+		switch {
+		case old.term.Context().Err() == nil:
+			s.violate("%s starts term %d while the work of %s (term %d) has not been told to stop", r.proc.name, r.token, p.name, old.token)
+		case s.retiring && now.Sub(old.told) < s.t.lease*9/10:
+			s.violate("%s starts term %d while the work of %s (term %d) drains, without any fault", r.proc.name, r.token, p.name, old.token)
+		case !old.told.IsZero() && now.Sub(old.told) < s.t.stopMargin*98/100 && old.reason != elector.ReasonLost:
+			s.violate("%s starts term %d only %v after the work of %s (term %d, %s) was told to stop, and it still runs",
+				r.proc.name, r.token, now.Sub(old.told), p.name, old.token, old.reason)
+		}
+	}
+}
+
+// told notes that the work's context has ended.
+func (s *Sim) told(r *record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.told = time.Now()
+	s.waited(r)
+	var ended *elector.Ended
+	if errors.As(context.Cause(r.term.Context()), &ended) {
+		r.reason = ended.Reason
+		s.ends[string(ended.Reason)]++
+	}
+	if late := time.Since(r.grant.TrueDeadline()); r.reason == elector.ReasonUnhealthy && late > s.slack() {
+		s.violate("%s: term %d ended as unhealthy %v after its deadline: it had expired", r.proc.name, r.token, late)
+	}
+	if r.proc.counts() && r.proc.e.Term() == r.term {
+		s.violate("%s: term %d is valid although its context has ended", r.proc.name, r.token)
+	}
+}
+
+// finish notes that the work returned.
+func (s *Sim) finish(r *record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.back = time.Now()
+	r.proc.running = nil
+}
+
+// write is the fenced resource: it refuses a token lower than one it has seen.
+func (s *Sim) write(r *record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.proc.counts() {
+		return // it was paused just now: it did not get here
+	}
+	valid := r.term.Valid()
+	switch {
+	case r.token >= s.highest:
+		s.highest, s.writer = r.token, r
+	case valid && s.o.Mode != TokensOnly && !s.mayOverlap(r.proc, s.writer.proc):
+		s.violate("%s: a valid term's write is refused: token %d, the register has %d of %s", r.proc.name, r.token, s.highest, s.writer.proc.name)
+	default:
+		s.refused++
+	}
+}
+
+// overlap checks that at most one term is valid right now. s.mu is held.
+func (s *Sim) overlap(when string) {
+	if s.o.Mode == TokensOnly {
+		return
+	}
+	if valid := s.valid(); len(valid) > 1 && !s.mayOverlap(valid...) {
+		s.violate("%d valid terms at once (%s): %s", len(valid), when, names(valid))
+	}
+}
+
+// look checks everything that must hold at any instant. All goroutines are at
+// rest.
+func (s *Sim) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.group != nil {
+		s.lookGroup()
+		return
+	}
+	s.granted() // before it lapses
+	s.overlap("step")
+	for _, e := range s.beside {
+		s.lookBeside(e)
+	}
+	s.answers()
+	if s.o.Deploys {
+		s.lookVersions()
+		s.lookWarm()
+	}
+	now := time.Now()
+	var open []*proc // whose work was not told to stop
+	for _, p := range s.procs {
+		r := p.running
+		if !p.counts() {
+			continue
+		}
+		if limit := s.stopLimit(); !p.stopped.IsZero() && now.Sub(p.stopped) > limit && (p.resumed.IsZero() || now.Sub(p.resumed) > limit) {
+			s.violate("%s: Run has not returned %v after shutdown", p.name, now.Sub(p.stopped))
+			p.stopped = now.Add(time.Hour) // said once
+		}
+		if r == nil || r.term.Context().Err() != nil {
+			continue
+		}
+		open = append(open, p)
+		if late := now.Sub(r.grant.TrueDeadline()); late > s.slack() {
+			s.violate("%s: the work of term %d was not told to stop %v after its deadline", p.name, r.token, late)
+		}
+		if s.o.Mode != TokensOnly && p.e.IsLeader() {
+			s.backed(r.proc, r.token, s.keys, r.proc.prefix)
+		}
+	}
+	if len(open) > 1 && s.o.Mode != TokensOnly && !s.mayOverlap(open...) {
+		s.violate("the works of %d terms run at once, and none was told to stop", len(open))
+	}
+}
+
+// stopLimit is how long Run may take to return: an heir that gets warm, stubborn work, draining, the
+// release, a probe that is left behind.
+func (s *Sim) stopLimit() time.Duration { return 5*s.t.lease + s.t.patience }
+
+// backed checks that a majority of the nodes stands behind a valid term: holds
+// its lock, or abstains because it forgot.
+func (s *Sim) backed(who fmt.Stringer, token uint64, keys quorum.Keys, prefix string) {
+	votes := 0
+	for _, n := range s.nodes {
+		if n.holds(keys, prefix) || !n.forgot.IsZero() && time.Since(n.forgot) < s.t.lease {
+			votes++
+		}
+	}
+	if votes < len(s.nodes)/2+1 {
+		s.violate("%s: term %d is valid, but only %d of %d nodes hold its lock", who, token, votes, len(s.nodes))
+	}
+}
+
+// onCommand sees every request at the moment when a process sends it.
+func (s *Sim) onCommand(p *proc, c command) {
+	all := c.elections()
+	if len(all) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.dead.Load() {
+		return
+	}
+	for _, d := range all {
+		if s.group != nil {
+			s.onShard(p, d)
+		} else if d.lock == s.keys.Lock {
+			s.onDeed(p, d.kind, d.argv)
+		} else {
+			s.onSide(p, d)
+		}
+	}
+	if len(all) > 1 {
+		s.batches[all[0].kind]++
+	}
+}
+
+// onDeed sees what a request is to do for one election. s.mu is held.
+func (s *Sim) onDeed(p *proc, k kind, argv [][]byte) {
+	switch k {
+	case claim:
+		value := string(argv[quorum.ClaimValue])
+		who, _, _ := strings.Cut(value, " ")
+		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
+		// A claim is sent when its first request is: that to a node that hung may follow
+		// much later, when another candidate has begun to lead.
+		if seq := number(argv[quorum.ClaimSeq]); seq > p.claimSeq {
+			p.claimSent, p.claimSeq, p.floors = time.Now(), seq, s.floors()
+		}
+		if s.o.Mode == WallHints {
+			bendHint(argv[quorum.ClaimHint], time.Duration(p.warp.Wall.Load()))
+		}
+	case renewal:
+		s.renewals++
+		s.timely(p, number(argv[quorum.RenewToken]))
+		s.fresh(p, "candidate", p.probe)
+		s.fresh(p, "work", p.work)
+	case release:
+		// The release of an earlier term may have waited for its turn on a slow way.
+		if r := p.running; r != nil && number(argv[quorum.ReleaseSeq]) >= r.seq {
+			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[quorum.ReleaseSeq]), r.token, r.seq)
+		}
+	}
+}
+
+// timely checks that no renewal is sent after the deadline of its term.
+func (s *Sim) timely(p *proc, token uint64) {
+	for _, r := range slices.Backward(s.terms) {
+		if r.proc != p || r.token != token {
+			continue
+		}
+		if late := time.Since(r.grant.TrueDeadline()); late > s.slack() {
+			s.violate("%s sends a renewal of term %d %v after its deadline", p.name, token, late)
+		}
+		return
+	}
+}
+
+// fresh checks that a renewal has a fresh pass of the probe behind it. The
+// request may have waited for its turn for one call time-out; and a process can
+// be paused between asking its probes and sending.
+func (s *Sim) fresh(p *proc, which string, pr *probe) {
+	if !s.o.Strict && (!p.counts() || !p.resumed.IsZero() && time.Since(p.resumed) <= s.t.callTimeout) {
+		return
+	}
+	if age := time.Since(pr.lastPass()); age > s.freshness()+s.t.callTimeout+time.Millisecond {
+		s.violate("%s renews although its %s probe last passed %v ago (bound %v)", p.name, which, age, s.freshness())
+	}
+}
+
+// ranOut notes why Run returned.
+func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.running != nil {
+		s.violate("%s: Run returned although the work of term %d runs", p.name, p.running.token)
+	}
+	if err == nil && ctx.Err() == nil {
+		s.violate("%s: Run returned nil without being told to end", p.name)
+	}
+	if err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
+		s.violate("%s: Run returned %v", p.name, err)
+	}
+}
+
+// endedWell reports whether Run returned as it may: told to, or with a lock that it could not release.
+func endedWell(ctx context.Context, err error) bool {
+	return err == nil && ctx.Err() != nil || errors.Is(err, elector.ErrNotReleased)
+}

@@ -1,0 +1,90 @@
+package simtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// node is one Redis server.
+type node struct {
+	id    int
+	addr  string
+	redis *miniredis.Miniredis
+	admin *redis.Client // past all faults
+	rate  float64       // how much faster its clock runs than true time
+	last  time.Time     // when the rate was last applied
+
+	// under network.mu
+	up   bool
+	hung bool
+
+	// under Sim.mu
+	forgot time.Time // when it last lost everything
+	noted  string    // the lock value that was noted last
+	floor  string    // the lowest version that it must vote for; "": any
+}
+
+func newNode(id int, rate float64) *node {
+	n := &node{id: id, addr: fmt.Sprintf("127.0.0.1:%d", 7001+id), redis: miniredis.NewMiniRedis(), rate: rate, up: true, last: time.Now()}
+	n.redis.ClockTTL(true)
+	n.admin = redis.NewClient(&redis.Options{
+		Addr: n.addr, DisableIdentity: true, MaxRetries: -1,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return n.redis.Dial() },
+	})
+	return n
+}
+
+func (n *node) close() {
+	_ = n.admin.Close()
+	n.redis.Close()
+}
+
+// drift moves the node's clock away from true time.
+func (n *node) drift() {
+	now := time.Now()
+	if n.rate != 0 {
+		n.redis.FastForward(time.Duration(float64(now.Sub(n.last)) * n.rate))
+	}
+	n.last = now
+}
+
+// restart is what a crash and a restart do to the data; connections are the
+// network's business.
+func (n *node) restart(empty bool) {
+	n.redis.SetError("")
+	n.admin.ScriptFlush(context.Background())
+	if empty {
+		n.redis.FlushAll()
+	}
+}
+
+// holds reports whether the node's lock is held by one whose value begins so.
+func (n *node) holds(keys quorum.Keys, prefix string) bool {
+	v, err := n.redis.Get(keys.Lock)
+	return err == nil && prefix != "" && strings.HasPrefix(v, prefix)
+}
+
+// garbage is published by a program that has no business there.
+func garbage(keys quorum.Keys, pick int, replay []string) (channel, message string) {
+	channel = []string{keys.Events, keys.Wake}[pick%2]
+	all := slices.Concat([]string{
+		"", "{", "null", "[]", strings.Repeat("x", 20<<10),
+		forged("released", "1"), forged("released", "9007199254740991"), forged("released", "946684900000"),
+		forged("elected", "9007199254740991"), forged("elected", "1"), forged("elected", "-1"), forged("paused", "3"),
+		"released 1 ", "released 946684900000 AAAA", "released x", "released", "elected 9007199254740991",
+	}, replay)
+	return channel, all[pick/2%len(all)]
+}
+
+func forged(kind, token string) string {
+	return fmt.Sprintf(`{"v":1,"kind":%q,"election":%q,"candidate":"mallory","token":%s,"time":"2000-01-01T00:00:00Z"}`, kind, election, token)
+}

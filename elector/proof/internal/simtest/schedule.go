@@ -1,0 +1,311 @@
+package simtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// step is one action of a schedule.
+type step struct {
+	at   time.Duration
+	kind string // of the fault that it begins; "": it ends one
+	name string
+	do   func(*Sim)
+}
+
+// planner draws a schedule. Everything random is drawn here, before the
+// simulation starts, except for the jitter.
+type planner struct {
+	sim    *Sim
+	rng    *rand.Rand
+	at     time.Duration
+	kind   string // of the fault that is being planned
+	steps  []step
+	forgot []time.Duration // when nodes forget
+}
+
+// weighted is a kind of fault, and how often it is drawn among the others.
+type weighted struct {
+	weight int
+	kind   string
+	plan   func()
+}
+
+// draw plans one fault after the other.
+func (p *planner) draw(faults []weighted, from, end time.Duration) {
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	for p.at = from; p.at < end; p.at += p.upTo(2 * p.sim.t.lease) {
+		n := p.rng.IntN(total)
+		for _, f := range faults {
+			if n -= f.weight; n < 0 {
+				p.kind = f.kind
+				f.plan()
+				break
+			}
+		}
+	}
+}
+
+// schedule draws the whole schedule of faults.
+func (s *Sim) schedule(rng *rand.Rand) []step {
+	p := &planner{sim: s, rng: rng}
+	end := s.storm()
+	faults := []weighted{
+		{14, "way", p.linkFault}, {6, "partition", p.partition}, {8, "node", p.nodeFault}, {8, "node crashes", p.crashNode},
+		{12, "candidate pauses", p.pause}, {5, "wall clock steps", p.wallStep}, {2, "boot clock comes or goes", p.noBoot},
+		{6, "resignation", p.resign}, {6, "shutdown", p.shutdown}, {4, "candidate crashes", p.crash},
+		{8, "probe", p.probe}, {8, "work", p.work}, {5, "forged messages", p.forge},
+		{8, "slow, then cut off: slow, then cut off", p.slowThenCut}, {8, "amnesia: one of a bare majority forgets", p.amnesia},
+	}
+	p.draw(faults, p.upTo(s.t.lease), end)
+	// What came later has dice of its own: the faults of a seed stay what they were.
+	q := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 6)), kind: "request to all"}
+	for q.at = q.upTo(8 * s.t.lease); q.at < end; q.at += q.upTo(12 * s.t.lease) {
+		q.ask()
+	}
+	c := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 7))}
+	for c.at = c.upTo(6 * s.t.lease); c.at < end; c.at += c.upTo(6 * s.t.lease) {
+		c.stepClock(end)
+	}
+	l := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 8))}
+	// Not near the end: a candidate that waits for abstaining nodes waits for two leases at most.
+	for l.at = l.upTo(8 * s.t.lease); l.at < end-time.Duration(len(s.nodes)+3)*s.t.lease; l.at += l.upTo(24 * s.t.lease) {
+		l.lose()
+	}
+	f := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 10)), kind: "plausible forged messages"}
+	for f.at = f.upTo(4 * s.t.lease); f.at < end; f.at += f.upTo(4 * s.t.lease) {
+		f.forgePlausible()
+	}
+	o := &planner{sim: s, rng: rand.New(rand.NewPCG(s.o.Seed, 21))}
+	for o.at = o.upTo(8 * s.t.lease); s.o.Deploys && o.at < end; o.at += o.upTo(12 * s.t.lease) {
+		o.operate()
+	}
+	p.steps = slices.Concat(p.steps, q.steps, c.steps, l.steps, f.steps, o.steps, s.scheduleBeside(end))
+	p.steps = slices.DeleteFunc(p.steps, func(st step) bool { return st.at >= end })
+	slices.SortStableFunc(p.steps, func(a, b step) int { return int(a.at - b.at) })
+	return p.steps
+}
+
+func (p *planner) upTo(d time.Duration) time.Duration {
+	return time.Duration(p.rng.Int64N(int64(d)) + 1)
+}
+
+// span is how long a fault lasts: mostly about a lease, sometimes much less or
+// more.
+func (p *planner) span() time.Duration {
+	l := p.sim.t.lease
+	return p.upTo([]time.Duration{l / 10, l / 2, l, l, 2 * l, 2 * l, 5 * l}[p.rng.IntN(7)])
+}
+
+func (p *planner) add(do func(*Sim), format string, args ...any) {
+	p.steps = append(p.steps, step{at: p.at, kind: p.kind, name: fmt.Sprintf(format, args...), do: do})
+}
+
+// later adds what ends a fault.
+func (p *planner) later(after time.Duration, do func(*Sim), format string, args ...any) {
+	p.steps = append(p.steps, step{at: p.at + after, name: fmt.Sprintf(format, args...), do: do})
+}
+
+// whom draws a host: often the one that leads at that moment (-1).
+func (p *planner) whom() int {
+	if p.rng.IntN(2) == 0 {
+		return -1
+	}
+	return p.rng.IntN(len(p.sim.hosts))
+}
+
+func name(host int) string {
+	if host < 0 {
+		return "the leader"
+	}
+	return fmt.Sprintf("host %d", host)
+}
+
+// find resolves a host at the moment of a step.
+func (s *Sim) find(host int) *host {
+	if host >= 0 {
+		return s.hosts[host]
+	}
+	if s.group != nil {
+		return s.findMember()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.procs {
+		if p.counts() && p.e.IsLeader() {
+			return p.host
+		}
+	}
+	return s.hosts[0]
+}
+
+// some draws a random set of nodes of a size.
+func (p *planner) some(n int) []int {
+	return p.rng.Perm(len(p.sim.nodes))[:n]
+}
+
+// linkFault hits the way from one host to one or more nodes.
+func (p *planner) linkFault() {
+	who, nodes, d := p.whom(), p.some(1+p.rng.IntN(len(p.sim.nodes))), p.span()
+	slow := p.upTo(p.sim.t.lease / 3)
+	kinds := []struct {
+		name string
+		set  func(*link)
+	}{
+		{"hangs", func(l *link) { l.holdReq, l.holdRep = true, true }},
+		{"requests are held", func(l *link) { l.holdReq = true }},
+		{"answers are held", func(l *link) { l.holdRep = true }},
+		{"answers are lost", func(l *link) { l.loseRep = true }},
+		{"refuses", func(l *link) { l.refuse = true }},
+		{"requests are slow", func(l *link) { l.delayReq = slow }},
+		{"answers are slow", func(l *link) { l.delayRep = slow }},
+		{"messages are lost", func(l *link) { l.noMessages = true }},
+		{"is reset", func(*link) {}},
+	}
+	k := kinds[p.rng.IntN(len(kinds))]
+	p.kind = "way " + k.name
+	cut := p.rng.IntN(2) == 0
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(who)
+		for _, n := range nodes {
+			hit = append(hit, h.links[n])
+		}
+		s.net.change(func() {
+			for _, l := range hit {
+				k.set(l)
+			}
+		})
+		if k.name == "refuses" || k.name == "is reset" {
+			s.net.reset(func(c *conn) bool { return slices.Contains(hit, c.link) })
+		}
+	}, "way from %s to nodes %v: %s (slow %v)", name(who), nodes, k.name, slow)
+	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "way from %s to nodes %v: healed (%s, reset %v)", name(who), nodes, k.name, cut)
+}
+
+// heal mends links: what was held arrives late, or is lost by a reset.
+func (s *Sim) heal(links []*link, cut bool) {
+	if cut {
+		s.net.reset(func(c *conn) bool { return slices.Contains(links, c.link) })
+	}
+	s.net.change(func() {
+		for _, l := range links {
+			l.refuse, l.holdReq, l.holdRep, l.loseRep, l.noMessages, l.delayReq, l.delayRep = false, false, false, false, false, 0, 0
+		}
+	})
+}
+
+// partition cuts a host from a minority or a majority.
+func (p *planner) partition() {
+	n := len(p.sim.nodes)
+	size := n/2 + 1
+	if p.rng.IntN(2) == 0 && n > 1 {
+		size = n / 2
+	}
+	who, nodes, d, cut := p.whom(), p.some(size), p.span(), p.rng.IntN(2) == 0
+	way := p.rng.IntN(3)
+	var hit []*link
+	p.add(func(s *Sim) {
+		h := s.find(who)
+		for _, i := range nodes {
+			hit = append(hit, h.links[i])
+		}
+		s.net.change(func() {
+			for _, l := range hit {
+				l.holdReq, l.holdRep = way != 1, way != 2
+			}
+		})
+	}, "%s is partitioned from nodes %v (way %d)", name(who), nodes, way)
+	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "%s: partition healed (reset %v)", name(who), cut)
+}
+
+// nodeFault makes a node hang, or answer with an error, for everybody.
+func (p *planner) nodeFault() {
+	count := 1
+	if p.rng.IntN(4) == 0 {
+		count = len(p.sim.nodes)/2 + 1
+	}
+	nodes, d := p.some(count), p.span()
+	if p.rng.IntN(3) == 0 {
+		msg := []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."}[p.rng.IntN(2)]
+		p.kind = "node answers with an error"
+		p.add(func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError(msg) }) }, "nodes %v say %s", nodes, msg)
+		p.later(d, func(s *Sim) { s.each(nodes, func(n *node) { n.redis.SetError("") }) }, "nodes %v answer again", nodes)
+		return
+	}
+	hang := func(on bool) func(*Sim) {
+		return func(s *Sim) { s.net.change(func() { s.each(nodes, func(n *node) { n.hung = on }) }) }
+	}
+	p.kind = "node hangs"
+	p.add(hang(true), "nodes %v hang", nodes)
+	p.later(d, hang(false), "nodes %v go on", nodes)
+}
+
+func (s *Sim) each(nodes []int, f func(*node)) {
+	for _, i := range nodes {
+		f(s.nodes[i])
+	}
+}
+
+// crashNode crashes a node and starts it again, with its data or without.
+func (p *planner) crashNode() {
+	n, d := p.rng.IntN(len(p.sim.nodes)), p.span()
+	if p.rng.IntN(2) == 0 {
+		d = time.Millisecond // restarted at once
+	}
+	empty := p.rng.IntN(2) == 0 && p.mayForget(p.at+d)
+	if p.kind = "node crashes, keeps its data"; empty {
+		p.kind = "node crashes, forgets"
+	}
+	p.add(func(s *Sim) { s.crash(s.nodes[n]) }, "node %d crashes", n)
+	p.later(d, func(s *Sim) { s.restart(s.nodes[n], empty) }, "node %d restarts (empty %v)", n, empty)
+}
+
+// mayForget keeps the condition of the safe mode: within a lease at most a
+// minority forgets.
+func (p *planner) mayForget(at time.Duration) bool {
+	switch p.sim.o.Mode {
+	case WallHints:
+		return false
+	case TokensOnly:
+		return true
+	default:
+	}
+	near := 1
+	for _, f := range p.forgot {
+		if (f - at).Abs() <= p.sim.t.lease*101/100 {
+			near++
+		}
+	}
+	if near > len(p.sim.nodes)/2 {
+		return false
+	}
+	p.forgot = append(p.forgot, at)
+	return true
+}
+
+func (s *Sim) crash(n *node) {
+	s.net.change(func() { n.up = false })
+	s.net.reset(func(c *conn) bool { return c.link.node == n })
+}
+
+func (s *Sim) restart(n *node, empty bool) {
+	if empty {
+		s.rest(n)
+		s.mu.Lock()
+		s.lower(n.id, "")
+		s.mu.Unlock()
+	}
+	n.restart(empty)
+	if empty {
+		s.mu.Lock()
+		n.forgot = time.Now()
+		s.mu.Unlock()
+	}
+	s.net.change(func() { n.up, n.hung = true, false })
+}

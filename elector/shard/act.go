@@ -1,0 +1,87 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/group"
+)
+
+// act brings the candidacies in line with the plan.
+func (r *reconciler) act() {
+	for s, next := range r.next {
+		c := r.running[s]
+		switch {
+		case next == r.me && r.me != group.NoMember:
+			if c == nil {
+				r.begin(s)
+			}
+			if c = r.running[s]; c != nil && s < len(r.owner) {
+				c.watch(r.owner[s] != group.NoMember && r.owner[s] != r.me)
+			}
+		case next == group.NoMember || c == nil:
+			// No other member could serve it better.
+		case c.term == nil:
+			c.cancel()
+		case r.plan.Heirs[s] != "":
+			c.handOver(r.plan.Heirs[s], r.plan.Members[next].ID)
+		}
+	}
+}
+
+// begin starts to campaign for a shard, unless this member has failed at it lately.
+func (r *reconciler) begin(shard int) {
+	if time.Now().Before(r.unable[shard].until) || r.closing || r.m.silent.Load() || r.cordon() != nil || !r.isCut(shard) {
+		return
+	}
+	c, err := r.newCandidacy(shard)
+	if err != nil { // New of the first one has found no problem
+		r.m.log().Error("cannot campaign for a shard", "shard", shard, "error", err)
+		return
+	}
+	r.running[shard] = c
+	c.start()
+}
+
+func (r *reconciler) newCandidacy(shard int) (*candidacy, error) {
+	return newCandidacy(r.ctx, r.m, shard, r.began, r.floor(), r.work, r.send)
+}
+
+// look is what time alone changes: shards that this member may try again, loads, health.
+func (r *reconciler) look() {
+	now := time.Now()
+	for s, u := range r.unable {
+		// Twice as long as it lasted it is remembered, for the next one.
+		if now.After(u.until.Add(r.m.cfg.Cooldown)) {
+			delete(r.unable, s)
+		}
+	}
+	for s, c := range r.running {
+		c.remind()
+		if !c.stuck && c.overdue() && r.next[s] == r.me { // one that moves has its next owner waiting
+			c.stuck = true
+			r.m.log().Warn("the work of a shard does not stop; the shard is for other members", "shard", s)
+		}
+	}
+	if r.next != nil {
+		r.act()
+	}
+	r.noteCuts()
+	r.report()
+}
+
+// cordoned takes that the cordon of this member has changed. What campaigns ends: others would
+// hand shards over to it.
+func (r *reconciler) cordoned() {
+	c := r.cordon()
+	if c != nil {
+		for _, c := range r.running {
+			if c.term == nil {
+				c.cancel()
+			}
+		}
+	}
+	if r.next != nil {
+		r.act()
+	}
+	r.report()
+}

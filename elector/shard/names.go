@@ -1,0 +1,26 @@
+package shard
+
+import (
+	"hash/fnv"
+	"io"
+	"strconv"
+)
+
+// ElectionOf is the name of the election that decides who owns a shard of a group.
+func ElectionOf(group string, shard int) string { return group + "/" + strconv.Itoa(shard) }
+
+// ElectionOfAssigner is the name of the election of the member that assigns the shards.
+func ElectionOfAssigner(group string) string { return group + "/assigner" }
+
+// Of is the shard, of so many, to which a key belongs: a hash (FNV-1a, 64 bits, its
+// halves mixed) modulo the number of shards. It is the same in every version. With m
+// times as many shards the keys of shard s go to the shards s, s+n, s+2n and so on.
+func Of(key string, shards int) int {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	sum := h.Sum64()
+	sum ^= sum >> 32 // FNV's low bits alone depend on the low bits of the key
+	sum *= 0x9e3779b97f4a7c15
+	sum ^= sum >> 32
+	return int(sum % uint64(max(shards, 1)))
+}

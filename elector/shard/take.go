@@ -1,0 +1,117 @@
+package shard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// take applies what a goroutine around the reconciler has reported.
+func (r *reconciler) take(e event) {
+	switch e := e.(type) {
+	case answer:
+		r.answeredBy(e)
+	case began:
+		e.c.term, e.c.again, r.led, r.changed = e.term, e.again, true, true
+	case ran:
+		r.termOver(e.c)
+	case over:
+		r.candidacyOver(e)
+	case weighed:
+		r.loads, r.changed = e, true
+	case proposal:
+		r.proposed(group.Settings(e))
+	case failure:
+		r.failed = cmp.Or(r.failed, e.err)
+	}
+}
+
+// termOver takes the return of a term's work.
+func (r *reconciler) termOver(c *candidacy) {
+	c.term, c.again, r.changed = nil, nil, true
+	if c.stuck || r.cordon() != nil {
+		c.cancel() // the shard is for others by now
+	}
+}
+
+// candidacyOver takes the end of a candidacy.
+func (r *reconciler) candidacyOver(e over) {
+	c := e.c
+	c.cancel()
+	delete(r.running, c.shard)
+	r.changed = true
+	if r.closing && errors.Is(e.err, elector.ErrNotReleased) {
+		r.unreleased = append(r.unreleased, fmt.Errorf("shard %d: %w", c.shard, e.err))
+	}
+	// One shard whose keys another program has written must not end what else this member
+	// does; a member that can't work at all must not go on in silence.
+	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
+		go r.send(failure{e.err})
+	}
+	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
+	failed := e.err != nil || e.why != nil && leaves(e.why.Reason)
+	if (failed && !moved || c.stuck) && !r.closing {
+		u := r.unable[c.shard]
+		u.trips = min(u.trips+1, 5)
+		u.until = time.Now().Add(r.m.cfg.Cooldown << (u.trips - 1))
+		r.unable[c.shard] = u
+		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", r.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
+	}
+}
+
+// answeredBy takes the plan of a node, and what it refused.
+func (r *reconciler) answeredBy(a answer) {
+	if a.err != nil && r.errs[a.node] == nil && r.ctx.Err() == nil {
+		r.m.log().Warn("redis node refused this member or did not answer", "error", a.err)
+	}
+	r.errs[a.node], r.took[a.node] = a.err, r.took[a.node].add(a.took)
+	if a.err == nil {
+		r.joined, r.answered[a.node] = r.joined || a.Accepted, time.Now()
+		r.shown[a.node] = &a.Answer
+		r.agree()
+	}
+	if quorum.Permanent(a.err) {
+		r.misconfigured()
+	}
+	r.refused()
+	if a.Plan == nil {
+		return
+	}
+	r.byNode[a.node] = a.Plan
+	if p := newest(r.byNode, r.m.nodes.Majority()); r.plan == nil || p.Version != r.plan.Version {
+		r.follow(p)
+	}
+}
+
+// refused ends Run when a majority of the nodes knows of an election with the group's name. On a
+// minority it may be what has been left behind by one that came to nothing.
+func (r *reconciler) refused() {
+	count := 0
+	for _, err := range r.errs {
+		if errors.As(err, new(*group.ElectionError)) {
+			count++
+		}
+	}
+	if count >= r.m.nodes.Majority() {
+		go r.send(failure{fmt.Errorf("shard: group %s: an election has this name: choose another one", r.m.cfg.Group)})
+	}
+}
+
+// misconfigured ends Run when a majority of the nodes refuses what waiting does not fix,
+// and none has ever accepted this member.
+func (r *reconciler) misconfigured() {
+	count := 0
+	for _, err := range r.errs {
+		if quorum.Permanent(err) {
+			count++
+		}
+	}
+	if !r.joined && count >= r.m.nodes.Majority() {
+		go r.send(failure{fmt.Errorf("shard: group %s: %w: %w", r.m.cfg.Group, elector.ErrPermanent, errors.Join(r.errs...))})
+	}
+}

@@ -1,0 +1,57 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mandate-dev/mandate/elector/internal/group"
+)
+
+// Vacancy is a shard that no member reports as its own, and why that may be.
+type Vacancy struct {
+	Shard int    `json:"shard"`
+	Next  string `json:"next,omitempty"` // who is to own it; empty: no member
+	Why   string `json:"why"`
+}
+
+// lost are the shards that the plan still assigns to a member that lives no more, with its id.
+type lost map[int]string
+
+func (l lost) add(id string, shards group.Set) {
+	for _, s := range shards {
+		l[s] = id
+	}
+}
+
+// whyUnowned is why no member reports a shard as its own, while the group grows or does not.
+func whyUnowned(g *Growth, shard int, next, gone string, members []group.Member, p *group.Plan) string {
+	unable, closed, cordoned := 0, 0, ""
+	for _, m := range members {
+		if m.Cordoned != "" {
+			cordoned = m.ID + " is cordoned " + m.Cordoned
+		}
+		if m.Closed || m.Cordoned != "" {
+			closed++
+		} else if m.Unable.Has(shard) {
+			unable++
+		}
+	}
+	switch {
+	case g != nil && g.From > 0 && shard >= g.From && slices.Contains(g.Uncut, shard%g.From):
+		return fmt.Sprintf("the group grows, and shard %d of %d, of which it is a part, is not cut yet: its work must stop first", shard%g.From, g.From)
+	case p == nil:
+		return "there is no plan: no assigner leads"
+	case closed == len(members) && cordoned != "":
+		return "no member wants shards: " + cordoned
+	case closed == len(members):
+		return "no member wants shards"
+	case closed+unable == len(members):
+		return "every member has failed at it lately"
+	case gone != "":
+		return gone + " lives no more, and the plan for the others is not made yet"
+	case next == "":
+		return "the plan assigns it to no member"
+	default:
+		return next + " does not own it yet: the lease of its last owner may still run"
+	}
+}

@@ -1,0 +1,226 @@
+// Package supervisor is for a program that starts a process which leads, and that knows
+// when this process is dead: it releases the terms that the process led, so that others need not wait
+// for their leases. `mandate supervise` and `mandate run` are made of it.
+//
+// A release beside a process that lives lets two lead at a time. So Release must be called
+// only when the process, and everything that it has started, is known to be gone; anything that is
+// not known leaves the lock to its lease.
+package supervisor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
+)
+
+// Variable of the process's environment names the pipe on which it reports its terms, as
+// <fd>:<inode>. The Elector takes it out of there, and closes it for what the process starts.
+const Variable = supervised.Variable
+
+// MaxLine is the longest line that is written to the pipe in one piece.
+const MaxLine = supervised.MaxLine
+
+// Terms are those that a process has reported and not released. Safe for concurrent use.
+type Terms struct {
+	mu      sync.Mutex // of all below
+	terms   map[termKey]supervised.Term
+	members map[supervised.Member]bool
+}
+
+// termKey: a newer attempt of an incarnation takes the place of the one before.
+type termKey struct{ prefix, election, incarnation string }
+
+func keyOf(t *supervised.Term) termKey { return termKey{t.Prefix, t.Election, t.Incarnation} }
+
+// Follow reads the pipe until its end, which comes when no process holds it open any more.
+// Lines that are none of the Elector's are passed to other, if that is not nil.
+func (ts *Terms) Follow(pipe io.Reader, other func(line []byte)) error {
+	lines := bufio.NewReaderSize(pipe, 16*MaxLine)
+	for long := false; ; {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == nil && long: // the end of one that is none of ours must not be taken for a line
+			long = false
+		case err == nil:
+			if !ts.note(line) && other != nil {
+				other(line)
+			}
+		case errors.Is(err, bufio.ErrBufferFull):
+			long = true
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// note takes one line.
+func (ts *Terms) note(line []byte) bool {
+	var m supervised.Message
+	if json.Unmarshal(line, &m) != nil {
+		return false
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.terms == nil {
+		ts.terms, ts.members = map[termKey]supervised.Term{}, map[supervised.Member]bool{}
+	}
+	switch {
+	case m.Elected != nil:
+		ts.terms[keyOf(m.Elected)] = *m.Elected
+	case m.Released != nil:
+		if ts.terms[keyOf(m.Released)].Attempt == m.Released.Attempt {
+			delete(ts.terms, keyOf(m.Released))
+		}
+	case m.Joined != nil:
+		ts.members[*m.Joined] = true
+	case m.Left != nil:
+		delete(ts.members, *m.Left)
+	default:
+		return false
+	}
+	return true
+}
+
+// Len is how many terms there are.
+func (ts *Terms) Len() int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.terms)
+}
+
+// MaxLease is the longest lease of the terms: after that there is nothing to release.
+func (ts *Terms) MaxLease() (longest time.Duration) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.terms {
+		longest = max(longest, t.Lease)
+	}
+	return longest
+}
+
+// Empty reports that there is nothing to release.
+func (ts *Terms) Empty() bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.terms)+len(ts.members) == 0
+}
+
+// Keep drops the terms of which the function is false: they are left to their leases.
+func (ts *Terms) Keep(gone func(election string, token uint64) bool) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for k, t := range ts.terms {
+		if !gone(t.Election, t.Token) {
+			delete(ts.terms, k)
+		}
+	}
+}
+
+// Release releases all terms on the nodes of q, and takes the members from their groups, in one
+// batch; what it achieved is definite on a majority of the nodes. While they do not answer it
+// tries again, until each term's lease has passed or ctx has ended; one attempt is made also when it
+// has. detail is for the history, where the reason is ReasonCrashed: nodes that do not record it hold
+// Release up for 10 s more, at most. What is already another's stays as it is.
+//
+// The process must be dead, with everything that it has started.
+func (ts *Terms) Release(ctx context.Context, q *elector.Quorum, detail string) (released int, err error) {
+	nodes := inside.NodesOf(q)
+	if nodes == nil {
+		return 0, errors.New("supervisor: Release: the quorum is nil")
+	}
+	ts.mu.Lock()
+	terms, members := ts.terms, ts.members
+	ts.terms, ts.members = nil, nil
+	ts.mu.Unlock()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, t := range terms {
+		all.Go(func() {
+			held, rerr := release(ctx, nodes, t, detail)
+			mu.Lock()
+			defer mu.Unlock()
+			if rerr != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", t.Election, rerr))
+			}
+			if held {
+				released++
+			}
+		})
+	}
+	for m := range members {
+		store := group.NewStore(nodes, m.Prefix, m.Group, 0, 0, leaveTimeout)
+		for node := range nodes.Len() {
+			all.Go(func() { _ = store.Leave(ctx, node, m.Incarnation) }) // a hint: it lapses
+		}
+	}
+	all.Wait()
+	return released, errors.Join(errs...)
+}
+
+// reportWithin is for how long an end is held up by nodes that do not record it.
+const reportWithin = 10 * time.Second
+
+// leaveTimeout bounds a request that only saves others the wait for a member's death.
+const leaveTimeout = time.Second
+
+// release gives one term back; held is false when it was not held any more.
+func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail string) (held bool, err error) {
+	if t.Nodes != nodes.Len() {
+		return false, fmt.Errorf("its leader counted %d Redis nodes, and the supervisor knows %d: give both the same list", t.Nodes, nodes.Len())
+	}
+	died := time.Now()
+	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
+		Keys: quorum.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
+		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,
+	}, t.Attempt, t.Token)
+	r := v.Releasing(t.Token, quorum.Heir{})
+	r.Try(t.Lease)
+	for wait := t.Lease / 256; !r.Definite(); wait = min(2*wait, t.Lease/16) {
+		if time.Since(died)+wait >= t.Lease {
+			return r.Released(), errors.New("no majority of the Redis nodes answered within its lease")
+		}
+		if !sleep(ctx, wait) {
+			return r.Released(), fmt.Errorf("no majority of the Redis nodes has answered: %w", ctx.Err())
+		}
+		r.Try(t.Lease - time.Since(died))
+	}
+	if !r.Released() { // it lapsed, or its report was lost: the history has its end, or never will
+		return false, nil
+	}
+	ev := elector.Event{
+		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,
+		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: quorum.Clip(detail, quorum.MaxDetail), Time: died.Round(0).UTC(),
+	}
+	report, err := json.Marshal(ev)
+	if err == nil {
+		v.Announce(quorum.Report{Event: func(bool) []byte { return report }})
+	}
+	v.AwaitRecorded(min(t.Lease, reportWithin))
+	return true, nil
+}
+
+// sleep reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

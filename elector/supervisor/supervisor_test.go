@@ -1,0 +1,277 @@
+package supervisor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/supervised"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+	"github.com/mandate-dev/mandate/elector/proof/testcluster"
+	"github.com/mandate-dev/mandate/elector/supervisor"
+)
+
+// onNodes runs f with one node and with three.
+func onNodes(t *testing.T, f func(t *testing.T, c *testcluster.Cluster)) {
+	t.Helper()
+	for name, n := range map[string]int{"one node": 1, "three nodes": 3} {
+		t.Run(name, func(t *testing.T) { testcluster.Bubble(t, n, f) })
+	}
+}
+
+// crashed is the term of a leader that is cut off as if it was dead, as it reported it.
+func crashed(t *testing.T, c *testcluster.Cluster) supervised.Term {
+	t.Helper()
+	a := c.Start("a")
+	term := a.Elected(time.Second)
+	c.Each(testredis.Cut, "a")
+	value, err := c.Nodes[0].Server().Get(testcluster.LockKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := quorum.ParseLockValue(value)
+	if err != nil {
+		t.Fatalf("the lock is %q: %v", value, err)
+	}
+	return supervised.Term{
+		Prefix: "mandate", Election: "orders", Candidate: "a", Incarnation: lock.Incarnation, Attempt: lock.Seq, Token: term.Token(),
+		Nodes: len(c.Nodes), Lease: testcluster.Lease, CallTimeout: testcluster.Lease / 10,
+	}
+}
+
+// reported are the terms that these lines make.
+func reported(t *testing.T, messages ...supervised.Message) *supervisor.Terms {
+	t.Helper()
+	var lines strings.Builder
+	for _, m := range messages {
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(b, '\n'))
+	}
+	ts := &supervisor.Terms{}
+	if err := ts.Follow(strings.NewReader(lines.String()), nil); err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+// Another candidate leads as soon as the term is released, and the history has why.
+func TestCrashedTermIsReleased(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		b := c.Start("b")
+		time.Sleep(testcluster.Lease / 10)
+		q := c.Quorum("supervisor")
+		ts := reported(t, supervised.Message{Elected: &term})
+		if n, err := ts.Release(context.Background(), q, "killed"); n != 1 || err != nil || !ts.Empty() {
+			t.Errorf("released %d, %v; left %d", n, err, ts.Len())
+		}
+		if got := b.Elected(testcluster.Lease / 20); got.Token() <= term.Token {
+			t.Errorf("the token %d after %d", got.Token(), term.Token)
+		}
+		time.Sleep(10 * time.Millisecond)
+		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
+		if err != nil || len(terms) != 2 || terms[1].Reason != elector.ReasonCrashed || terms[1].Detail != "killed" {
+			t.Errorf("history %+v, %v", terms, err)
+		}
+	})
+}
+
+// The release is bound to the term: what another process holds, or a later term of the same one, it leaves
+// as it is. A supervisor that knows another number of nodes can't know what a majority is.
+func TestReleaseIsBoundToTheTerm(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		dumps := func() (all string) {
+			for _, n := range c.Nodes {
+				all += n.Server().Dump()
+			}
+			return all
+		}
+		q := c.Quorum("supervisor")
+		for what, change := range map[string]func(*supervised.Term){
+			"another process":           func(s *supervised.Term) { s.Incarnation = "x" + s.Incarnation[1:] },
+			"an earlier attempt":        func(s *supervised.Term) { s.Attempt-- },
+			"another election":          func(s *supervised.Term) { s.Election = "other" },
+			"another namespace":         func(s *supervised.Term) { s.Prefix = "other" },
+			"another number of nodes":   func(s *supervised.Term) { s.Nodes++ },
+			"no nodes at all":           func(s *supervised.Term) { s.Nodes = 0 },
+			"what was released already": func(s *supervised.Term) { s.Attempt = 0 },
+		} {
+			s, before := term, dumps()
+			change(&s)
+			n, err := reported(t, supervised.Message{Elected: &s}).Release(context.Background(), q, "")
+			if n != 0 || (err != nil) != (s.Nodes != term.Nodes) || dumps() != before {
+				t.Errorf("%s: released %d, %v; the nodes had\n%s\nand now\n%s", what, n, err, before, dumps())
+			}
+		}
+		if n, err := (&supervisor.Terms{}).Release(context.Background(), q, ""); n != 0 || err != nil {
+			t.Errorf("nothing to release: %d, %v", n, err)
+		}
+		if _, err := reported(t).Release(context.Background(), nil, ""); err == nil {
+			t.Error("no error without a quorum")
+		}
+	})
+}
+
+// While Redis is away it is tried again, until the lease has passed: then there is nothing to release.
+func TestReleaseWhileRedisIsAway(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		c.Each(testredis.Cut, "supervisor")
+		began := time.Now()
+		n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "")
+		if took := time.Since(began); n != 0 || err == nil || took < term.Lease/2 || took > term.Lease+3*term.CallTimeout {
+			t.Errorf("gave up after %v: %d, %v", took, n, err)
+		}
+	})
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		c.Each(testredis.Cut, "supervisor")
+		time.AfterFunc(term.Lease/4, c.Heal)
+		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, ""); n != 1 || err != nil {
+			t.Errorf("after the end of an outage: %d, %v", n, err)
+		}
+	})
+}
+
+// A report that fails is sent again: the supervisor is about to end, and the history would call the term
+// vanished.
+func TestReportOfACrashIsSentAgain(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		for _, n := range c.Nodes {
+			failures := 2
+			n.On(func(cl testredis.Call, p *server.Peer) bool {
+				if cl.Script != "announce" || failures == 0 {
+					return false
+				}
+				failures--
+				p.Close()
+				return true
+			})
+		}
+		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "killed"); n != 1 || err != nil {
+			t.Errorf("released %d, %v", n, err)
+		}
+		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
+		if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonCrashed {
+			t.Errorf("history %+v, %v", terms, err)
+		}
+	})
+}
+
+// The first answer of each node comes too late, as on a machine that is too busy: what it has done is
+// reported all the same, or the history would call the term vanished.
+func TestReleaseWhoseAnswersAreLost(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		for _, n := range c.Nodes {
+			n.LoseReply("release", 1)
+		}
+		if n, err := reported(t, supervised.Message{Elected: &term}).Release(context.Background(), q, "killed"); n != 1 || err != nil {
+			t.Errorf("released %d, %v", n, err)
+		}
+		terms, err := testcluster.ElectionOf(q, "orders").History(context.Background(), 5)
+		if err != nil || len(terms) != 1 || terms[0].Reason != elector.ReasonCrashed {
+			t.Errorf("history %+v, %v", terms, err)
+		}
+	})
+}
+
+// A signal ends the retries, and never the one attempt: a service manager sends it to all processes of a
+// service whose main process was killed.
+func TestReleaseThatShouldEnd(t *testing.T) {
+	over, end := context.WithCancel(context.Background())
+	end()
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		if n, err := reported(t, supervised.Message{Elected: &term}).Release(over, q, ""); n != 1 || err != nil {
+			t.Errorf("Redis answers: %d, %v", n, err)
+		}
+	})
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		term := crashed(t, c)
+		q := c.Quorum("supervisor")
+		c.Each(testredis.Cut, "supervisor")
+		began := time.Now()
+		n, err := reported(t, supervised.Message{Elected: &term}).Release(over, q, "")
+		if took := time.Since(began); n != 0 || !errors.Is(err, context.Canceled) || took > 3*term.CallTimeout {
+			t.Errorf("Redis is away: after %v %d, %v", took, n, err)
+		}
+	})
+}
+
+// What is there to release is what was reported last.
+func TestFollow(t *testing.T) {
+	first := supervised.Term{Prefix: "p", Election: "e", Incarnation: "i", Attempt: 1, Token: 5, Lease: time.Second}
+	second := first
+	second.Attempt, second.Token, second.Lease = 2, 6, 3*time.Second
+	other := first
+	other.Election, other.Lease = "f", 2*time.Second
+	member := supervised.Member{Prefix: "p", Group: "g", Incarnation: "i"}
+	for name, c := range map[string]struct {
+		lines []supervised.Message
+		terms int
+		empty bool
+		lease time.Duration
+	}{
+		"nothing":                      {nil, 0, true, 0},
+		"a term":                       {[]supervised.Message{{Elected: &first}}, 1, false, time.Second},
+		"two elections":                {[]supervised.Message{{Elected: &first}, {Elected: &other}}, 2, false, 2 * time.Second},
+		"its release":                  {[]supervised.Message{{Elected: &first}, {Released: &first}}, 0, true, 0},
+		"the next term":                {[]supervised.Message{{Elected: &first}, {Elected: &second}}, 1, false, 3 * time.Second},
+		"a release that comes late":    {[]supervised.Message{{Elected: &first}, {Elected: &second}, {Released: &first}}, 1, false, 3 * time.Second},
+		"a release of what is unknown": {[]supervised.Message{{Released: &first}}, 0, true, 0},
+		"a member":                     {[]supervised.Message{{Joined: &member}}, 0, false, 0},
+		"a member that left":           {[]supervised.Message{{Joined: &member}, {Left: &member}}, 0, true, 0},
+		"no message":                   {[]supervised.Message{{}}, 0, true, 0},
+	} {
+		ts := reported(t, c.lines...)
+		if ts.Len() != c.terms || ts.Empty() != c.empty || ts.MaxLease() != c.lease {
+			t.Errorf("%s: %d terms, empty %v, %v; want %d, %v, %v", name, ts.Len(), ts.Empty(), ts.MaxLease(), c.terms, c.empty, c.lease)
+		}
+	}
+	ts := reported(t, supervised.Message{Elected: &first}, supervised.Message{Elected: &other})
+	ts.Keep(func(election string, token uint64) bool { return election == "f" && token == 5 })
+	if ts.Len() != 1 || ts.MaxLease() != 2*time.Second {
+		t.Errorf("kept %d terms", ts.Len())
+	}
+}
+
+// Other lines are passed on whole, and what is no line of anybody is left out: none of it makes a term, nor
+// ends the reading. An error is no end of the pipe: processes may hold it.
+func TestFollowOtherLines(t *testing.T) {
+	text := "gone 7 e\n{\n" + strings.Repeat("x", 32*supervisor.MaxLine) + "gone 8 e\n{\"elected\":{\"election\":\"e\",\"attempt\":1}}\n{\"elected\":{\"election\":\"half"
+	var others []string
+	ts := &supervisor.Terms{}
+	if err := ts.Follow(strings.NewReader(text), func(line []byte) { others = append(others, string(line)) }); err != nil || ts.Len() != 1 {
+		t.Errorf("%v, %d terms", err, ts.Len())
+	}
+	if len(others) != 2 || others[0] != "gone 7 e\n" || others[1] != "{\n" {
+		t.Errorf("other lines: %.60q", others)
+	}
+	broken := io.MultiReader(strings.NewReader("{}\n"), errReader{})
+	if err := ts.Follow(broken, nil); err == nil {
+		t.Error("a pipe that can't be read is taken for one that has ended")
+	}
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errors.New("read error") }

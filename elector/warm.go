@@ -1,0 +1,88 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// warmer puts a planned end of a term off until the next leader is warm. Its fields belong to the
+// state machine's goroutine.
+type warmer struct {
+	m      *machine
+	term   *Term
+	reason Reason
+	err    error
+	warmed chan *handover // to whom; nil: as it would have been without
+	cancel context.CancelFunc
+}
+
+// plan ends the term, once its heir is warm. A second request changes nothing.
+func (w *warmer) plan(reason Reason, err error) {
+	m := w.m
+	switch {
+	case w.waits():
+		return
+	case m.cfg.Warm == nil || m.cfg.WarmTimeout == 0:
+		w.term.end(reason, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(m.going, m.cfg.WarmTimeout)
+	warmed := make(chan *handover, 1)
+	w.reason, w.err, w.warmed, w.cancel = reason, err, warmed, cancel
+	to := ""
+	if h := w.term.handTo.Load(); h != nil {
+		to = h.to
+	}
+	m.voter.Go(func() { warmed <- m.warmHeir(ctx, w.term.token, to) })
+}
+
+func (w *warmer) waits() bool { return w.warmed != nil }
+
+// take ends the term as planned.
+func (w *warmer) take(h *handover) {
+	if h != nil {
+		h.why = w.err
+		w.term.handTo.Store(h) // renewals and the release name it
+	}
+	w.term.end(w.reason, w.err)
+}
+
+// stop waits for no heir any more: the term has ended.
+func (w *warmer) stop() {
+	if w.waits() {
+		w.cancel()
+	}
+}
+
+// warmHeir has the candidates that should lead next get ready, one after the other until one is.
+// It blocks until ctx ends at most, and then leaves it to who was to lead anyway.
+func (m *machine) warmHeir(ctx context.Context, token uint64, to string) *handover {
+	heirs := m.peers.Heirs()
+	if to != "" {
+		heirs = append([]string{to}, heirs...)
+	}
+	began := time.Now()
+	for i, heir := range heirs {
+		if i > 0 && heir == to {
+			continue
+		}
+		end, _ := ctx.Deadline()
+		err := m.peers.Warm(ctx, token, heir, time.Until(end))
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled): // the term has ended otherwise
+			return nil
+		case ctx.Err() != nil:
+			m.log.Warn("next leader is not warm in time, handing over all the same", "waited", unit(time.Since(began)))
+			return nil
+		case err == nil:
+			m.log.Info("next leader is warm", "waited", unit(time.Since(began)))
+			return &handover{to: heir}
+		}
+		m.log.Warn("candidate cannot get warm, passing it over", "incarnation", heir, "error", err)
+	}
+	if len(heirs) == 0 {
+		return nil
+	}
+	return &handover{cold: true}
+}

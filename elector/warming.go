@@ -1,0 +1,56 @@
+package elector
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// warming is a candidate's Config.Warm while it runs.
+type warming struct {
+	mu     sync.Mutex // of all below
+	cancel context.CancelFunc
+}
+
+// run calls warm, one at a time. A panic of it must not cost a process whose leader is in its place.
+func (w *warming) run(ctx context.Context, limit time.Duration, warm func(context.Context) error, log *slog.Logger) (err error) {
+	if warm == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	w.mu.Lock()
+	if w.cancel != nil {
+		w.mu.Unlock()
+		return failed(nil, "an earlier Warm has not returned")
+	}
+	w.cancel = cancel
+	w.mu.Unlock()
+	began := time.Now()
+	log.Info("getting warm for leadership", "at_most", unit(limit))
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+		w.mu.Lock()
+		w.cancel = nil
+		w.mu.Unlock()
+		if err != nil {
+			log.Warn("not warm for leadership", "took", unit(time.Since(began)), "error", err)
+			return
+		}
+		log.Info("warm for leadership", "took", unit(time.Since(began)))
+	}()
+	return warm(ctx)
+}
+
+// stop ends its context: the work begins.
+func (w *warming) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
