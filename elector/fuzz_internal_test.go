@@ -44,6 +44,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("redis+cluster", "u", "@", "[::1]:7000?addr=:&addr=")
 	f.Add("unix", "", "", "/run/redis.sock?db=x")
 	f.Add("http", "%", ":", "\x00")
+	f.Add("redis", "u:p@x?", "", "h:6379")
 	f.Fuzz(func(t *testing.T, scheme, user, tail, rest string) {
 		const password = "h7nter2"
 		for _, raw := range []string{scheme + "://" + user + ":" + password + tail + "@" + rest, scheme + user + tail + rest} {

@@ -63,10 +63,10 @@ func Open(urls ...string) (*Quorum, error) {
 // clientOf never repeats the URL in an error: it may hold a password.
 func clientOf(raw string) (redis.UniversalClient, error) {
 	u, err := url.Parse(raw)
-	if err != nil || u.User == nil && strings.Contains(raw, "@") {
+	if err != nil || strings.Contains(behindHost(raw), "@") {
 		// The parser's own text may quote a part of the password.
 		return nil, errors.New("not a URL: write redis://[user:password@]host:port, " +
-			"with special characters of user and password percent-encoded (# is %23, / is %2F, ? is %3F)")
+			"with special characters percent-encoded (# is %23, / is %2F, ? is %3F, @ is %40)")
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
 	bad := func(err error) error { return fmt.Errorf("%s://%s: %w", u.Scheme, u.Host, err) }
@@ -105,6 +105,19 @@ func clientOf(raw string) (redis.UniversalClient, error) {
 	default:
 		return nil, fmt.Errorf("scheme %q is not known: use redis, rediss, unix, redis+sentinel or redis+cluster", u.Scheme)
 	}
+}
+
+// behindHost is what follows user, password and host. An @ there ends a password with a / or ? or # in it,
+// of which an error of a path or an option would quote the rest.
+func behindHost(raw string) string {
+	_, authority, hierarchical := strings.Cut(raw, "://")
+	if !hierarchical {
+		return raw
+	}
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		return authority[end:]
+	}
+	return ""
 }
 
 // The parameters of a URL that name files; the other ones are go-redis'.

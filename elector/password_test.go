@@ -56,6 +56,7 @@ func TestPasswordRotatedUnderARunningElection(t *testing.T) {
 func TestErrorsOfURLsShowNoPassword(t *testing.T) {
 	for _, url := range []string{
 		"redis://user:hunter2#x@h:6379", "redis://:hunter2/x@h:6379", "redis://user:hunter2?x@h:6379", "rediss://:hunter2%zz@h:6379",
+		"redis://u:p@x?hunter2@h:6379", "redis://:p@1/hunter2@h", "redis://@?:hunter2@", "redis+cluster://u:p@x?db=hunter2@h", "unix://u:p@/tmp#hunter2@",
 		"redis+sentinel://user:hunter2/x@h:6379", "redis://user:%hunter2@h",
 	} {
 		_, err := elector.Open(url)
