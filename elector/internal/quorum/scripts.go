@@ -19,6 +19,8 @@ var (
 	claimLua string
 	//go:embed scripts/renew.lua
 	renewLua string
+	//go:embed scripts/quick.lua
+	quickLua string
 	//go:embed scripts/raise.lua
 	raiseLua string
 	//go:embed scripts/release.lua
@@ -28,10 +30,10 @@ var (
 	//go:embed scripts/many.lua
 	manyLua string
 
-	claimScript    = newElectionScript(claimLua, 6, 7, 12)
-	renewScript    = newElectionScript(renewLua, 6, 7, renewArity)
-	raiseScript    = newElectionScript(raiseLua, 2, 2, 3)
-	releaseScript  = newElectionScript(releaseLua, 4, 4, 10)
+	claimScript    = newElectionScript(claimLua, "", 6, 7, 12)
+	renewScript    = newElectionScript(renewLua, quickLua, 6, 7, renewArity)
+	raiseScript    = newElectionScript(raiseLua, "", 2, 2, 3)
+	releaseScript  = newElectionScript(releaseLua, "", 4, 4, 10)
 	announceScript = electionScript{Script: redis.NewScript(announceLua), source: announceLua}
 
 	scripts = map[Script]electionScript{
@@ -50,10 +52,10 @@ type electionScript struct {
 }
 
 // newElectionScript makes what is done for one election into a script for any number. Of its keys the first ones
-// are read before anything is written.
-func newElectionScript(lua string, read, keys, args int) electionScript {
-	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\n%slocal function one(KEYS, ARGV)\n%s%send\n%s",
-		scriptFacts, read, keys, args, deniedLua, headLua, lua, manyLua)
+// are read before anything is written. quick, unless empty, does it in less time where it can.
+func newElectionScript(lua, quick string, read, keys, args int) electionScript {
+	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\nlocal quick\n%slocal function one(KEYS, ARGV)\n%s%send\n%s%s",
+		scriptFacts, read, keys, args, deniedLua, headLua, lua, quick, manyLua)
 	return electionScript{redis.NewScript(source), source, keys, args}
 }
 

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"strconv"
 	"testing"
 	"time"
@@ -40,6 +41,81 @@ func TestShortAnswerToARenewal(t *testing.T) {
 		a.cfg.Advertise = func() string { return "10.0.0.7:8080" }
 		before := p.get(0, p.keys.Lock)
 		renews("a full memory refuses the new value", Answer{Fence: beyond, ID: "OTHER1", Holder: before})
+	})
+}
+
+// The short way of a renewal leaves behind what the long one does.
+func TestShortWayOfARenewal(t *testing.T) {
+	heir := Heir{Incarnation: "incc", Keep: time.Second}
+	for name, c := range map[string]struct {
+		heir          Heir
+		change        func(p *polls)
+		status        Status
+		reserved      string
+		reservedFor   time.Duration
+		lock, counter string // empty: as before
+	}{
+		"nothing is wrong": {},
+		"an heir":          {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second},
+		"another heir before": {heir: heir, reserved: "!incc", reservedFor: testLease + time.Second, change: func(p *polls) {
+			_ = p.redis[0].Set(p.keys.Heir, "!incb")
+		}},
+		"an heir before":         {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Heir, "!incb") }},
+		"the counter went back":  {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Fence, "1") }},
+		"the counter is gone":    {change: func(p *polls) { p.redis[0].Del(p.keys.Fence) }},
+		"the lock is another's":  {status: Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
+		"the lock is of a later": {status: Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
+		"the lock is gone":       {status: Planted, change: func(p *polls) { p.redis[0].Del(p.keys.Lock) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 1, func(t *testing.T, p *polls) {
+				p.counters("41")
+				a := p.voter("a")
+				token := a.wins(1)
+				for range 2 {
+					a.Renew(testLease, token, c.heir, fit)
+				}
+				lock, counter := cmp.Or(c.lock, p.get(0, p.keys.Lock)), p.get(0, p.keys.Fence)
+				time.Sleep(testLease / 2)
+				if c.change != nil {
+					c.change(p)
+				}
+				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, Mine) {
+					t.Errorf("%+v", got)
+				}
+				if got := p.get(0, p.keys.Lock); got != lock {
+					t.Errorf("the lock is %q, want %q", got, lock)
+				}
+				if ttl := p.redis[0].TTL(p.keys.Lock); c.status != Taken && ttl != testLease {
+					t.Errorf("the lock lives for %v", ttl)
+				}
+				if got := p.get(0, p.keys.Fence); got != counter {
+					t.Errorf("the counter is %s, want %s", got, counter)
+				}
+				if got, ttl := p.get(0, p.keys.Heir), p.redis[0].TTL(p.keys.Heir); got != c.reserved || ttl != c.reservedFor {
+					t.Errorf("reserved for %q, for %v", got, ttl)
+				}
+			})
+		})
+	}
+}
+
+// A node whose counter is lower than the token, and known to be, gets the token at the next renewal that reaches it.
+func TestShortWayCopiesTheToken(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(40)
+		lock := p.get(0, p.keys.Lock)
+		_ = p.redis[0].Set(p.keys.Fence, "9")
+		_ = p.redis[0].Set(p.keys.ID, "NODEID")
+		args := renewArgs(lock, "inca", a.Attempt(), testLease, token, 9, Heir{}, "OTHER1", "", "NODEID")
+		if got := p.run(0, renewScript, p.keys.forRenew(), args...); got.Status != Mine || got.Fence != token {
+			t.Errorf("%+v", got)
+		}
+		if got := p.get(0, p.keys.Fence); got != strconv.FormatUint(token, 10) {
+			t.Errorf("the counter is %s, the token %d", got, token)
+		}
 	})
 }
 

@@ -145,7 +145,7 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 
 // A lease is renewed for its whole length, whichever way the lock is written.
 func TestRenewalProlongs(t *testing.T) {
-	for name, lock := range map[string]string{"the same value": "", "another token": "a/inca/1 n=1 lease=10000 token=1"} {
+	for name, lock := range map[string]string{"the same value": "", "the same value, paused": "", "another token": "a/inca/1 n=1 lease=10000 token=1"} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 1, func(t *testing.T, p *polls) {
 				p.counters("1")
@@ -153,6 +153,9 @@ func TestRenewalProlongs(t *testing.T) {
 				token := a.wins(1)
 				a.Renew(testLease, token, Heir{}, fit) // from now on the value stays as it is
 				time.Sleep(testLease / 2)
+				if strings.HasSuffix(name, "paused") {
+					_ = p.redis[0].Set(p.keys.Pause, "maintenance")
+				}
 				if lock != "" {
 					_ = p.redis[0].Set(p.keys.Lock, lock)
 					p.redis[0].SetTTL(p.keys.Lock, testLease/2)

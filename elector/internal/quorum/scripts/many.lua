@@ -3,21 +3,29 @@
 -- answer: an error must not undo what was done for those before it, nor keep those behind it from their turn.
 -- -> a list of answers, each as the script gives it, or {'error', why}
 local answers = {}
-for i = 1, #KEYS / KEYS_EACH do
+local function run(k, a)
   local keys, args = KEYS, ARGV
   if #KEYS > KEYS_EACH then
     keys, args = {}, {}
-    for j = 1, KEYS_EACH do keys[j] = KEYS[(i - 1) * KEYS_EACH + j] end
-    for j = 1, ARGS_EACH do args[j] = ARGV[(i - 1) * ARGS_EACH + j] end
+    for j = 1, KEYS_EACH do keys[j] = KEYS[k + j] end
+    for j = 1, ARGS_EACH do args[j] = ARGV[a + j] end
   end
   local ok, answer = pcall(one, keys, args)
   local err = not ok and answer or type(answer) == 'table' and answer.err
   if err then
     if type(err) == 'table' then err = err.err end
     err = string.gsub(err, '^%S+:%s*%d+: ', '') -- where in the script
-    -- A replica refuses all alike, and its connection leads to the wrong server.
-    if string.find(err, '^READONLY') then return redis.error_reply(err) end
     answer = {'error', err}
+  end
+  return answer
+end
+for i = 1, #KEYS / KEYS_EACH do
+  local k, a = (i - 1) * KEYS_EACH, (i - 1) * ARGS_EACH
+  local answer = quick and quick(k, a)
+  if not answer then
+    answer = run(k, a)
+    -- A replica refuses all alike, and its connection leads to the wrong server.
+    if type(answer) == 'table' and answer[1] == 'error' and string.find(answer[2], '^READONLY') then return redis.error_reply(answer[2]) end
   end
   answers[i] = answer
 end

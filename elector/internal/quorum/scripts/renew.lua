@@ -4,7 +4,7 @@
 -- KEYS lock fence new heir pause id version
 -- ARGV value incarnation seq lease_ms token counter heir keep_ms identity
 --      version that leads ('': it keeps none) shown (the identity that the sender knows; its counter is the other one)
--- -> AS_SHOWN, or {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
+-- -> AS_SHOWN (quick.lua), or {status, fence, holder (of a renewed lock: the value that it keeps, when the new one was refused), note:
 -- of a pause; 'forgot' where a plant found no counter, identity}
 local id = identity(6, ARGV[9])
 local mine = whose(got[1], ARGV[2], ARGV[3])
@@ -36,7 +36,6 @@ if mine == 'same' or mine == 'older' then
   keep()
   lead()
   local refused = set and set.err
-  if stored == ARGV[6] and id == ARGV[11] and not refused and not got[5] then return AS_SHOWN end
   return {'mine', stored, refused and got[1] or '', got[5] or '', id}
 end
 if mine ~= 'nobody' then return {'taken', stored, got[1], '', id} end
