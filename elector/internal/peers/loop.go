@@ -59,15 +59,30 @@ func (p *Peers) receive(s pubsub.Signal) {
 	default:
 		return
 	}
-	q, err := parseRequest(s.Payload)
-	if err != nil || q.Election != p.c.Election || s.Channel != p.c.channelOf(q.Kind) {
+	q := pubsub.Parsed(s, requestOf)
+	if q == nil || q.Election != p.c.Election || s.Channel != p.c.channelOf(q.Kind) || p.concernsOthers(q) {
 		return
-	}
-	if q.Candidate != nil && q.Candidate.Incarnation == p.c.Incarnation {
-		return // our own
 	}
 	p.mailboxOf(q.Kind).put(received{s.Node, q})
 	p.worker.wake()
+}
+
+// requestOf is nil for what is no request.
+func requestOf(payload string) *request {
+	q, err := parseRequest(payload)
+	if err != nil {
+		return nil
+	}
+	return &q
+}
+
+// concernsOthers reports whether there is nothing to do about a request: it is our own, or in a race of a candidate that is no
+// twin.
+func (p *Peers) concernsOthers(q *request) bool {
+	if c := q.Candidate; c != nil && (c.Incarnation == p.c.Incarnation || q.Kind == info && p.c.Order == Race && c.ID != p.c.ID) {
+		return true
+	}
+	return q.Kind == gone && p.c.Order == Race
 }
 
 // answer does what a request is for. A request comes once from each node.

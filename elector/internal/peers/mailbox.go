@@ -17,10 +17,10 @@ type mailbox struct {
 	received []received
 }
 
-// received is a request and the node that it came from.
+// received is a request and the node that it came from. Other candidates of this process share the request.
 type received struct {
 	node int
-	request
+	*request
 }
 
 // What a flood on a channel costs at most: anyone who makes one gets no answers.

@@ -98,6 +98,23 @@ func TestRoleChangesWakePeersOnlyWhereTheyMatter(t *testing.T) {
 	}
 }
 
+// In a race a candidate has nothing to do about what another one publishes of itself, unless that has its id: of a thousand in one
+// process each would wake up for each of the others.
+func TestOthersInARaceAreNoConcern(t *testing.T) {
+	other, twin := &Candidate{ID: "o", Incarnation: "o1"}, &Candidate{ID: "m", Incarnation: "m2"}
+	for order, want := range map[Order]int{Race: 1, ByPriority: 4} {
+		p, _ := testPeers(&fakeSelf{}, order)
+		p.receiveAll(request{Kind: info, Candidate: other}, request{Kind: gone, Candidate: other}, request{Kind: gone, Candidate: twin})
+		if order == Race && p.worker.due {
+			t.Error("woken for another candidate")
+		}
+		p.receiveAll(request{Kind: info, Candidate: twin})
+		if got := len(p.requests.take()); got != want || !p.worker.due {
+			t.Errorf("order %d: %d requests, want %d; woken %v", order, got, want, p.worker.due)
+		}
+	}
+}
+
 // A request to step down ends the term that it names, once, however many nodes bring it.
 // One that is meant for an earlier term ends nothing.
 func TestStepDownEndsTheTermThatIsMeant(t *testing.T) {

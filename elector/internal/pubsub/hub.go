@@ -208,6 +208,9 @@ func (h *hub) again(ps *redis.PubSub, err error) {
 // dispatch notifies the subscribers of a channel, outside of mu: room is for their list.
 func (h *hub) dispatch(m any, room []*subscriber) []*subscriber {
 	s, all := h.signal(m, room[:0])
+	if len(all) > 1 {
+		s.made = new(any)
+	}
 	for _, l := range all {
 		l.notify(s)
 	}

@@ -201,6 +201,28 @@ func TestCollectorIsRefused(t *testing.T) {
 // A process with ten thousand elections subscribes to several channels of each. What one
 // candidate subscribes to must not cost a look at the channels of all others, or to start
 // them takes minutes; and the server gets them together, not one by one.
+// What all subscribers of a channel make of a message is made once.
+func TestMessageIsParsedOnce(t *testing.T) {
+	onNodes(t, 1, func(t *testing.T, b *Bus, nodes []*miniredis.Miniredis) {
+		parsed := 0
+		var got []*string
+		for range 100 {
+			defer b.Subscribe("a", func(s Signal) {
+				if s.Kind == Message {
+					got = append(got, Parsed(s, func(payload string) *string { parsed++; return &payload }))
+				}
+			})()
+		}
+		synctest.Wait()
+		nodes[0].Publish("a", "x")
+		nodes[0].Publish("a", "y")
+		synctest.Wait()
+		if parsed != 2 || len(got) != 200 || *got[0] != "x" || got[99] != got[0] || *got[100] != "y" {
+			t.Errorf("2 messages were parsed %d times for %d of 200", parsed, len(got))
+		}
+	})
+}
+
 func TestOnlyAlteredTopicsAreLookedAt(t *testing.T) {
 	const channels = 1000
 	ts := topics{all: map[string]*topic{}}
