@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,40 +30,6 @@ func (s *Sim) newHost(id int, rate float64) *host {
 		h.links = append(h.links, &link{host: h, node: n, onCommand: s.onCommand, onSend: s.note})
 	}
 	return h
-}
-
-// proc is one life of a candidate: one process.
-type proc struct {
-	sim     *Sim
-	host    *host
-	name    string
-	e       *elector.Elector
-	warp    *lease.Warp
-	granted atomic.Pointer[lease.Held]    // the newest lease: that of the running term
-	paused  atomic.Pointer[chan struct{}] // set and cleared under Sim.mu
-	dead    atomic.Bool                   // its connections are cut for ever; it no longer counts
-	probe   *probe
-	work    *probe // the work's
-	mode    atomic.Int32
-	deploy  deploy
-	warmth  *warmth
-	stop    context.CancelFunc
-	done    chan struct{} // closed when Run has returned for the last time
-
-	born time.Time
-
-	// under Sim.mu
-	prefix    string // of its lock values
-	claimSent time.Time
-	claimSeq  uint64
-	floors    []string // of the nodes when the newest claim was sent
-	resumed   time.Time
-	stopped   time.Time // when its shutdown began
-	running   *record
-
-	observer *observer
-	sides    []*side     // its candidacies in the elections beside
-	member   *membership // of a group; nil: it is a candidate
 }
 
 // boot starts a new life on the host. The name is its own unless given.
@@ -140,132 +105,6 @@ func (h *host) boot(name string) *proc {
 	return p
 }
 
-// live runs the candidate again and again, as a supervisor would after its work
-// failed.
-func (p *proc) live(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := p.e.Run(ctx, p.lead)
-		p.sim.history.addf("%s: Run returned: %v", p.name, err)
-		p.sim.ranOut(ctx, p, err)
-		if err != nil {
-			sleep(ctx, p.sim.t.lease/4)
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-func (s *Sim) forget(p *proc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, q := range s.procs {
-		if q == p {
-			s.procs = append(s.procs[:i:i], s.procs[i+1:]...)
-			return
-		}
-	}
-}
-
-// gate blocks while the process is paused.
-func (p *proc) gate() {
-	for {
-		ch := p.paused.Load()
-		if ch == nil {
-			return
-		}
-		<-*ch
-	}
-}
-
-// pause stops the process as SIGSTOP does.
-func (p *proc) pause() {
-	p.sim.mu.Lock()
-	defer p.sim.mu.Unlock()
-	if p.paused.Load() == nil {
-		ch := make(chan struct{})
-		p.paused.Store(&ch)
-	}
-}
-
-// resume lets it go on. After a suspend the monotonic clock has stood still.
-// The very first answer that it gives must be right.
-func (p *proc) resume(slept time.Duration) {
-	s := p.sim
-	s.mu.Lock()
-	ch := p.paused.Load()
-	if ch != nil {
-		p.warp.Mono.Add(-int64(slept))
-		p.paused.Store(nil)
-		close(*ch)
-		p.resumed = time.Now()
-		if p.running != nil && p.e.IsLeader() && time.Now().After(p.running.grant.TrueDeadline().Add(s.slack())) {
-			s.violate("%s: IsLeader is true at once after a pause, %v after its deadline", p.name, time.Since(p.running.grant.TrueDeadline()))
-		}
-		if s.group != nil {
-			s.lookGroup()
-		} else {
-			s.overlap("resume of " + p.name)
-		}
-	}
-	s.mu.Unlock()
-	s.net.change(func() {}) // what waited in its sockets continues
-}
-
-// shutdown ends the life; another one begins after a while.
-func (p *proc) shutdown(after time.Duration, name string) {
-	s := p.sim
-	if !s.halt(p) {
-		return
-	}
-	s.extra.Go(func() {
-		<-p.done
-		time.Sleep(after)
-		p.host.boot(name)
-	})
-}
-
-// halt ends a process, once.
-func (s *Sim) halt(p *proc) bool {
-	s.mu.Lock()
-	first := p.stopped.IsZero()
-	if first {
-		p.stopped = time.Now()
-		p.ask()
-	}
-	s.mu.Unlock()
-	p.stop()
-	return first
-}
-
-// crash cuts the process off for ever: to the others it vanished without a
-// word.
-func (p *proc) crash(after time.Duration) {
-	s := p.sim
-	s.mu.Lock()
-	p.dead.Store(true)
-	s.mu.Unlock()
-	s.net.reset(func(c *conn) bool { return c.proc == p })
-	p.resume(0)
-	p.pass()
-	p.shutdown(after, "")
-}
-
-// pass lets all its probes pass.
-func (p *proc) pass() {
-	p.probe.set(passing)
-	p.work.set(passing)
-	for _, c := range p.sides {
-		c.probe.set(passing)
-	}
-}
-
 // drift moves the host's clocks away from true time.
 func (h *host) drift() {
 	now := time.Now()
@@ -276,30 +115,4 @@ func (h *host) drift() {
 		p.warp.Wall.Add(d)
 		p.warp.Boot.Add(d)
 	}
-}
-
-func (p *proc) String() string {
-	var b strings.Builder
-	b.WriteString(p.name)
-	if p.paused.Load() != nil {
-		b.WriteString(" (paused)")
-	}
-	return b.String()
-}
-
-// lockFor locks the actual state when the process can act. False, and not locked: it is dead.
-func (s *Sim) lockFor(p *proc) bool {
-	for {
-		p.gate()
-		s.mu.Lock()
-		if p.paused.Load() == nil {
-			break
-		}
-		s.mu.Unlock()
-	}
-	if p.dead.Load() {
-		s.mu.Unlock()
-		return false
-	}
-	return true
 }
