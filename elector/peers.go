@@ -82,3 +82,12 @@ func (s self) ReadPause(ctx context.Context) {
 		s.c.setPaused(st.pauseNote)
 	}
 }
+
+// tooOld is why this candidate refuses to lead; nil: it does not.
+func (c *candidate) tooOld() error {
+	no := c.outdated.Load()
+	if no == nil {
+		return nil
+	}
+	return failed(nil, "%s has led, this candidate is %s: refusing to lead", no.Version, c.cfg.Version)
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // run is the life of a candidate: campaign, lead, rest, and again.
@@ -118,4 +120,45 @@ func (m *machine) settleUp() error {
 		return nil
 	}
 	return <-owed
+}
+
+// follow is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
+// nothing, and its probes decide nothing.
+func (m *machine) follow(ctx context.Context) {
+	m.become(RoleObserving, nil)
+	look := m.lookout()
+	defer look.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.due.C:
+			look.start()
+		case views := <-look.views:
+			look.take(views)
+			m.setCondition(m.unreadable(views))
+		}
+	}
+}
+
+// unreadable is why an observer does not know who leads.
+func (m *machine) unreadable(views []quorum.View) condition {
+	var errs []error
+	for _, v := range views {
+		if v.Err != nil {
+			errs = append(errs, v.Err)
+		}
+	}
+	if len(views)-len(errs) >= m.nodes.Majority() {
+		return condition{}
+	}
+	return condition{key: ErrUnreachable.Error(), err: noMajority(m.nodes, errs)}
+}
+
+// campaigns is nil, or why this candidate never does.
+func (c *candidate) campaigns() error {
+	if c.cfg.Observer {
+		return failed(ErrNotLeader, "not the leader: this candidate is an observer (Config.Observer), which never campaigns")
+	}
+	return nil
 }
