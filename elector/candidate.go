@@ -276,7 +276,7 @@ func (c *candidate) logNotSubscribed(err error) {
 	}
 }
 
-// logUnrecorded logs once that a node's history takes no events: without it nobody can
+// logUnrecorded logs once that a node's history takes no events: without it no operator can
 // look up later who led and why a term ended.
 func (c *candidate) logUnrecorded(err error) {
 	if c.unrecorded.CompareAndSwap(false, true) {

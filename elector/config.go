@@ -87,7 +87,7 @@ type Config struct {
 	// Priority counts with SuccessionPriority: the higher one leads.
 	Priority int
 	// Observer makes a replica that follows the election, answers roll calls and is counted among the
-	// candidates as observing, but never campaigns: nobody hands over to it, and Run calls no work.
+	// candidates as observing, but never campaigns: no leader hands over to it, and Run calls no work.
 	// Campaign and TryCampaign return ErrNotLeader at once.
 	Observer bool
 	// MaxTerm ends a term after this time, in favour of whom the Succession
@@ -108,11 +108,11 @@ type Config struct {
 	WorkProbeSettings health.Settings
 
 	// Warm gets this candidate ready to lead, such as by filling a cache, when the leader is about to hand over to it as planned: at a
-	// transfer, and by Succession at a resignation, a drain, MaxTerm or a shutdown. The leader's work goes on meanwhile, for
+	// transfer, and by Succession at a resignation, a drain, MaxTerm or a shutdown. The leader's work continues meanwhile, for
 	// WarmTimeout at most. A candidate whose Warm fails, panics or does not begin is passed over. It is not called
-	// before an election that nobody planned, so the work must get ready where Warm has not. ctx ends when the leader
+	// before an unplanned election, so the work must get ready where Warm has not. ctx ends when the leader
 	// waits no longer, when this candidate is elected, and with Run; a Warm that ignores that runs beside the work. One runs at a time. All
-	// candidates should have it: a leader without it waits for nobody. Default: none.
+	// candidates should have it: a leader without it waits for no heir. Default: none.
 	Warm func(ctx context.Context) error
 	// WarmTimeout is for how long at most this candidate, as the leader, puts a planned end of its term off
 	// until the next leader is warm; allow that much more where a process that stops is killed after a time. Default one

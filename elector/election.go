@@ -152,7 +152,7 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	return begun
 }
 
-// Pause keeps everybody from being elected anew, for d, or until Resume when d is
+// Pause prevents the election of a new leader, for d, or until Resume when d is
 // 0. A leader that is there remains leader, and makes room for another one only
 // on request. A pause outlives restarts of all candidates. It blocks for
 // at most 2.5 s. The error is ErrRefused when another operator (As) has paused the election

@@ -15,8 +15,8 @@ import (
 	"github.com/mandate-dev/mandate/health"
 )
 
-// Elector is one candidate in one election. Safe for concurrent use; it takes
-// part while Run or Campaign does.
+// Elector is one candidate in one election. Safe for concurrent use; it is a
+// candidate while Run or Campaign runs.
 type Elector struct {
 	candidate
 
