@@ -50,7 +50,7 @@ type span struct{ begin, end time.Time }
 // leader's own clock are added to them: no clock is compared with another's. Of
 // several nodes that received both, the one with the smallest overlap counts, so a clock
 // that was set, or a node that was suspended and read its requests late, raises no
-// alarm. A term of which no end was reported may have ended at once.
+// alarm; what a node received while its clock stood still counts for nothing. A term of which no end was reported may have ended at once.
 func overlaps(released map[termID]Event, received []map[termID]receipt, holder *termID) map[termID][]uint64 {
 	type pair struct{ a, b termID }
 	everywhere := map[pair]bool{} // whether all nodes that can tell agree that the two overlap
@@ -126,27 +126,78 @@ func receiptsOf(byNode [][]quorum.Entry, election string) (received []map[termID
 	released = map[termID]Event{}
 	for _, entries := range byNode {
 		node := map[termID]receipt{}
-		for _, entry := range entries {
-			ev, err := parseEvent(entry.Event)
-			if err != nil || ev.Election != election {
-				continue
-			}
-			id := idOf(ev)
-			r := node[id]
-			switch ev.Kind { //nolint:exhaustive // the history holds no others
+		reports := reportsIn(entries, election)
+		stood := stoodStill(reports)
+		for _, r := range reports {
+			ev, id := r.ev, idOf(r.ev)
+			seen := node[id]
+			switch at := r.at; ev.Kind { //nolint:exhaustive // the history holds no others
 			case EventElected:
-				r.elected = entry.At
-				if ev.Late > 0 && ev.Late <= maxHeld { // it was recorded when the node could be reached again
-					r.elected = entry.At.Add(-ev.Late)
+				if stood[at] {
+					break
 				}
+				seen.elected = at.Add(-ev.lateness()) // if late, it was recorded when the node could be reached again
 			case EventReleased:
-				r.released, r.late, released[id] = entry.At, ev.Late, ev
+				seen.late, released[id] = ev.Late, ev
+				if !stood[at] {
+					seen.released = at
+				}
 			}
-			node[id] = r
+			node[id] = seen
 		}
 		received = append(received, node)
 	}
 	return received, released
+}
+
+// arrival is a report, and when a node received it.
+type arrival struct {
+	at time.Time
+	ev Event
+}
+
+func reportsIn(entries []quorum.Entry, election string) (reports []arrival) {
+	for _, entry := range entries {
+		if ev, err := parseEvent(entry.Event); err == nil && ev.Election == election {
+			reports = append(reports, arrival{entry.At, ev})
+		}
+	}
+	return reports
+}
+
+// stoodStill finds the times that a node gave to reports which it received one after the
+// other: a stream's times never decrease, so those of a clock that was set back, or of an
+// entry that bears a time to come, are the same until that time has passed. When these
+// reports were received is not known, and a term that lasted would reach back from its end
+// into the one before.
+func stoodStill(reports []arrival) map[time.Time]bool {
+	type bounds struct{ from, until time.Time } // the last that was received from then, the first until then
+	all := map[time.Time]bounds{}
+	stood := map[time.Time]bool{}
+	for _, r := range reports {
+		from, until := r.ev.Time, r.ev.Time.Add(r.ev.lateness()) // by the clock of its reporter
+		if r.ev.Kind == EventElected {
+			from = until
+		}
+		b, more := all[r.at]
+		if !more || from.After(b.from) {
+			b.from = from
+		}
+		if !more || until.Before(b.until) {
+			b.until = until
+		}
+		all[r.at] = b
+		stood[r.at] = b.from.Sub(b.until) > overlapTolerance
+	}
+	return stood
+}
+
+// lateness is how late a report was, as far as that can be.
+func (ev Event) lateness() time.Duration {
+	if ev.Late > maxHeld {
+		return 0
+	}
+	return max(0, ev.Late)
 }
 
 func compareIDs(a, b termID) int {

@@ -183,3 +183,73 @@ func TestHistoryMarksNoLateReport(t *testing.T) {
 		}
 	})
 }
+
+// Regression: the times of a node's stream stand still after its clock was set back, and behind
+// an entry that bears a time to come. Terms that followed each other were marked, and so was the
+// leader whose begin was recorded late.
+func TestHistoryBehindAClockThatStoodStill(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		node := c.Nodes[0].Server()
+		ids := []string{"a", "b", "d", "e"}
+		for i, id := range ids {
+			now := c.Start(id)
+			term := now.Elected(3 * shortLease)
+			if i == 0 {
+				if _, err := node.XAdd("mandate:{orders}:history", fmt.Sprintf("%d-0", time.Now().Add(time.Hour).UnixMilli()), []string{"event", "{}"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Duration(i+2) * 3 * shortLease) // each longer than the one before
+			if !term.Valid() {
+				t.Fatal(term.Err())
+			}
+			if i < len(ids)-1 {
+				now.Shutdown()
+			}
+		}
+		q := c.Quorum("operator")
+		terms := historyOf(t, q, ids...)
+		if !terms["e"].Current {
+			t.Errorf("%+v", terms["e"])
+		}
+		for id, r := range terms {
+			if len(r.Overlaps) > 0 {
+				t.Errorf("%s is marked: %+v", id, r)
+			}
+		}
+		if f, ok := findingOf(t, q, "overlap"); ok {
+			t.Errorf("doctor reports %+v", f)
+		}
+	})
+}
+
+// Reports that somebody copies into the history once more, in whatever order, mark no leader.
+func TestHistoryOfCopiedReports(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		ids := []string{"a", "b", "d"}
+		for i, id := range ids {
+			now := c.Start(id)
+			now.Elected(3 * shortLease)
+			time.Sleep(3 * shortLease)
+			if i < len(ids)-1 {
+				now.Shutdown()
+			}
+		}
+		node := c.Nodes[0].Server()
+		entries, err := node.Stream("mandate:{orders}:history")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range slices.Backward(entries) {
+			time.Sleep(2 * time.Second)
+			if _, err := node.XAdd("mandate:{orders}:history", "*", e.Values); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, r := range historyOf(t, c.Quorum("operator"), ids...) {
+			if len(r.Overlaps) > 0 {
+				t.Errorf("%s is marked: %+v", id, r)
+			}
+		}
+	})
+}
