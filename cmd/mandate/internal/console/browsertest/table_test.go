@@ -94,10 +94,14 @@ func TestChromiumFreezes(t *testing.T) {
 	b.until(leaderIs("a") + ` && document.querySelector(".group.led .leader").textContent === "a"`)
 	b.until(`document.querySelectorAll("table.candidates tbody tr").length === 1 && document.querySelectorAll(".term").length === 1`)
 	b.until(`[...document.querySelectorAll(".actions button")].every((e) => e.hidden || e.disabled || !e.getClientRects().length)`)
+	// Nothing in the card counts up: its time line ends when it was read.
+	b.until(`/^as of \d/.test(document.querySelector(".card .axis").lastChild.textContent)`)
+	b.until(`document.querySelector(".card .axis").lastChild.textContent === document.querySelector(".card .badge").textContent`)
 	if n := eval[int](b, `document.body.innerText.split("no answer in time").length - 1`); n > 1 {
 		t.Errorf("the error stands on the page %d times", n)
 	}
 	b.shoot(os.Getenv("MANDATE_SHOT_FROZEN"))
 	heal()
 	b.until(`document.querySelector("#line").dataset.state === "live" && !document.body.classList.contains("stale") && !document.querySelector(".card").classList.contains("frozen")`)
+	b.until(`document.querySelector(".card .axis").lastChild.textContent === "now"`)
 }

@@ -247,7 +247,7 @@ export class Card {
     text(this.fact['leads for'], l?.for_ms ? whole(l.for_ms + since) : '–');
     const now = this.now();
     if (this.lasting) text(this.lasting.cell, whole(now - this.lasting.from));
-    if (this.history) this.timeline.draw(this.history, now, this.colour);
+    if (this.history) this.timeline.draw(this.history, now, this.colour, this.frozen);
   }
 
   /** Which actions make sense now. */

@@ -75,7 +75,7 @@ export class Row extends Item {
     text(this.last, p.reason ? p.reason + ago : '');
     this.last.className = p.bad ? 'bad' : '';
     this.last.title = [p.reason, p.detail].filter(Boolean).join(': ');
-    this.strip.style.backgroundImage = gradient(p, now, this.colours.of);
+    this.strip.style.backgroundImage = gradient(p, this.row?.as_of ?? now, this.colours.of); // nobody knows who led since
     this.strip.setAttribute('aria-label', `${p.terms.length} latest terms, ${p.terms.filter((t) => t[3]).length} ended badly`);
   }
 

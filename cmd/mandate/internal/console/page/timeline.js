@@ -19,11 +19,10 @@ export class Timeline {
     this.root = el('div', 'timeline', this.track, axis);
     this.root.setAttribute('role', 'img');
     this.blocks = new Map();
-    text(this.axis[1], 'now');
   }
 
-  /** Draws the terms, newest first, as they are at a moment. */
-  draw(terms, now, colour) {
+  /** Draws the terms, newest first, as they are at a moment, or as they were at it: frozen. */
+  draw(terms, now, colour, frozen) {
     const known = terms.filter((t) => t.from);
     const oldest = known[Math.min(known.length, atMost) - 1]?.from ?? now;
     const width = Math.max(least, now - oldest);
@@ -39,8 +38,10 @@ export class Timeline {
       this.blocks.get(token).remove();
       this.blocks.delete(token);
     }
-    text(this.axis[0], `${whole(width)} ago`);
-    attr(this.root, 'aria-label', `Time line of the last ${whole(width)}: ${describe(known.slice(0, atMost))}`);
+    text(this.axis[0], frozen ? moment(begin) : `${whole(width)} ago`);
+    text(this.axis[1], frozen ? `as of ${moment(now)}` : 'now');
+    const when = frozen ? `of the ${whole(width)} until ${moment(now)}` : `of the last ${whole(width)}`;
+    attr(this.root, 'aria-label', `Time line ${when}: ${describe(known.slice(0, atMost))}`);
   }
 
   block(term, from, until, begin, width, colour) {
