@@ -3,24 +3,26 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/listing"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
 
 // folded reads all elections, and of those that belong to groups only the groups, which are
-// the last ones.
+// the last ones. The names of those in use come first.
 func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, error) {
-	others, groups := shard.Split(names)
+	others, groups, left := listing.Fold(names, listing.MaxGroups)
 	var all []report
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { all, err = reports(ctx, q, others) })
 	rows := make([]report, 0, len(groups))
-	for name, shards := range groups {
-		rows = append(rows, report{Status: elector.Status{Election: name + "/*"}, group: &groupReport{Status: shard.Status{Group: name}, listed: len(shards)}})
+	for _, g := range groups {
+		rows = append(rows, report{Status: elector.Status{Election: g.Name + "/*"}, group: &groupReport{Status: shard.Status{Group: g.Name}, listed: len(g.Shards)}})
 	}
 	next := make(chan *report)
 	for range min(parallelReads, len(rows)) {
@@ -39,6 +41,9 @@ func folded(ctx context.Context, q *elector.Quorum, names []string) ([]report, e
 		if err == nil {
 			err = rows[i].err
 		}
+	}
+	if err == nil && left > 0 {
+		err = fmt.Errorf("there are more than %d groups of shards: %d are left out, first those that nobody uses", listing.MaxGroups, left)
 	}
 	all = append(all, rows...)
 	return all, err

@@ -64,6 +64,32 @@ func TestLsFoldsGroups(t *testing.T) {
 	}
 }
 
+// Keys that somebody wrote must not become thousands of rows, each of which is read; the groups
+// that are in use stay, whatever they are called.
+func TestLsBoundsGroups(t *testing.T) {
+	m := miniredis.RunT(t)
+	for i := range 600 {
+		for _, name := range []string{"assigner", "0"} {
+			_ = m.Set(fmt.Sprintf("mandate:{forged%d/%s}:fence", i, name), "7")
+		}
+	}
+	joinGroup(t, "redis://"+m.Addr(), "worker-a", func(ctx context.Context, _ *shard.Term) error {
+		<-ctx.Done()
+		return nil
+	})
+	err := poll(func() error {
+		var o, e captured
+		code := execute(t.Context(), []string{"ls", "--redis", "redis://" + m.Addr()}, &o, &e)
+		if rows := strings.Count(o.String(), "/* "); code != exitFailed || rows != 500 || !strings.Contains(o.String(), "invoices/*") || !strings.Contains(e.String(), "101 are left out") {
+			return fmt.Errorf("exit code %d, %d rows, %s", code, rows, e.String())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // What keeps a group from growing is named: a member with the old number, or the owner whose work
 // has not stopped.
 func TestDoctorShowsGrowth(t *testing.T) {

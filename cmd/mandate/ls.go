@@ -50,7 +50,7 @@ CONDITION has what is wrong, and the command to type next:
 It looks at all keys (SCAN) and channels for at most 1.5 s, calls the roll of
 all elections for at most 5 s, and writes nothing. A question mark is what could
 not be read. Elections that are led, paused or have candidates are read first;
-of more than 10,000 the others are left out.
+of more than 10,000 the others are left out, and of groups all but 500.
 
 Exit codes
   0  the list is complete (without a pattern it may be empty)

@@ -2,10 +2,12 @@ package console
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/cmd/mandate/internal/listing"
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
 )
@@ -13,7 +15,7 @@ import (
 const (
 	linger      = 5 * time.Second  // the watch continues for so long without a viewer: a reload
 	listEvery   = 10 * time.Second // between two looks for new elections
-	listAgain   = 2 * time.Second  // after one that failed
+	listAgain   = 2 * time.Second  // after one that no majority of the nodes answered
 	listShare   = 50               // a look through a large Redis takes at most this part of the time
 	listTimeout = 2 * time.Second
 	hostsEvery  = time.Second
@@ -120,19 +122,15 @@ func (w *watch) follow(ctx context.Context) {
 	defer f.wait()
 	for {
 		began := time.Now()
-		used, idle, s, complete := w.names(ctx)
+		used, idle, s, err := w.names(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		shown := w.arranged(ctx, used, idle, &s)
 		w.cache.set(kindSite, "", s)
-		f.listed(shown, complete)
+		f.listed(shown, err == nil)
 		w.attention.follow(max(len(shown.elections), f.elections.count()), idleAmong(shown.elections, idle)) // a list that failed is empty
-		next := max(listEvery, listShare*time.Since(began))
-		if !complete {
-			next = listAgain
-		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(listPause(err, w.quorum.Size(), time.Since(began)))
 		for waiting := true; waiting; {
 			open, changed := w.attention.isOpen()
 			f.opened(open)
@@ -148,18 +146,33 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// names are the elections to show: those in use, and the others. complete is false when some may
-// be missing.
-func (w *watch) names(ctx context.Context) (used, idle []string, s site, complete bool) {
+// listPause is from a look that took so long to the next one. Where no node was read to its end
+// the server is at work with what it lists, or has more than are listed: the next look costs it
+// the same.
+func listPause(err error, nodes int, took time.Duration) time.Duration {
+	var failed *elector.QuorumError
+	switch {
+	case errors.Is(err, elector.ErrUnreachable):
+		return listAgain
+	case errors.As(err, &failed) && len(failed.Nodes) < nodes:
+		return listEvery // a node that hangs took the time, and no work
+	default:
+		return max(listEvery, listShare*took)
+	}
+}
+
+// names are the elections to show: those in use, and the others. With an error some may be
+// missing.
+func (w *watch) names(ctx context.Context) (used, idle []string, s site, err error) {
 	s = site{Prefix: w.quorum.Prefix(), Actions: w.actions}
 	if len(w.elections) > 0 {
-		return w.elections, nil, s, true
+		return w.elections, nil, s, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	used, idle, err := w.quorum.ElectionsByUse(ctx)
+	used, idle, err = w.quorum.ElectionsByUse(ctx)
 	s.Problem = problemText(err)
-	return used, idle, s, err == nil
+	return used, idle, s, err
 }
 
 // arranged is a list with the shards of each group as one row.
@@ -168,12 +181,12 @@ func (w *watch) arranged(ctx context.Context, used, idle []string, s *site) show
 	if len(w.elections) > 0 {
 		return w.named(ctx, used)
 	}
-	others, shards := shard.Split(slices.Concat(used, idle))
+	others, groups, left := listing.Fold(slices.Concat(used, idle), listing.MaxGroups)
 	all.elections, all.groups = fitting(ctx, w.quorum, w.max, others, idle), map[string]int{}
-	s.Hidden = len(others) - len(all.elections)
-	for group, listed := range shards {
-		if !slices.Contains(others, group) { // else it stands there as an election, which is what is wrong with it
-			all.groups[group] = len(listed)
+	s.Hidden = len(others) - len(all.elections) + left
+	for _, g := range groups {
+		if !slices.Contains(others, g.Name) { // else it stands there as an election, which is what is wrong with it
+			all.groups[g.Name] = len(g.Shards)
 		}
 	}
 	return all
