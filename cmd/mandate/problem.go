@@ -203,6 +203,9 @@ func (r *report) vacant(name string) (why, next string) {
 		return firstElection(abstain), r.flags.command("wait", name)
 	case r.rollErr != nil:
 		return "no leader", r.flags.command("candidates", name)
+	case r.leadsElsewhere() != nil:
+		c := r.leadsElsewhere()
+		return fmt.Sprintf("%s leads, but not by the %s given here: it votes with %s", c.ID, counted(len(r.Nodes), "node"), votes(c.Nodes)), r.flags.command("doctor", name)
 	case len(r.roll) == 0:
 		return "no candidate answers: none is running, or they use other nodes or another prefix", r.flags.command("history", name)
 	case r.observers() == len(r.roll):
