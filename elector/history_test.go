@@ -54,6 +54,11 @@ func TestHistoryOfTheNodes(t *testing.T) {
 			break
 		}
 	}
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) { // the last node may be the last to receive them
+		if entries, _ := nodes[2].Stream("mandate:{orders}:history"); len(entries) >= 3 {
+			break
+		}
+	}
 	if err != nil || len(again) != 1 || again[0].Token != two.Token() {
 		t.Errorf("without the first node's: %+v, %v", again, err)
 	}
