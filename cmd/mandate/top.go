@@ -222,7 +222,8 @@ func (v *topView) below(p *output.Printer, shown []report, at int, now time.Time
 	foot, color := "up down choose   / filter   r resign   p pause or resume   q quit", output.Dim
 	switch {
 	case v.ask != "":
-		foot, color = v.ask+" [y/N]", output.Bold
+		answers := " [y/N]" // stays to be seen, however many could lead
+		foot, color = output.Cut(v.ask, max(1, p.Width-len(answers)))+answers, output.Bold
 	case v.typing || v.filter != "":
 		foot = "/" + v.filter + "   Enter keeps it, Esc shows all"
 	}

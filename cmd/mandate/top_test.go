@@ -125,6 +125,10 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	if action, _ := press("/", "a", "-", "w", "\r", "r"); action != nil || !strings.Contains(v.ask, "Make w1 step down from a-well? Then one of these leads: w2") {
 		t.Errorf("%q", v.ask)
 	}
+	v.ask += strings.Repeat(", another candidate", 10)
+	if lines := v.render(&output.Printer{Width: 80, Clip: true}, time.Now(), 24); !strings.HasSuffix(lines[len(lines)-1], ".. [y/N]") {
+		t.Errorf("what to answer is cut off: %q", lines[len(lines)-1])
+	}
 	if action, _ := press("n"); action != nil || v.ask != "" || v.message != "nothing was done" {
 		t.Errorf("%q, %q", v.ask, v.message)
 	}
