@@ -99,6 +99,10 @@ type (
 		Detail  string `json:"detail,omitempty"`
 		GapMS   *int64 `json:"gap_ms,omitempty"`
 
+		// Where the end was not reported: for how long it led, and none did after it, at most.
+		MaxLastedMS int64 `json:"max_lasted_ms,omitempty"`
+		MaxGapMS    int64 `json:"max_gap_ms,omitempty"`
+
 		Overlaps []uint64 `json:"overlaps,omitempty"` // tokens of terms that were valid at the same time
 	}
 )
@@ -189,6 +193,7 @@ func termsOf(election string, records []elector.TermRecord, err error) terms {
 			ms := r.Gap.Milliseconds()
 			one.GapMS = &ms
 		}
+		one.MaxLastedMS, one.MaxGapMS = r.MaxLasted.Milliseconds(), r.MaxGap.Milliseconds()
 		t.Terms = append(t.Terms, one)
 	}
 	return t

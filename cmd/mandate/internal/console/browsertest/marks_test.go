@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/redis/go-redis/v9"
@@ -21,13 +22,15 @@ func TestChromiumMarks(t *testing.T) {
 	ctx := t.Context()
 	rdb.Set(ctx, "mandate:{batch}:fence", "8", 0)
 	rdb.Set(ctx, "mandate:{batch}:lock", "<b>job 7</b>", 0)
-	for _, event := range []string{
+	began := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
+	for i, event := range []string{
 		`{"v":1,"kind":"elected","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:00:00Z"}`,
 		`{"v":1,"kind":"elected","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:00:00Z"}`,
 		`{"v":1,"kind":"released","election":"batch","candidate":"x","incarnation":"X","token":7,"time":"2026-11-21T07:01:00Z","held_ms":60000,"reason":"resigned"}`,
 		`{"v":1,"kind":"released","election":"batch","candidate":"y","incarnation":"Y","token":8,"time":"2026-11-21T07:01:00Z","held_ms":60000,"reason":"resigned"}`,
 	} {
-		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{batch}:history", Values: []any{"event", event}})
+		at := began.Add(time.Duration(i/2) * time.Minute) // the node's clock went on between them
+		rdb.XAdd(ctx, &redis.XAddArgs{Stream: "mandate:{batch}:history", ID: fmt.Sprintf("%d-%d", at.UnixMilli(), i), Values: []any{"event", event}})
 	}
 	b.look(1100, 900, "light")
 	b.do(chromedp.Navigate(s.url + "#orders,batch"))
@@ -45,4 +48,19 @@ func TestChromiumMarks(t *testing.T) {
 	if got := b.complaints(); got != "" {
 		t.Errorf("the browser complains:\n%s", got)
 	}
+}
+
+// Of a term whose end was not reported it is known how long it lasted at most, and how long there
+// was no leader.
+func TestChromiumBoundsOfVanishedTerms(t *testing.T) {
+	b := startBrowser(t)
+	s := startSite(t)
+	rdb := s.redis.Client("x")
+	rdb.Set(t.Context(), "mandate:{orders}:fence", "7", 0)
+	rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: "mandate:{orders}:history", Values: []any{"event", fmt.Sprintf(
+		`{"v":1,"kind":"elected","election":"orders","candidate":"gone","incarnation":"X","token":7,"time":%q}`, time.Now().Add(-time.Hour).Format(time.RFC3339))}})
+	s.redis.Lead(s.candidate("orders", "a"))
+	b.do(chromedp.Navigate(s.url + "#orders"))
+	b.until(leaderIs("a"))
+	b.until(`/gone[^]*<= 1h 00m[^]*<= 1h 00m[^]*vanished/.test(document.querySelector("table.terms").innerText)`)
 }

@@ -1,7 +1,7 @@
 // One election on the page.
 import { allowance, healthOf, heir, refused } from './candidates.js';
 import { Timeline, bad } from './timeline.js';
-import { attr, el, foreign, moment, span, text, whole } from './text.js';
+import { atMost, attr, el, foreign, moment, span, text, whole } from './text.js';
 
 const few = 6; // terms that are shown until all are wanted
 let cards = 0;
@@ -214,13 +214,13 @@ export class Card {
   }
 
   termRow(t) {
-    const lasted = el('span', '', t.current ? whole(this.now() - t.from) : t.from && t.until ? span(t.until - t.from) : '–');
+    const lasted = el('span', '', t.current ? whole(this.now() - t.from) : t.from && t.until ? span(t.until - t.from) : atMost(t.max_lasted_ms) || '–');
     if (t.current) this.lasting = { from: t.from, cell: lasted };
     const end = t.current ? [el('span', 'ok', 'leads')] : [foreign(t.reason ?? '', bad(t) ? 'bad' : ''), t.detail ? foreign(t.detail, 'why') : ''];
     if (t.overlaps) end.push(el('span', 'bad', ` led at the same time as token ${t.overlaps.join(', ')}`));
     return cells(this.terms.columns,
       [swatch(this.colour(t.id)), foreign(t.id, 'id'), el('span', 'sub', `token ${t.token}`)],
-      [t.from ? moment(t.from) : '–'], [lasted], [t.gap_ms === undefined ? '' : span(t.gap_ms)], end);
+      [t.from ? moment(t.from) : '–'], [lasted], [t.gap_ms === undefined ? atMost(t.max_gap_ms) : span(t.gap_ms)], end);
   }
 
   // --- time -------------------------------------------------------------------

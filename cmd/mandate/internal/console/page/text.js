@@ -18,6 +18,11 @@ export function whole(ms) {
   return ms < 60000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : span(ms);
 }
 
+/** A bound of what is not known exactly, as the command writes it; none: nothing. */
+export function atMost(ms) {
+  return ms ? `<= ${span(ms)}` : '';
+}
+
 function two(n) {
   return String(Math.floor(n)).padStart(2, '0');
 }
