@@ -120,7 +120,7 @@ func (m *machine) standBy() *standby.Waiter {
 			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
 			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
 		},
-		Bus: m.bus, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed,
+		Bus: m.bus, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
 	})
 }
 

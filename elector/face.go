@@ -38,6 +38,11 @@ var _ = inside.Provide(inside.Face{
 			e.lookAgain()
 		}
 	},
+	Listening: func(e any, f func()) {
+		if e, ok := e.(*Elector); ok {
+			e.listening = f
+		}
+	},
 	Above: func(e any, token uint64) {
 		if e, ok := e.(*Elector); ok {
 			e.above = token

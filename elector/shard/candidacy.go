@@ -31,9 +31,18 @@ type candidacy struct {
 	// stuck: its work has not stopped for long after a term. Until it does, this member can't
 	// lead again, and must not be taken for the owner: nobody else would campaign.
 	stuck bool
+	// listens: it would receive a release. since is when it began to campaign.
+	listens bool
+	since   time.Time
+	// cool ends Config.Warm; nil: that was not called. warm: it has returned, or its time is up;
+	// unfit is why this member must not have the shard.
+	cool  context.CancelFunc
+	warm  bool
+	unfit error
 }
 
-// began is the begin of a term, ran its end, and over that of a candidacy.
+// began is the begin of a term, ran its end, listens that the next release would be received,
+// warmed that its owner waits for Config.Warm no longer, and over the end of a candidacy.
 type (
 	began struct {
 		c     *candidacy
@@ -42,6 +51,13 @@ type (
 	}
 	ran struct {
 		c *candidacy
+	}
+	listens struct {
+		c *candidacy
+	}
+	warmed struct {
+		c   *candidacy
+		err error
 	}
 	over struct {
 		c   *candidacy
@@ -59,7 +75,8 @@ func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor ui
 	}
 	inside.Began(e, began)
 	inside.Above(e, floor)
-	c := &candidacy{m: m, shard: shard, work: work, report: report, elector: e}
+	c := &candidacy{m: m, shard: shard, work: work, report: report, elector: e, since: time.Now()}
+	inside.Listening(e, func() { go c.report(listens{c}) })
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c, nil
 }
@@ -137,6 +154,7 @@ func (c *candidacy) watch(other bool) {
 	switch {
 	case other:
 		c.rival, c.reminders = true, 0
+		c.getWarm()
 	case c.rival:
 		c.rival, c.reminders = false, maxReminders
 		c.remind()
@@ -151,6 +169,42 @@ func (c *candidacy) remind() {
 		c.reminders--
 		inside.Claim(c.elector)
 	}
+}
+
+// getWarm calls Config.Warm, once in a campaign: the shard has an owner, who waits for that.
+func (c *candidacy) getWarm() {
+	if c.m.cfg.warms() && c.term == nil && c.cool == nil {
+		cfg, log := &c.m.cfg, c.m.log().With("shard", c.shard)
+		c.cool = c.m.warms.get(c.ctx, c.shard, cfg.WarmTimeout, cfg.Warm, log, func(err error) { c.report(warmed{c, err}) })
+	}
+}
+
+// gotWarm takes the end of that. A member that can't get ready leaves the shard to others.
+func (c *candidacy) gotWarm(err error) {
+	if c.warm = true; err != nil && c.term == nil {
+		c.unfit = err
+		c.cancel()
+	}
+}
+
+// elected takes that it owns the shard.
+func (c *candidacy) elected(term *Term, again context.CancelFunc) {
+	if c.term, c.again = term, again; c.cool != nil {
+		c.cool()
+	}
+}
+
+// anew takes that its work has returned, after which it campaigns again unless it ends.
+func (c *candidacy) anew() {
+	c.term, c.again, c.cool, c.warm = nil, nil, nil, false
+	c.listens, c.since = false, time.Now()
+}
+
+// ready reports whether the shard's owner may hand it over to this member: it is warm, and the
+// release wakes it. Where that never comes true (the Redis user may not subscribe) the shard moves
+// all the same.
+func (c *candidacy) ready() bool {
+	return (c.warm || !c.m.cfg.warms()) && (c.listens || time.Since(c.since) >= c.m.cfg.listenWithin())
 }
 
 // overdue reports whether the term ended half a lease ago and its work has not returned.

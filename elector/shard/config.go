@@ -74,6 +74,18 @@ type Config struct {
 	// alone goes elsewhere. It is called once per candidacy; nil: always healthy.
 	WorkProbe         func(shard int) health.Probe
 	WorkProbeSettings health.Settings
+	// Warm, if set, gets this member ready to own a shard, such as by filling a cache, when the plan moves the shard here from a
+	// member that owns it: at a join, a drain, an orderly stop, and to even out loads. That one's work goes on meanwhile,
+	// for WarmTimeout at most. A member whose Warm fails or panics does not take the shard for a Cooldown, and
+	// another one is planned for it. It is not called for a shard without an owner, such as after a death, so the work must get
+	// ready where Warm has not. ctx ends when the owner waits no longer, when this member owns the shard or is not to own it any
+	// more, and with Run; a Warm that ignores that runs beside the work. It is called for up to Moves shards at one
+	// time, for each of them once at a time, and again when the shard is planned for this member again. Default: none.
+	Warm func(ctx context.Context, shard int) error
+	// WarmTimeout is for how long at most the owner of a shard waits for Warm here. With Warm, Run waits so much longer
+	// than DrainTimeout for others to take its shards over, unless that is negative: Moves of them at one time. Default
+	// one lease; negative: Warm is not called.
+	WarmTimeout time.Duration
 	// Load, if set, is how heavy a shard is that this member owns, in any unit that all
 	// members share. It is called a few times per lease, on a goroutine of its own. While it
 	// hangs the loads stay what they were, and where it panics, or returns less than zero, a
@@ -96,6 +108,7 @@ func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, 10*time.Second)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, c.Lease)
 	c.Cooldown = cmp.Or(c.Cooldown, c.Lease)
+	c.WarmTimeout = cmp.Or(c.WarmTimeout, c.Lease)
 	c.Moves = cmp.Or(c.Moves, defaultMoves)
 	c.Weight = cmp.Or(c.Weight, 1)
 	c.ID = cmp.Or(c.ID, defaultID())
@@ -135,6 +148,9 @@ func (c Config) validate() (problems []error) {
 	if c.Cooldown > elector.MaxLease {
 		add(setting.Errorf("Cooldown", " is %v: at most %v", c.Cooldown, elector.MaxLease))
 	}
+	if c.WarmTimeout > elector.MaxLease {
+		add(setting.Errorf("WarmTimeout", " is %v: at most %v", c.WarmTimeout, elector.MaxLease))
+	}
 	return problems
 }
 
@@ -152,6 +168,24 @@ func (c Config) beatEvery() time.Duration      { return c.Lease / 8 }
 func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }
+
+// listenWithin is how long an owner is kept waiting for the next one to listen for its release.
+func (c Config) listenWithin() time.Duration { return c.beatEvery() }
+
+// warms reports whether a planned move waits for Warm.
+func (c Config) warms() bool { return c.Warm != nil && c.WarmTimeout > 0 }
+
+// leaveWithin is how long Run waits at its end for others to take its shards over.
+func (c Config) leaveWithin() time.Duration {
+	switch {
+	case c.DrainTimeout < 0:
+		return 0
+	case c.warms():
+		return c.DrainTimeout + c.WarmTimeout
+	default:
+		return c.DrainTimeout
+	}
+}
 
 // assignerTrip is the longest round trip of an assigner: with a little more its claims are
 // granted, and the answers come too late, so that it holds the lock and does not lead.

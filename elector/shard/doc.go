@@ -51,6 +51,9 @@
 //	introductions  the assigner, when  when they have   nothing
 //	               the group is to     been made
 //	               grow
+//	a warming      a candidacy, while  with the        nothing
+//	               another owns the    candidacy, or
+//	               shard               Config.Warm
 //	the gate       a term that has to  when none waits  the requests of all terms that wait
 //	               query the nodes
 package shard

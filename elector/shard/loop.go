@@ -31,7 +31,7 @@ func (r *reconciler) run(ctx context.Context) error {
 			r.cordoned()
 		case <-stopping:
 			stopping = nil
-			drained = time.After(max(0, r.m.cfg.DrainTimeout))
+			drained = time.After(r.m.cfg.leaveWithin())
 			r.closing = true
 			r.report()
 		case <-drained:

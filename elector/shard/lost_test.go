@@ -27,3 +27,34 @@ func TestReleaseIsNotReceived(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A shard is not handed over to a member that would not receive its release yet.
+func TestReleaseFindsAListener(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 8)
+		g.join("a")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		for _, n := range c.Nodes {
+			n.SubscribeSlowly(200 * time.Millisecond)
+		}
+		g.join("b")
+		g.eventually(lease, "even", func() bool { return g.l.even(8, "a", "b") })
+		if longest := g.l.gap; longest > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", longest)
+		}
+	})
+}
+
+// Nor does it wait for long for one that can't: its Redis user may not subscribe.
+func TestMoveWithoutSubscriptions(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		for _, n := range c.Nodes {
+			n.Deny("subscribe")
+		}
+		g := newGroup(t, c, 8)
+		g.join("a")
+		g.eventually(2*lease, "all shards are owned", func() bool { return g.l.even(8, "a") })
+		g.join("b")
+		g.eventually(lease, "even", func() bool { return g.l.even(8, "a", "b") })
+	})
+}

@@ -34,6 +34,7 @@ type Member struct {
 	far         atomic.Bool  // none answers within the time that an assigner has
 	blindUntil  atomic.Int64 // as the assigner it could not see the members; Unix ns
 	gate        gate
+	warms       warms
 
 	mu     sync.Mutex // of all below
 	owned  map[int]*Term

@@ -21,7 +21,7 @@ func (r *reconciler) report() {
 			next.Unable = append(next.Unable, s)
 		case c.term != nil:
 			next.Owned = append(next.Owned, s)
-		default:
+		case c.ready():
 			next.Ready[s] = c.elector.Incarnation()
 		}
 	}

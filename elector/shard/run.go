@@ -16,7 +16,7 @@ import (
 
 // Run joins the group and calls work once for each shard that this member owns, until ctx
 // ends. Then it has its shards handed over to the other members, for at most
-// Config.DrainTimeout, and returns when all work has returned and all locks are released, and
+// Config.DrainTimeout (and Config.WarmTimeout), and returns when all work has returned and all locks are released, and
 // when a majority of the nodes has recorded the end of each term: for that it waits a quarter of
 // a lease at most.
 //

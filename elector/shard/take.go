@@ -17,7 +17,13 @@ func (r *reconciler) take(e event) {
 	case answer:
 		r.answeredBy(e)
 	case began:
-		e.c.term, e.c.again, r.led, r.changed = e.term, e.again, true, true
+		e.c.elected(e.term, e.again)
+		r.led, r.changed = true, true
+	case listens:
+		e.c.listens, r.changed = true, true
+	case warmed:
+		e.c.gotWarm(e.err)
+		r.changed = true
 	case ran:
 		r.termOver(e.c)
 	case over:
@@ -33,7 +39,8 @@ func (r *reconciler) take(e event) {
 
 // termOver takes the return of a term's work.
 func (r *reconciler) termOver(c *candidacy) {
-	c.term, c.again, r.changed = nil, nil, true
+	c.anew()
+	r.changed = true
 	if c.stuck || r.cordon() != nil {
 		c.cancel() // the shard is for others by now
 	}
@@ -54,13 +61,13 @@ func (r *reconciler) candidacyOver(e over) {
 		go r.send(failure{e.err})
 	}
 	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
-	failed := e.err != nil || e.why != nil && leaves(e.why.Reason)
+	failed := e.err != nil || c.unfit != nil || e.why != nil && leaves(e.why.Reason)
 	if (failed && !moved || c.stuck) && !r.closing {
 		u := r.unable[c.shard]
 		u.trips = min(u.trips+1, 5)
 		u.until = time.Now().Add(r.m.cfg.Cooldown << (u.trips - 1))
 		r.unable[c.shard] = u
-		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", r.m.cfg.Cooldown<<(u.trips-1), "error", e.err)
+		r.m.log().Warn("leaving a shard to other members", "shard", c.shard, "for", r.m.cfg.Cooldown<<(u.trips-1), "error", cmp.Or(e.err, c.unfit))
 	}
 }
 

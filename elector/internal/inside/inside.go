@@ -32,6 +32,8 @@ type Face struct {
 	Began func(e, at any)
 	// Claim has an *elector.Elector that waits for the end of another's term claim at once.
 	Claim func(e any)
+	// Listening has a function called when an *elector.Elector that campaigns would receive a release at once.
+	Listening func(e any, f func())
 	// Above makes the tokens of an *elector.Elector that has not run yet greater than this one.
 	Above func(e any, token uint64)
 }
@@ -80,6 +82,11 @@ func Began(e, at any) { face.Began(e, at) }
 // Claim has an *elector.Elector that waits for the end of another's term claim at once: that one
 // may have ended, and the messages which tell so may be lost.
 func Claim(e any) { face.Claim(e) }
+
+// Listening has f called each time that an *elector.Elector, which has not run yet, has begun to
+// campaign and a majority of the nodes sends it what a release publishes first. A release before
+// that it would learn of later, or not at all. f must not block.
+func Listening(e any, f func()) { face.Listening(e, f) }
 
 // Above makes the tokens of an *elector.Elector that has not run yet greater than this one: of
 // another election, whose work it continues.

@@ -31,6 +31,9 @@ type Config struct {
 	// NotSubscribed is called with the reason when a node sends no messages. Waiting then
 	// goes by time alone.
 	NotSubscribed func(error)
+	// Listening is called when a majority of the nodes sends what a release publishes first; nil:
+	// nobody wants to know. It must not block.
+	Listening func()
 }
 
 // Waiter waits for the time to claim. Its methods belong to the goroutine that campaigns;
@@ -41,8 +44,9 @@ type Waiter struct {
 	stopWake   func()        // nil while not in the front row
 	arrived    chan struct{} // a message has changed the decision
 
-	mu sync.Mutex // of d
-	d  decision
+	mu     sync.Mutex // of all below
+	d      decision
+	joined map[int]bool // the nodes that send what is published to the front row
 }
 
 // New starts to listen for elections and releases.
@@ -67,7 +71,7 @@ func (w *Waiter) LeaveFrontRow() {
 	w.stopWake = nil
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.d.inRow = false
+	w.d.inRow, w.joined = false, nil
 }
 
 // Claiming forgets what was received: the claim asks Redis itself.
@@ -85,6 +89,9 @@ func (w *Waiter) Lost(t quorum.Tally) {
 	w.d.lost(t, time.Now())
 	change := w.d.changeRow()
 	w.d.inRow = w.d.inRow && change != leave || change == join
+	if change == leave {
+		w.joined = nil
+	}
 	w.mu.Unlock()
 	switch change {
 	case join:
@@ -166,11 +173,28 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake {
+		w.join(s.Node)
+	}
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
 		return
 	}
 	select {
 	case w.arrived <- struct{}{}:
 	default:
+	}
+}
+
+// join notes that a node sends what is published to the front row. With mu held.
+func (w *Waiter) join(node int) {
+	if w.c.Listening == nil || w.joined[node] {
+		return
+	}
+	if w.joined == nil {
+		w.joined = map[int]bool{}
+	}
+	w.joined[node] = true
+	if len(w.joined) == w.d.majority() {
+		w.c.Listening()
 	}
 }

@@ -39,7 +39,11 @@ func (n *Node) before(p *server.Peer, cmd string, args ...string) bool {
 			n.calls = append(n.calls, c)
 		}
 	}
+	slow := n.slow
 	n.mu.Unlock()
+	if cmd == "SUBSCRIBE" {
+		time.Sleep(slow)
+	}
 	switch {
 	case denial != "":
 		p.WriteError(denial)
@@ -88,6 +92,13 @@ func (n *Node) Deny(commands ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.denied = commands
+}
+
+// SubscribeSlowly makes each subscribing take so long.
+func (n *Node) SubscribeSlowly(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.slow = d
 }
 
 // Fill makes the node refuse new values for want of memory, as maxmemory with noeviction

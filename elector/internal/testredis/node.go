@@ -26,11 +26,12 @@ type Node struct {
 	changed chan struct{}
 	pipes   map[*pipe]bool
 	calls   []Call
-	asked   int      // requests of any kind, without what scripts do
-	answer  string   // an error that stands for every answer
-	denied  []string // commands that no user may run
-	full    bool     // no memory for new values
-	wrote   bool     // the script that runs has written
+	asked   int           // requests of any kind, without what scripts do
+	answer  string        // an error that stands for every answer
+	denied  []string      // commands that no user may run
+	full    bool          // no memory for new values
+	slow    time.Duration // that each subscribing takes
+	wrote   bool          // the script that runs has written
 	hook    func(Call, *server.Peer) (handled bool)
 	own     peer          // of a call that runs behind a hook's back
 	clients map[peer]bool // connections, which scripts are not

@@ -1,0 +1,88 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// warms are the shards whose Config.Warm runs. One may outlive its candidacy.
+type warms struct {
+	mu      sync.Mutex
+	running map[int]bool
+}
+
+func (w *warms) begin(shard int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[shard] {
+		return false
+	}
+	if w.running == nil {
+		w.running = map[int]bool{}
+	}
+	w.running[shard] = true
+	return true
+}
+
+func (w *warms) end(shard int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running, shard)
+}
+
+var errStillWarms = errors.New("an earlier Warm of the shard has not returned")
+
+// run calls Config.Warm for a shard, and returns when that has, or ctx has ended. A panic of it
+// must not cost the process what it owns.
+func (w *warms) run(ctx context.Context, shard int, warm func(context.Context, int) error) error {
+	if !w.begin(shard) {
+		return errStillWarms
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("runtime.Goexit was called")
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("panic: %v", v)
+			}
+			w.end(shard)
+			done <- err
+		}()
+		err = warm(ctx, shard)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// get has a member get ready for a shard that is another's, within the limit, and then reports why it
+// can't; nil also when the time is up. After an end of ctx it reports nothing. It does not block.
+func (w *warms) get(ctx context.Context, shard int, limit time.Duration, warm func(context.Context, int) error, log *slog.Logger, report func(error)) (cancel context.CancelFunc) {
+	ctx, cancel = context.WithTimeout(ctx, limit)
+	go func() {
+		defer cancel()
+		began := time.Now()
+		err := w.run(ctx, shard, warm)
+		took := time.Since(began).Round(time.Millisecond)
+		switch {
+		case errors.Is(ctx.Err(), context.Canceled): // it owns the shard, or is not to
+			return
+		case ctx.Err() != nil:
+			log.Warn("not warm for a shard in time, taking it over all the same", "waited", took)
+			err = nil
+		case err != nil:
+			log.Warn("cannot get warm for a shard", "took", took, "error", err)
+		default:
+			log.Info("warm for a shard", "took", took)
+		}
+		report(err)
+	}()
+	return cancel
+}
