@@ -26,7 +26,7 @@ import (
 type crew struct {
 	dir      string
 	args     []string // of every child
-	work     []string // of every member
+	work     []string // of every member, but for its shards
 	shards   int
 	quorum   *elector.Quorum
 	db       *database
@@ -48,7 +48,7 @@ func newCrew(ctx context.Context, logLevel, dir, db string, lease time.Duration,
 	for _, url := range urls {
 		c.args = append(c.args, "--redis", url)
 	}
-	c.work = []string{"work", "--group", crewGroup, "--shards", strconv.Itoa(shards), "--lease", lease.String(), "--stall", (lease / 2).String()}
+	c.work = []string{"work", "--group", crewGroup, "--lease", lease.String(), "--stall", (lease / 2).String()}
 	var err error
 	if c.quorum, err = elector.Open(urls...); err != nil {
 		return nil, err
@@ -68,8 +68,28 @@ func (c *crew) close() {
 }
 
 // member starts a member of the group.
-func (c *crew) member(id string, more ...string) error {
-	return c.start(id, append(append([]string{}, c.work...), append(more, "--id", id)...)...)
+func (c *crew) member(id string, more ...string) error { return c.memberOf(c.shards, id, more...) }
+
+// memberOf starts one that is configured for so many shards.
+func (c *crew) memberOf(shards int, id string, more ...string) error {
+	args := append(slices.Clone(c.work), more...)
+	return c.start(id, append(args, "--shards", strconv.Itoa(shards), "--id", id)...)
+}
+
+// deploy restarts members with another number of shards, one after another, each when the one
+// before has its part.
+func (c *crew) deploy(ctx context.Context, shards int, names ...string) error {
+	for i, name := range names {
+		if i > 0 {
+			if _, err := c.awaitEven(ctx, names...); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(c.stop(name), c.memberOf(shards, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *crew) start(name string, args ...string) error {

@@ -12,12 +12,12 @@ import (
 	_ "modernc.org/sqlite"           // SQLite, in Go
 
 	"github.com/mandate-dev/mandate/elector/fence"
-	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/examples/internal/sqlite"
 )
 
-// database holds the tenants, their invoices, and a mark for each shard: the newest token
-// that has written.
+// database holds the tenants, their invoices, and a mark for each tenant: the newest token
+// that has written. One for each shard would do while there is one number of shards: when the
+// group grows, a tenant goes from one shard to another, and its tokens stay in order.
 type database struct {
 	*sql.DB
 	sqlite bool
@@ -33,7 +33,7 @@ func openDatabase(ctx context.Context, where string) (*database, error) {
 		if err != nil {
 			return nil, errors.New("the database: not a PostgreSQL URL: write postgres://user:password@host:port/name") // err may quote the password
 		}
-		// A member that is suspended in a transaction holds the shard's mark: not for long.
+		// A member that is suspended in a transaction holds the tenant's mark: not for long.
 		config.RuntimeParams["idle_in_transaction_session_timeout"] = "2000"
 		db.DB = stdlib.OpenDB(*config)
 	} else {
@@ -139,12 +139,12 @@ type writer struct {
 const batch = 20
 
 // write writes the next invoices of a tenant, and returns how many, or fence.ErrStale when
-// the shard has had a later owner.
+// a later owner has written for the tenant.
 func (db *database) write(ctx context.Context, tenant string, by writer) (n int64, err error) {
 	err = db.inTx(ctx, func(tx *sql.Tx) error {
-		// First of all: it locks the shard's mark. So what is read below is the last word of
+		// First of all: it locks the tenant's mark. So what is read below is the last word of
 		// all former owners, and none of them writes after it.
-		if err := db.marks.Guard(ctx, tx, shard.ElectionOf(by.group, by.shard), by.token); err != nil {
+		if err := db.marks.Guard(ctx, tx, by.group+" "+tenant, by.token); err != nil {
 			return err
 		}
 		var ordered, invoiced int64

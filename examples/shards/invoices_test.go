@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/fence"
 )
 
-// A former owner of the shard writes nothing, however late it wakes up: not before its
+// A former owner of the tenant writes nothing, however late it wakes up: not before its
 // successor has written, and not after it.
 func TestFormerOwnerIsRefused(t *testing.T) {
 	for name, where := range map[string]func() string{
@@ -35,17 +35,30 @@ func TestFormerOwnerIsRefused(t *testing.T) {
 			if n, err := db.write(t.Context(), "a", older); n != 0 || !errors.Is(err, fence.ErrStale) {
 				t.Errorf("the former owner wrote %d invoices, %v", n, err)
 			}
-			if n, err := db.write(t.Context(), "a", writer{"g", 4, 1000, "m1"}); n != 1 || err != nil {
-				t.Errorf("another shard: %d invoices, %v", n, err)
+			order(t, db, "b", 1)
+			if n, err := db.write(t.Context(), "b", writer{"g", 4, 1000, "m1"}); n != 1 || err != nil {
+				t.Errorf("another tenant: %d invoices, %v", n, err)
 			}
-			order(t, db, "a", batch+1)
+			order(t, db, "a", batch)
 			for _, want := range []int64{batch, 1, 0} {
 				if n, err := db.write(t.Context(), "a", newer); n != want || err != nil {
 					t.Errorf("%d invoices, want %d, %v", n, want, err)
 				}
 			}
+			// The group has grown, and the tenant belongs to another shard.
+			order(t, db, "a", 1)
+			if n, err := db.write(t.Context(), "a", writer{"g", 15, 1002, "m3"}); n != 1 || err != nil {
+				t.Errorf("after the growth: %d invoices, %v", n, err)
+			}
+			order(t, db, "a", 1)
+			if n, err := db.write(t.Context(), "a", newer); n != 0 || !errors.Is(err, fence.ErrStale) {
+				t.Errorf("the owner of before the growth wrote %d invoices, %v", n, err)
+			}
+			if n, err := db.write(t.Context(), "a", writer{"g", 15, 1002, "m3"}); n != 1 || err != nil {
+				t.Errorf("after it: %d invoices, %v", n, err)
+			}
 			r, err := verifyWithin(t.Context(), db, 0)
-			if err != nil || r.verdict() != nil || r.invoices != batch+4 {
+			if err != nil || r.verdict() != nil || r.invoices != batch+6 {
 				t.Errorf("%+v, %v, %v", r, r.verdict(), err)
 			}
 		})

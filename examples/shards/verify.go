@@ -34,9 +34,9 @@ func (a *app) verifyCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check that every order was invoiced exactly once, and no shard by two members at a time",
+		Short: "Check that every order was invoiced exactly once, and no tenant by two members at a time",
 		Long: `Check that every order was invoiced exactly once, without a gap, and that the tokens of
-each shard only grow, each in the hands of one member. Exits with 1 on any loss, double or
+each tenant only grow, each in the hands of one member. Exits with 1 on any loss, double or
 crossing, and when there was nothing to check.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -103,7 +103,7 @@ func (r *report) read(ctx context.Context, db *database, ordered map[string]int6
 		return err
 	}
 	defer rows.Close()
-	last, writers := map[string]int64{}, map[int64]row{}
+	last, writers, byShard := map[string]int64{}, map[string]row{}, map[int64]row{}
 	for rows.Next() {
 		var i row
 		if err := rows.Scan(&i.tenant, &i.number, &i.shard, &i.token, &i.member, &i.written); err != nil {
@@ -117,9 +117,13 @@ func (r *report) read(ctx context.Context, db *database, ordered map[string]int6
 			r.lost += i.number - last[i.tenant] - 1 // one that comes later is out of order, and counts as both
 			last[i.tenant] = i.number
 		}
-		before, known := writers[i.shard]
-		r.compare(before, i, known)
-		writers[i.shard] = i
+		if before, known := writers[i.tenant]; known {
+			r.compare(before, i)
+		}
+		if before, known := byShard[i.shard]; known {
+			r.count(before, i)
+		}
+		writers[i.tenant], byShard[i.shard] = i, i
 	}
 	for tenant, n := range ordered {
 		r.lost += max(0, n-last[tenant])
@@ -127,18 +131,22 @@ func (r *report) read(ctx context.Context, db *database, ordered map[string]int6
 	for tenant, n := range last {
 		r.doubled += max(0, n-ordered[tenant]) // nobody has ordered these
 	}
-	r.shards = len(writers)
+	r.shards = len(byShard)
 	return rows.Err()
 }
 
-// compare looks at two invoices of a shard, one written after the other.
-func (r *report) compare(before, i row, known bool) {
-	switch {
-	case !known:
-	case i.token < before.token, i.token == before.token && i.member != before.member:
-		r.crossed = append(r.crossed, fmt.Sprintf("shard %d: %s wrote with token %d after %s with token %d",
-			i.shard, i.member, i.token, before.member, before.token))
-	case i.member != before.member:
+// compare looks at two invoices of a tenant, one written after the other.
+func (r *report) compare(before, i row) {
+	another := i.member != before.member || i.shard != before.shard
+	if i.token < before.token || i.token == before.token && another {
+		r.crossed = append(r.crossed, fmt.Sprintf("%s: %s wrote with token %d of shard %d after %s with token %d of shard %d",
+			i.tenant, i.member, i.token, i.shard, before.member, before.token, before.shard))
+	}
+}
+
+// count looks at two invoices of a shard, one written after the other.
+func (r *report) count(before, i row) {
+	if i.member != before.member {
 		r.moves++
 		r.longest = max(r.longest, time.Duration(i.written-before.written)*time.Millisecond)
 	}

@@ -58,7 +58,7 @@ func (a *app) workCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&w.id, "id", "", "this member's name (default: host name and process id)")
 	f.StringVar(&w.group, "group", "invoices", "the group's name")
-	f.IntVar(&w.shards, "shards", 12, "number of shards; the same for all members")
+	f.IntVar(&w.shards, "shards", 12, "number of shards; a running group grows to a multiple of it\nwhen all members have that")
 	f.DurationVar(&w.lease, "lease", 5*time.Second, "the shards of a member that dies move after it; the same for all members")
 	f.DurationVar(&w.stall, "stall", 3*time.Second, "a shard whose work makes no progress for so long moves to another member")
 	f.DurationVar(&w.interval, "interval", 100*time.Millisecond, "time between looks for open invoices")
@@ -118,7 +118,7 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 			w.byShard[term.Shard].beat.Beat()
 		case errors.Is(err, fence.ErrStale):
 			// The database knows it before this process does. Returning ends the term.
-			log.Warn("another member owns the shard", "error", err)
+			log.Warn("a later owner has written", "error", err)
 			return nil
 		case ctx.Err() == nil:
 			log.Warn("invoicing failed", "error", err)
@@ -131,7 +131,8 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 // pass writes the open invoices of the shard's tenants.
 func (w *worker) pass(ctx context.Context, term *shard.Term) error {
 	s := &w.byShard[term.Shard]
-	open, err := w.db.open(ctx, func(tenant string) bool { return shard.Of(tenant, w.shards) == term.Shard })
+	// As of one among Term.Shards, which are fewer until a group has grown to w.shards.
+	open, err := w.db.open(ctx, term.Has)
 	if err != nil {
 		return err
 	}
