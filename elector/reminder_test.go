@@ -129,3 +129,22 @@ func TestLogOfATerm(t *testing.T) {
 		}
 	})
 }
+
+// Regression: a node that refuses the renewals of a lease and grants the claims that take it back ended
+// and began again in the log with every lease.
+func TestNodeThatRefusesRenewalsIsLoggedOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.Nodes[2].Deny("pexpire")
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		time.Sleep(20 * shortLease)
+		if begins, ends := a.Log.Lines("redis node answered with an error"), a.Log.Lines("responds again"); len(begins) != 1 || len(ends) != 0 {
+			t.Errorf("began %q, ended %q", begins, ends)
+		}
+		c.Nodes[2].Deny()
+		time.Sleep(2 * shortLease)
+		if ends := a.Log.Lines("responds again", "127.0.0.1:7003"); len(ends) != 1 {
+			t.Errorf("its end was logged as %q", ends)
+		}
+	})
+}

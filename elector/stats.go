@@ -90,6 +90,7 @@ func probeStatus(r *health.Runner) *health.Status {
 type counters struct {
 	log   *slog.Logger
 	names []string // of the nodes
+	lease time.Duration
 
 	mu       sync.Mutex // of all below
 	renewals RenewalStats
@@ -101,12 +102,25 @@ type counters struct {
 type nodeCount struct {
 	NodeStats
 
-	unresponsive bool // it was logged as not responding
-	reminder     reminder
+	failing  bool      // it was logged as not responding, or as answering with errors
+	answers  bool      // the newest error was an answer
+	failed   time.Time // when that was
+	well     time.Time // when a request first succeeded after it
+	reminder reminder
 }
 
-func newCounters(log *slog.Logger, names []string) *counters {
-	return &counters{log: log, names: names, nodes: make([]nodeCount, len(names))}
+// ended reports whether a request that succeeds ends the condition. A node may refuse some requests only, such as
+// renewals and not claims, and would end and begin the condition with every lease: so it ends
+// after a lease without errors. A node that was away is back at once.
+func (n *nodeCount) ended(now time.Time, lease time.Duration) bool {
+	if n.well.Before(n.failed) {
+		n.well = now
+	}
+	return !n.answers || now.Sub(n.failed) >= lease
+}
+
+func newCounters(log *slog.Logger, names []string, lease time.Duration) *counters {
+	return &counters{log: log, names: names, lease: lease, nodes: make([]nodeCount, len(names))}
 }
 
 // read is what was counted so far.
@@ -125,33 +139,37 @@ func (c *counters) read() Stats {
 // an error, and once that it votes again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Lock()
-	n := &c.nodes[node]
-	was := n.unresponsive
-	n.unresponsive = err != nil
-	at := time.Now()
-	if err != nil && !was {
-		n.reminder.begin(at)
-	}
-	again, lasted := err != nil && n.reminder.due(at), n.reminder.lasted(at)
+	n, now := &c.nodes[node], time.Now()
 	if err == nil {
 		n.Answered++
 		n.Took += took
-	} else {
-		n.Failed++
+		ended := n.failing && n.ended(now, c.lease)
+		lasted := n.reminder.lasted(n.well)
+		n.failing = n.failing && !ended
+		c.mu.Unlock()
+		if ended {
+			c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
+		}
+		return
 	}
+	n.Failed++
+	begins := !n.failing
+	if begins {
+		n.reminder.begin(now)
+	}
+	n.failing, n.answers, n.failed = true, quorum.Answered(err), now
+	again, lasted := n.reminder.due(now), n.reminder.lasted(now)
 	c.mu.Unlock()
 	switch {
-	case err != nil && !was && quorum.Answered(err):
+	case begins && quorum.Answered(err):
 		// Anyone who reads "not responding" looks at the network, and finds a node that is up.
 		c.log.Warn("redis node answered with an error", "error", err)
-	case err != nil && !was:
+	case begins:
 		c.log.Warn("redis node is not responding", "error", err)
 	case again && quorum.Answered(err):
 		c.log.Warn("redis node still answers with an error", "for", lasted, "error", err)
 	case again:
 		c.log.Warn("redis node still unresponsive", "for", lasted, "error", err)
-	case err == nil && was:
-		c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
 	}
 }
 
