@@ -127,7 +127,7 @@ func TestRealExpiredByAMissingRight(t *testing.T) {
 	a := makeCandidate(t, realQuorum(t, s), "a", leaseOf(realLease)).Begin(nil)
 	ended := wantReason(t, a.Elected(5*realLease), 2*realLease, elector.ReasonExpired)
 	if text := elector.Problem(ended.Err); !errors.Is(ended, elector.ErrDenied) || !strings.Contains(text, "refused for") ||
-		strings.Contains(text, "user_script") || !strings.Contains(text, "lacks a right") || !strings.Contains(text, "'pexpire'") {
+		strings.Contains(text, "user_script") || !strings.Contains(text, "grant it: ACL SETUSER default +pexpire") || !strings.Contains(text, "'pexpire'") {
 		t.Error(text)
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "+pexpire")

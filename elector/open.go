@@ -199,8 +199,21 @@ func (d door) loginAgain() func(context.Context) (username, password string, err
 	}
 }
 
+// loginName is who logs in, for messages: the Options do not name whom credentials return.
+func (d door) loginName(ofURL string) string {
+	switch {
+	case ofURL != "":
+		return ofURL
+	case d.files.Password != "" && d.user == "":
+		return "default"
+	case d.files.URLs != "":
+		return access.LoginOf(&d.url).User
+	}
+	return d.user
+}
+
 func (d door) single(o *redis.Options) *redis.Client {
-	o.CredentialsProviderContext = d.credentials()
+	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
 	}
@@ -208,7 +221,7 @@ func (d door) single(o *redis.Options) *redis.Client {
 }
 
 func (d door) failover(o *redis.FailoverOptions) *redis.Client {
-	o.CredentialsProviderContext = d.credentials()
+	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
 	}
@@ -216,7 +229,7 @@ func (d door) failover(o *redis.FailoverOptions) *redis.Client {
 }
 
 func (d door) cluster(o *redis.ClusterOptions) *redis.ClusterClient {
-	o.CredentialsProviderContext = d.credentials()
+	o.CredentialsProviderContext, o.Username = d.credentials(), d.loginName(o.Username)
 	if d.files.TLS() {
 		o.Dialer = d.files.Dialer(o.TLSConfig)
 	}

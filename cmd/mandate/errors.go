@@ -160,11 +160,7 @@ func aboutNodes(err error) error {
 	}
 	about := &nodesError{what: failed.Problem}
 	for _, n := range failed.Nodes {
-		answer := n.Error()
-		if before, _, cut := strings.Cut(answer, " (the Redis user lacks a right"); cut && errors.Is(err, elector.ErrDenied) {
-			answer = before + " (docs/redis.md lists what each user needs)" // the rest stands at the beginning
-		}
-		about.answers = append(about.answers, answer)
+		about.answers = append(about.answers, n.Error())
 	}
 	return about
 }

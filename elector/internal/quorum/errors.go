@@ -18,6 +18,7 @@ import (
 // it where that is known.
 type NodeError struct {
 	Node string
+	User string // the node's name of the one who asked, where it refused that for want of a right
 	Err  error
 }
 
@@ -32,7 +33,11 @@ func (e *NodeError) Problem() string {
 	if timedOut(e.Err) {
 		msg = noAnswer
 	}
-	if a := Advice(e.Err); a != "" {
+	a := Advice(e.Err)
+	if a == lacksRight {
+		a = grant(e.User, e.Err)
+	}
+	if a != "" {
 		msg += " (" + a + ")"
 	}
 	return msg
@@ -82,8 +87,6 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // ErrSameServer means that one server answered under two of the addresses.
 var ErrSameServer = errors.New("this Redis is listed twice, under different addresses: each vote needs its own Redis")
-
-const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
 
 // foreignKey begins what is reported of a key that holds no value of ours, by the scripts
 // and by reads alike; the key's name follows.
@@ -141,26 +144,8 @@ var remedies = []struct{ prefix, advice string }{
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
-// Denied reports whether a Redis refused a request for want of a right.
-func Denied(err error) bool { return Advice(err) == lacksRight }
-
-// RefusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
-// command in quotes.
-func RefusedUnsubscribe(err error) bool {
-	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
-}
-
 // WrongType reports whether a Redis found a key to be of another type than it must be.
 func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
-// needs names the right that a request lacked, in the words of an ACL: the server
-// names the command at most.
-func needs(err error, rights string) error {
-	if !Denied(err) {
-		return err
-	}
-	return fmt.Errorf("needs %s: %w", rights, err)
-}
 
 // Advice is what to do about err; empty when it is not known.
 func Advice(err error) string {

@@ -265,5 +265,9 @@ func (ns *Nodes) nodeError(i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &NodeError{Node: ns.list[i].Name, Err: err}
+	e := &NodeError{Node: ns.list[i].Name, Err: err}
+	if Denied(err) {
+		e.User = userOf(ns.list[i].rdb)
+	}
+	return e
 }

@@ -273,6 +273,7 @@ func (v *Voter) answered(node int, o outcome, inTime bool) Answer {
 		return o.answer
 	}
 	v.queues[node].note(o.answer)
+	o.answer.Err = v.cfg.Keys.needs(o.answer.Err)
 	if o.answer.Status != Unknown {
 		v.recorders[node].again()
 	}

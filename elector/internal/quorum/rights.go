@@ -1,0 +1,101 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
+
+// Denied reports whether a Redis refused a request for want of a right.
+func Denied(err error) bool { return Advice(err) == lacksRight }
+
+// RefusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
+// command in quotes.
+func RefusedUnsubscribe(err error) bool {
+	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
+}
+
+// missing is a request that a Redis refused for want of rights, in the words of an ACL.
+type missing struct {
+	rights string
+	err    error
+}
+
+func (e *missing) Error() string { return "needs " + e.rights + ": " + e.err.Error() }
+func (e *missing) Unwrap() error { return e.err }
+
+// needs names the rights that a request lacked: the server names the command at most.
+func needs(err error, rights string) error {
+	if !Denied(err) {
+		return err
+	}
+	return &missing{rights, err}
+}
+
+// needs names the right that a script of this election lacked where the server names neither the key nor the channel.
+func (k Keys) needs(err error) error {
+	var named *missing
+	if err == nil || !Denied(err) || errors.As(err, &named) {
+		return err
+	}
+	prefix, _, _ := strings.Cut(k.Lock, openTag)
+	switch msg := err.Error(); {
+	case strings.Contains(msg, "channel"):
+		return needs(err, "&"+prefix+":*")
+	case deniedCommand.MatchString(msg):
+		return err
+	case strings.Contains(msg, "key"):
+		return needs(err, "~"+prefix+":*")
+	}
+	return err
+}
+
+// deniedCommand is the command that a server may not run, as it names it: 'pubsub|numsub', for example.
+var deniedCommand = regexp.MustCompile(`'([a-z][a-z0-9|._-]*)'`)
+
+// grant is what gives a user the right that a request lacked: as far as that is known, the line for the server.
+func grant(user string, err error) string {
+	const all = "docs/redis.md lists what each user needs"
+	var e *missing
+	rights := ""
+	if errors.As(err, &e) {
+		rights = e.rights
+		if strings.Contains(rights, " ") { // a selector: the command is not granted together with what else the user may name
+			rights = "(" + rights + ")"
+		}
+	} else if command := deniedCommand.FindStringSubmatch(err.Error()); command != nil {
+		rights = "+" + command[1]
+	}
+	switch {
+	case user == "" && rights == "":
+		return "the Redis user lacks a right; " + all
+	case user == "":
+		return fmt.Sprintf("the Redis user lacks a right, grant it %s; %s", rights, all)
+	case rights == "":
+		return fmt.Sprintf("the Redis user %s lacks a right; %s", user, all)
+	}
+	return fmt.Sprintf("the Redis user %s lacks a right, grant it: ACL SETUSER %s %s; %s", user, user, rights, all)
+}
+
+// userOf is whom a node takes a client for, empty when only the embedding program knows. It does not ask that:
+// a program may ask a server, and requests of others wait here.
+func userOf(c redis.UniversalClient) string {
+	user, told := "", false
+	switch c := c.(type) {
+	case *redis.Client:
+		o := c.Options()
+		user, told = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+	case *redis.ClusterClient:
+		o := c.Options()
+		user, told = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+	}
+	if user == "" && !told {
+		return "default"
+	}
+	return user
+}
