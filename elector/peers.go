@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // self is a candidate as its peers may know it.
@@ -30,9 +31,13 @@ func (s self) Info() peers.Candidate {
 	if t := c.term.Load(); t != nil && (role == RoleLeading || role == RoleStopping) {
 		info.Token = t.token
 	}
-	names := c.nodes.Names()
+	names, refusals := c.nodes.Names(), c.counters.refusals()
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
-		info.Nodes = append(info.Nodes, peers.Node{Name: names[i], Identity: id})
+		n := peers.Node{Name: names[i], Identity: id}
+		if refusal := refusals[i]; refusal != nil {
+			n.Refusal, n.Remedy = quorum.Clip(refusal.Answer(), peers.MaxRefusal), quorum.Clip(refusal.Advice(), peers.MaxRefusal)
+		}
+		info.Nodes = append(info.Nodes, n)
 	}
 	err := cmp.Or(c.check(), c.tooOld())
 	if role == RoleIdle { // it is about to campaign

@@ -141,10 +141,23 @@ func TestNodeThatRefusesRenewalsIsLoggedOnce(t *testing.T) {
 		if begins, ends := a.Log.Lines("redis node answered with an error"), a.Log.Lines("responds again"); len(begins) != 1 || len(ends) != 0 {
 			t.Errorf("began %q, ended %q", begins, ends)
 		}
+		op := electionOf(c.Quorum("operator"), "orders")
+		roll, err := op.Candidates(t.Context())
+		if err != nil || len(roll) != 1 || len(roll[0].Nodes) != 3 || !roll[0].Healthy {
+			t.Fatalf("%+v, %v", roll, err)
+		}
+		for i, n := range roll[0].Nodes {
+			if refuses := strings.Contains(n.Refusal, "'pexpire'") && strings.Contains(n.Remedy, "ACL SETUSER default +pexpire"); refuses != (i == 2) {
+				t.Errorf("node %d in its answer: %+v", i, n)
+			}
+		}
 		c.Nodes[2].Deny()
 		time.Sleep(2 * shortLease)
 		if ends := a.Log.Lines("responds again", "127.0.0.1:7003"); len(ends) != 1 {
 			t.Errorf("its end was logged as %q", ends)
+		}
+		if roll, err := op.Candidates(t.Context()); err != nil || roll[0].Nodes[2].Refusal != "" {
+			t.Errorf("afterwards: %+v, %v", roll, err)
 		}
 	})
 }

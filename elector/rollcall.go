@@ -51,6 +51,11 @@ type VotingNode struct {
 	// Identity is the word that the node keeps for the election: two candidates may know
 	// one node under two names, or two nodes under one. Empty: it has not answered lately.
 	Identity string `json:"identity,omitempty"`
+	// Refusal is the error with which the node answers requests of that candidate, and Remedy what to do
+	// about it where that is known: it may refuse a lease's renewal, or that user, and nothing to others. Empty: it has
+	// refused none for a lease, or does not answer at all.
+	Refusal string `json:"refusal,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 }
 
 // Candidates calls the roll of the election: who is a candidate at this moment, the

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -102,10 +103,10 @@ type counters struct {
 type nodeCount struct {
 	NodeStats
 
-	failing  bool      // it was logged as not responding, or as answering with errors
-	answers  bool      // the newest error was an answer
-	failed   time.Time // when that was
-	well     time.Time // when a request first succeeded after it
+	failing  bool              // it was logged as not responding, or as answering with errors
+	refusal  *quorum.NodeError // the newest error, if it was an answer
+	failed   time.Time         // when that was
+	well     time.Time         // when a request first succeeded after it
 	reminder reminder
 }
 
@@ -116,7 +117,7 @@ func (n *nodeCount) ended(now time.Time, lease time.Duration) bool {
 	if n.well.Before(n.failed) {
 		n.well = now
 	}
-	return !n.answers || now.Sub(n.failed) >= lease
+	return n.refusal == nil || now.Sub(n.failed) >= lease
 }
 
 func newCounters(log *slog.Logger, names []string, lease time.Duration) *counters {
@@ -157,7 +158,10 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	if begins {
 		n.reminder.begin(now)
 	}
-	n.failing, n.answers, n.failed = true, quorum.Answered(err), now
+	n.failing, n.refusal, n.failed = true, nil, now
+	if quorum.Answered(err) {
+		_ = errors.As(err, &n.refusal)
+	}
 	again, lasted := n.reminder.due(now), n.reminder.lasted(now)
 	c.mu.Unlock()
 	switch {
@@ -171,6 +175,19 @@ func (c *counters) request(node int, took time.Duration, err error) {
 	case again:
 		c.log.Warn("redis node still unresponsive", "for", lasted, "error", err)
 	}
+}
+
+// refusals are the errors with which the nodes answer, nil for one that does not.
+func (c *counters) refusals() []*quorum.NodeError {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*quorum.NodeError, len(c.nodes))
+	for i, n := range c.nodes {
+		if n.failing {
+			all[i] = n.refusal
+		}
+	}
+	return all
 }
 
 // confirmed counts a renewal that a majority has confirmed in time.

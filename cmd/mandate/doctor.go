@@ -116,7 +116,7 @@ func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) err
 // causes are the checks whose findings explain an incident, in this order, before all others;
 // lasting are how a Redis is configured, which is no news.
 var (
-	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", aboutGroup, "leader", "able"}
+	causes  = []string{"leaders", "overlap", "locks", "nodes", "same-server", "lock", "majority", "rights", "refuses", "reach", "trace", "vote", "pause", "ids", "candidates", "lease", "flapping", aboutGroup, "leader", "able"}
 	lasting = []string{"persistence", "eviction", "failover", "version"}
 )
 

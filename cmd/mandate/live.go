@@ -13,6 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/doctor"
 )
 
 const (
@@ -194,7 +195,7 @@ func (v *liveView) render(p *output.Printer, now time.Time, height int) []string
 	lines := []string{p.Paint(output.Bold, output.Cut(name+gap+clock, p.Width)), ""}
 	lines = append(lines, p.Fields(v.fields(p, now))...)
 	if len(v.st.Nodes) > 0 {
-		lines = append(append(lines, ""), p.Table(nodeTable(v.st.Nodes, nil, false))...)
+		lines = append(append(lines, ""), p.Table(nodeTable(v.st.Nodes, nil, doctor.Refusals(v.roll), false))...)
 	}
 	lines = append(lines, v.candidates(p)...)
 	lines = append(lines, "")

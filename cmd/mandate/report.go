@@ -208,18 +208,30 @@ func (r *report) redisText() (string, output.Color) {
 	if refuse > 0 {
 		text += fmt.Sprintf(", %d refuse writes", refuse)
 	}
+	refusals := len(doctor.Refusals(r.roll))
+	if refusals > 0 {
+		text += fmt.Sprintf(", %d %s candidates", refusals, verb(refusals, "refuses", "refuse"))
+	}
 	if slices.ContainsFunc(r.writes, func(f doctor.Finding) bool {
 		return f.Level == doctor.LevelUnknown && writeOf(r.writes, f.Node).Found == mayNotWrite
 	}) {
 		text += "; whether they accept writes is not known: this Redis user may not write"
 	}
-	if good < len(r.Nodes) {
+	if good < len(r.Nodes) || refusals > 0 {
 		color = output.Yellow
 	}
 	if 2*good <= len(r.Nodes) {
 		color = output.Red
 	}
 	return text, color
+}
+
+// verb agrees with the number of nodes.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 const mayNotWrite = "this Redis user may not write"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func (a *app) printStatus(r *report, f format) error {
 	}
 	fields = append(fields, conditionFields(st, 0, r.flags)...)
 	lines := append(p.Fields(fields), "")
-	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, f == formatWide))...))
+	return p.Lines(append(lines, p.Table(nodeTable(st.Nodes, r.writes, doctor.Refusals(r.roll), f == formatWide))...))
 }
 
 // fields are what a report has beside the leader.
@@ -191,7 +192,7 @@ func noLeader(st elector.Status, unknown bool) string {
 
 // nodeTable has a row for each node; a wide one shows the highest token that it knows, which
 // may be below the leader's until the first renewal, or above it after a failed claim.
-func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, wide bool) *output.Table {
+func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, refusals []doctor.Refusal, wide bool) *output.Table {
 	t := output.NewTable(output.Column{Title: "NODE", Name: true}, output.Column{Title: "STATE"},
 		output.Column{Title: "HOLDER", Name: true}, output.Column{Title: "RTT"}, output.Column{Title: "FENCE"})
 	for _, n := range nodes {
@@ -206,6 +207,10 @@ func nodeTable(nodes []elector.NodeStatus, writes []doctor.Finding, wide bool) *
 			color, state, why = output.Red, "blocked", foreignLock(n)
 		case n.Abstains > 0:
 			color, state, why = output.Yellow, "abstains", "it is new, or lost its data: no vote for another "+output.Rounded(n.Abstains)
+		default:
+			if i := slices.IndexFunc(refusals, func(r doctor.Refusal) bool { return r.Node == n.Node }); i >= 0 {
+				color, state, why = output.Red, "refusing", refusals[i].String()+" -> "+refusals[i].Remedy
+			}
 		}
 		if n.Reachable {
 			cells := []string{n.Node, state, cmp.Or(n.Holder, "-"), output.Rounded(n.RTT)}

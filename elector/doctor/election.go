@@ -21,6 +21,7 @@ func (e *examination) election(name string, seen outside) {
 	e.highest()
 	e.candidates(seen.roll)
 	if seen.roll.err == nil {
+		e.refusals(seen.roll.all)
 		e.drift(seen.roll.all)
 		e.ready(name, seen.roll.all)
 	}

@@ -148,7 +148,7 @@ func byReason(count map[elector.Reason]int) string {
 // unwanted are the ends that need an explanation, and where to look for it.
 var unwanted = map[elector.Reason]string{
 	elector.ReasonUnhealthy: "fix the work or its probe",
-	elector.ReasonExpired:   "compare reach with the lease, and look for suspended machines",
+	elector.ReasonExpired:   "see which nodes did not confirm the renewals, or whether processes were suspended",
 	elector.ReasonLost:      "find out what deletes, evicts or loses the lock",
 	elector.ReasonFailed:    "the work fails: read its log, on the hosts of the candidates",
 	elector.ReasonPanicked:  "the work fails: read its log, on the hosts of the candidates",

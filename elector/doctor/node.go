@@ -72,7 +72,11 @@ func (e *examination) rights(f *quorum.Facts) {
 				level = LevelFail
 			}
 		}
-		e.add(f.Node, "rights", level, remedy(f.Refused[0]), "refused: %s", strings.Join(f.Refused, "; "))
+		advice := remedy(f.Refused[0])
+		if f.Grant != "" {
+			advice = "grant it: " + f.Grant
+		}
+		e.add(f.Node, "rights", level, advice, "refused: %s", strings.Join(f.Refused, "; "))
 	default:
 		e.add(f.Node, "rights", LevelOK, "", "all commands of an election work")
 	}

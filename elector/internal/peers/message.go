@@ -41,6 +41,8 @@ type Candidate struct {
 type Node struct {
 	Name     string `json:"name"`               // its address, as that candidate knows it
 	Identity string `json:"identity,omitempty"` // as the node keeps it; empty: it has not answered lately
+	Refusal  string `json:"refusal,omitempty"`  // the error with which it answers requests of the candidate; empty: it does not
+	Remedy   string `json:"remedy,omitempty"`   // of the refusal, where it is known
 }
 
 // request is what is published on the channels <prefix>:{<election>}:ask and :roll. Anyone
@@ -145,6 +147,9 @@ func parseAnswer(s string) (Answer, error) {
 // maxNodes is more than any candidate has.
 const maxNodes = 15
 
+// MaxRefusal bounds the texts of a Node, in bytes: those of all nodes fit into a message.
+const MaxRefusal = 250
+
 // bound limits what a candidate claims, and how long its texts are: it decides who is
 // preferred, and is kept.
 func (c *Candidate) bound() {
@@ -158,6 +163,9 @@ func (c *Candidate) bound() {
 	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)
 	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
 	for i, n := range c.Nodes {
-		c.Nodes[i] = Node{Name: quorum.Clip(n.Name, quorum.MaxName), Identity: quorum.Clip(n.Identity, 16)}
+		c.Nodes[i] = Node{
+			Name: quorum.Clip(n.Name, quorum.MaxName), Identity: quorum.Clip(n.Identity, 16),
+			Refusal: quorum.Clip(n.Refusal, MaxRefusal), Remedy: quorum.Clip(n.Remedy, MaxRefusal),
+		}
 	}
 }

@@ -26,19 +26,28 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Problem() }
 
 // Problem is the error without the node.
 func (e *NodeError) Problem() string {
+	if a := e.Advice(); a != "" {
+		return e.Answer() + " (" + a + ")"
+	}
+	return e.Answer()
+}
+
+// Advice is what to do about it, empty when that is not known.
+func (e *NodeError) Advice() string {
+	if a := Advice(e.Err); a != lacksRight {
+		return a
+	}
+	return grant(e.User, e.Err)
+}
+
+// Answer is what the node answered, or why it did not.
+func (e *NodeError) Answer() string {
 	msg := withoutPosition(e.Err.Error())
 	if _, after, found := strings.Cut(msg, e.Node+": "); found && connectionError.MatchString(msg) { // it is named already
 		msg = after
 	}
 	if timedOut(e.Err) {
 		msg = noAnswer
-	}
-	a := Advice(e.Err)
-	if a == lacksRight {
-		a = grant(e.User, e.Err)
-	}
-	if a != "" {
-		msg += " (" + a + ")"
 	}
 	return msg
 }
@@ -130,10 +139,6 @@ var remedies = []struct{ prefix, advice string }{
 	{"WRONGPASS", "check user and password"},
 	{"ERR invalid password", "check the password"},
 	{"ERR AUTH", "check user and password"},
-	{"NOPERM", lacksRight},
-	// The same for a command inside of a script, up to Redis 7.0 and from 7.2 on.
-	{"ERR The user executing the script can't", lacksRight},
-	{"ERR ACL failure in script", lacksRight},
 	{"CROSSSLOT", "don't put a hash tag into the prefix"},
 	{"WRONGTYPE", "remove the key of another type, or choose another prefix"},
 	{foreignKey, "remove that key, or choose another prefix"},
@@ -149,8 +154,8 @@ func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // Advice is what to do about err; empty when it is not known.
 func Advice(err error) string {
-	if err == nil {
-		return ""
+	if Denied(err) {
+		return lacksRight
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		msg := e.Error()

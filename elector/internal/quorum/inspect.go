@@ -37,6 +37,7 @@ type Facts struct {
 	ConfErr error
 
 	Refused   []string // commands, each with why
+	Grant     string   // the line for the server that grants them; empty: not known
 	EvalErr   error
 	LooksOnly bool // the user may read elections, and neither run scripts nor write
 
@@ -98,6 +99,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 	f.Conf, f.ConfErr = conf(ctx, one)
 	check := checkKey(k)
 	f.Refused, f.EvalErr = rightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
+	f.Grant = grantAll(userOf(rdb), f.Refused)
 	if Denied(f.EvalErr) {
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && Denied(write)                    // TryWrite of another may have set it

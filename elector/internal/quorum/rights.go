@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,8 +12,20 @@ import (
 
 const lacksRight = "the Redis user lacks a right that the election needs, see docs/redis.md for the ACL"
 
+// denials begin the errors of a server that refuses a request for want of a right; the last two are of a command inside of
+// a script, up to Redis 7.0 and from 7.2 on.
+var denials = []string{"NOPERM", "ERR The user executing the script can't", "ERR ACL failure in script"}
+
 // Denied reports whether a Redis refused a request for want of a right.
-func Denied(err error) bool { return Advice(err) == lacksRight }
+func Denied(err error) bool {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		msg := e.Error()
+		if slices.ContainsFunc(denials, func(d string) bool { return strings.HasPrefix(msg, d) }) {
+			return true
+		}
+	}
+	return false
+}
 
 // RefusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
 // command in quotes.
@@ -80,6 +93,27 @@ func grant(user string, err error) string {
 		return fmt.Sprintf("the Redis user %s lacks a right; %s", user, all)
 	}
 	return fmt.Sprintf("the Redis user %s lacks a right, grant it: ACL SETUSER %s %s; %s", user, user, rights, all)
+}
+
+// grantAll is the line for a server that gives a user all commands that it was refused (each with why). Empty: one of them was not
+// refused for want of a right, or the user is not known.
+func grantAll(user string, refused []string) string {
+	line := "ACL SETUSER " + user
+	for _, r := range refused {
+		tried, why, _ := strings.Cut(r, ": ")
+		if !Denied(errors.New(why)) {
+			return ""
+		}
+		rule := strings.ToLower(tried)
+		if tried == "PUBSUB" {
+			rule = "pubsub|numsub"
+		}
+		line += " +" + rule
+	}
+	if user == "" || len(refused) == 0 {
+		return ""
+	}
+	return line
 }
 
 // userOf is whom a node takes a client for, empty when only the embedding program knows. It does not ask that:

@@ -39,7 +39,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 			t.Errorf("%q does not say %q", err, tc.says)
 		}
 	}
-	for _, err := range []error{nil, errors.New("OOM command not allowed"), errors.New("READONLY You can't write against a read only replica.")} {
+	for _, err := range []error{nil, errors.New("OOM command not allowed"), errors.New("READONLY You can't write against a read only replica")} {
 		if got := k.needs(err); got != err { //nolint:errorlint // the same one
 			t.Errorf("%v has become %v", err, got)
 		}
@@ -59,5 +59,24 @@ func TestUserOfAClient(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		_ = c.Close()
+	}
+}
+
+// What doctor tried is granted in one line, unless something else than a right is missing.
+func TestGrantAll(t *testing.T) {
+	const denied = ": ERR The user executing the script can't run this command or subcommand"
+	for _, tc := range []struct {
+		user    string
+		refused []string
+		line    string
+	}{
+		{"w", []string{"PEXPIRE" + denied, "PUBSUB" + denied}, "ACL SETUSER w +pexpire +pubsub|numsub"},
+		{"w", []string{"PEXPIRE" + denied, "SET: OOM command not allowed when used memory > 'maxmemory'."}, ""},
+		{"", []string{"PEXPIRE" + denied}, ""},
+		{"w", nil, ""},
+	} {
+		if got := grantAll(tc.user, tc.refused); got != tc.line {
+			t.Errorf("%q for %q, want %q", got, tc.refused, tc.line)
+		}
 	}
 }

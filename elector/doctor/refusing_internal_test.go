@@ -1,0 +1,35 @@
+package doctor
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// The node that refuses is named once, with all whom it refuses, and a majority of such nodes is a failure.
+func TestRefusals(t *testing.T) {
+	node := func(name, refusal, remedy string) elector.VotingNode {
+		return elector.VotingNode{Name: name, Refusal: refusal, Remedy: remedy}
+	}
+	roll := []elector.CandidateStatus{
+		{ID: "a", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'pexpire'", "ACL SETUSER w +pexpire"), node("n3", "", "")}},
+		{ID: "b", Nodes: []elector.VotingNode{node("n1", "", ""), node("n2", "ERR 'set'", "other"), node("n3", "OOM command not allowed", "")}},
+	}
+	all := Refusals(roll)
+	if len(all) != 2 || all[0].Node != "n2" || !slices.Equal(all[0].Who, []string{"a", "b"}) || all[0].Answer != "ERR 'pexpire'" || all[0].Remedy != "ACL SETUSER w +pexpire" ||
+		all[1].Node != "n3" || all[1].Remedy != remedy("OOM ") {
+		t.Errorf("%+v", all)
+	}
+	for of, want := range map[int]Level{1: LevelWarn, 2: LevelFail} {
+		e := newExamination(quorum.Keys{}, make([]quorum.Facts, 3), 2, 0)
+		e.refusals(roll[:of])
+		if len(e.findings) != of || e.findings[0].Level != want || e.findings[0].Node != "n2" {
+			t.Errorf("%d of 3: %+v", of, e.findings)
+		}
+	}
+	if all := Refusals(nil); all != nil {
+		t.Error(all)
+	}
+}
