@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -116,7 +117,10 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			s := e.seen[r.name]
 			s.Look(r.status.Leader != nil, now)
 			s.Recorded(r.began, r.ended, now)
-			e.seen[r.name], r.leaderless = s, s.For(now)
+			e.seen[r.name], r.leaderless = s, s.For(now).Seconds()
+			if r.never && r.status.Leader == nil && !s.Led() { // counted from here it would be missed again after each restart of ours
+				r.leaderless = math.Inf(1)
+			}
 		}
 	}
 	if !complete { // what is missing now may be there
@@ -174,8 +178,8 @@ func write(prefix string, all []reading, groups []groupReading, complete bool, t
 	}
 	w.each(all, "mandate_election_leader_known", "1 if a candidate holds the lock on a majority of the nodes, 0 if none does. Absent if that cannot be read.",
 		func(r *reading) (float64, bool) { return flag(r.status.Leader != nil), r.err == nil })
-	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here.",
-		func(r *reading) (float64, bool) { return r.leaderless.Seconds(), r.err == nil })
+	w.each(all, "mandate_election_leaderless_seconds", "Time since the last leader, 0 while there is one. Of a leader that vanished: since it was first missed here. +Inf: none was ever seen.",
+		func(r *reading) (float64, bool) { return r.leaderless, r.err == nil })
 	w.each(all, "mandate_election_paused", "1 while an operator wants no new leader.",
 		func(r *reading) (float64, bool) { return flag(r.status.Paused), r.err == nil })
 	w.each(all, "mandate_election_candidates", "Candidates that answered the roll call, without observers. Absent if it could not be called.",

@@ -19,8 +19,9 @@ type reading struct {
 	err        error     // of the status: nothing is known then
 	began      time.Time // the last term
 	ended      time.Time // that term; zero: not known, its leader vanished perhaps
-	leaderless time.Duration
-	called     bool // the roll
+	never      bool      // the history has no term
+	leaderless float64   // for how many seconds; +Inf: no leader was ever seen
+	called     bool      // the roll
 	roll       []elector.CandidateStatus
 	rollErr    error
 }
@@ -40,7 +41,9 @@ func (r *reading) readFrom(ctx context.Context, q *elector.Quorum, mayCall bool,
 	bounded, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
 	if r.status, r.err = el.Status(bounded); r.err == nil && r.status.Leader == nil {
-		if terms, err := el.History(bounded, 1); err == nil && len(terms) == 1 && !terms[0].Current {
+		terms, err := el.History(bounded, 1)
+		r.never = err == nil && len(terms) == 0
+		if len(terms) == 1 && !terms[0].Current {
 			r.began, r.ended = terms[0].From, terms[0].Until
 		}
 	}
