@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON, verbose bool
+	var f format
+	var verbose bool
 	var lease time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME]",
@@ -61,7 +62,7 @@ Exit codes
 				return err
 			}
 			findings = append(findings, group...)
-			if err := a.printFindings(findings, verbose, asJSON); err != nil {
+			if err := a.printFindings(findings, verbose, f); err != nil {
 				return err
 			}
 			return verdict(findings)
@@ -69,7 +70,7 @@ Exit codes
 	}
 	a.duration(cmd.Flags(), &lease, "lease", 0, 50*time.Millisecond, "the lease to check against (default the leader's, or 10s)")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every check, also those that found nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON array, of every check")
+	a.formatFlags(cmd, &f, "print one JSON array, of every check", formatJSON)
 	return cmd
 }
 
@@ -87,8 +88,8 @@ func verdict(findings []doctor.Finding) error {
 	}
 }
 
-func (a *app) printFindings(findings []doctor.Finding, verbose, asJSON bool) error {
-	if asJSON {
+func (a *app) printFindings(findings []doctor.Finding, verbose bool, f format) error {
+	if f == formatJSON {
 		return output.JSON(a.stdout, findings)
 	}
 	p := output.New(a.stdout)

@@ -310,7 +310,7 @@ func FuzzTerminal(f *testing.F) {
 				a.printTimeline(past, historyFlags{format: f, all: f == formatWide, since: time.Unix(1, 0)}, word, nil))
 		}
 		for _, err := range append(errs, a.printHandover(elector.Handover{From: leader, To: leader, Gap: d}, false, nil, false),
-			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, false)) {
+			a.printFindings([]doctor.Finding{{Node: word, Check: "c", Level: doctor.LevelFail, Found: words, Advice: words}}, true, formatTable)) {
 			if err != nil {
 				t.Error(err)
 			}

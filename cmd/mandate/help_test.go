@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -15,6 +16,42 @@ func TestGlobalFlagsHaveEnvironmentVariables(t *testing.T) {
 		if name := "env MANDATE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")); !strings.Contains(f.Usage, name) {
 			t.Errorf("--%s: %q does not name it: %s", f.Name, name, f.Usage)
 		}
+	})
+}
+
+// Each variable is read: a wrong value is noticed, and the error names what is wrong.
+func TestEnvironmentVariablesAreRead(t *testing.T) {
+	const tls = "rediss://127.0.0.1:1"
+	wrong := map[string]struct{ redis, value, says string }{
+		"redis":               {"", "foo", "MANDATE_REDIS, URL 1: not a Redis URL"},
+		"redis-file":          {"", "/nosuch", "MANDATE_REDIS_FILE: the file with the URLs can't be read: stat /nosuch"},
+		"redis-password-file": {"redis://127.0.0.1:1", "/nosuch", "the password file can't be read: open /nosuch"},
+		"redis-ca":            {tls, "/nosuch", "open /nosuch"},
+		"redis-cert":          {tls, "/nosuch", "certificate"},
+		"redis-key":           {tls, "/nosuch", "certificate"},
+		"prefix":              {"", "a b", `prefix is "a b"`},
+		"config":              {"", "/nosuch", "open /nosuch"},
+		"context":             {"", "nosuch", "the contexts can't be read"},
+		"log-format":          {"", "xml", `MANDATE_LOG_FORMAT is "xml"`},
+		"log-level":           {"", "loud", `MANDATE_LOG_LEVEL is "loud"`},
+		"utc":                 {"", "maybe", `MANDATE_UTC is "maybe"`},
+	}
+	(&app{}).command().PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		t.Run(f.Name, func(t *testing.T) {
+			w, there := wrong[f.Name]
+			if !there {
+				t.Fatal("no wrong value is known for it")
+			}
+			t.Setenv("MANDATE_CONFIG", filepath.Join(t.TempDir(), "none.yaml"))
+			if w.redis != "" {
+				t.Setenv("MANDATE_REDIS", w.redis)
+			}
+			t.Setenv("MANDATE_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")), w.value)
+			var out, stderr strings.Builder
+			if code := execute(t.Context(), []string{"ls"}, &out, &stderr); code != 2 || !strings.Contains(stderr.String(), w.says) {
+				t.Errorf("code %d: %s%s, want %q", code, out.String(), stderr.String(), w.says)
+			}
+		})
 	})
 }
 

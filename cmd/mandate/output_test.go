@@ -27,7 +27,7 @@ func TestJSONIsFitForTerminals(t *testing.T) {
 			return a.printTimeline(elector.Timeline{Terms: []elector.TermRecord{{Candidate: hostile}}}, historyFlags{format: formatJSON}, "", nil)
 		},
 		"ls":     func(a *app) error { return a.printElections([]report{{Status: st}}, formatJSON) },
-		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, true) },
+		"doctor": func(a *app) error { return a.printFindings([]doctor.Finding{{Found: hostile}}, true, formatJSON) },
 		"watch": func(a *app) error {
 			return a.printEvents(slices.Values([]elector.Event{{Candidate: hostile}}), true)
 		},
