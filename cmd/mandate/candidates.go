@@ -137,6 +137,11 @@ func candidateTable(all []elector.CandidateStatus, nodes []elector.NodeStatus, w
 			t.Note(color, cordonedBy(*c.Cordoned))
 		}
 		t.Note(color, c.Detail)
+		for _, n := range c.Nodes {
+			if n.Refusal != "" && !strings.Contains(c.Detail, n.Refusal) {
+				t.Note(output.Red, strings.TrimSuffix(n.Name+" refuses it: "+n.Refusal+" -> "+n.Remedy, " -> "))
+			}
+		}
 	}
 	return t
 }

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mandate-dev/mandate/elector"
+)
+
+// A node that refuses one candidate is named where that candidate stands, unless its reason does so.
+func TestCandidateTableNamesNodesThatRefuse(t *testing.T) {
+	refuses := []elector.VotingNode{{Name: "n1"}, {Name: "n2", Refusal: "ERR 'pexpire'", Remedy: "ACL SETUSER w +pexpire"}}
+	all := []elector.CandidateStatus{
+		{ID: "a", Role: elector.RoleLeading, Healthy: true, Nodes: refuses},
+		{ID: "b", Role: elector.RoleFollowing, Unable: true, Detail: "n2: ERR 'pexpire' (no right)", Nodes: refuses},
+	}
+	var out strings.Builder
+	a := &app{stdout: &out}
+	if err := a.printCandidates(all, nil, formatWide); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Count(text, "n2 refuses it: ERR 'pexpire' -> ACL SETUSER w +pexpire") != 1 || strings.Contains(text, "n1 refuses") {
+		t.Error(text)
+	}
+}
