@@ -14,7 +14,7 @@
 // A work probe looks at work that only a leader does: a [Heartbeat], a port that
 // only the leader opens. It can pass only while the work runs. Run it with
 // [Runner.RunArmed] for the length of one term: the start counts as the first
-// success. Asked as a candidate probe it would shut every candidate out for ever.
+// success. As a candidate probe it would shut every candidate out for ever.
 //
 // # What a runner promises
 //

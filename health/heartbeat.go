@@ -18,7 +18,7 @@ import (
 // honest work.
 //
 // A heartbeat passes only while it is armed, which [Runner.RunArmed] does for a term. In an
-// elector it belongs into Config.WorkProbe; as a candidate probe it would shut out every
+// elector it belongs in Config.WorkProbe; as a candidate probe it would shut out every
 // candidate permanently, so an unarmed Check fails with that reason. Its failures are [Definite]: the bound is
 // the threshold. A Runner looks at the moment the bound runs out, not only at its
 // interval.

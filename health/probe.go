@@ -9,8 +9,8 @@ import (
 
 // Probe looks at one thing that health depends on.
 //
-// Check returns nil when it is healthy, else an error whose text informs the person on
-// call what is wrong. It should return soon after ctx has ended; a [Runner] copes with
+// Check returns nil when it is healthy, else an error whose text says what is wrong, for the
+// engineer on call. It should return soon after ctx has ended; a [Runner] copes with
 // one that doesn't. Check must be safe for concurrent use when the probe is given to
 // more than one runner.
 type Probe interface {

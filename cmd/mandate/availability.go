@@ -73,7 +73,7 @@ func sumOf(all []elector.Availability, unused map[string]int) string {
 	}
 	text := "all " + counted(n, "election") + ": " + shares(total, "")
 	if len(all) > n {
-		text += fmt.Sprintf(" (without %d that nobody seems to use)", len(all)-n)
+		text += fmt.Sprintf(" (without %d that seem unused)", len(all)-n)
 	}
 	return text
 }

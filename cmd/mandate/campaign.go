@@ -121,7 +121,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 	return a.usage()
 }
 
-// runMember takes part in the group until ctx ends.
+// runMember is a member of the group until ctx ends.
 func (a *app) runMember(ctx context.Context, work shard.Work) error {
 	err := a.shardMember.Run(ctx, work)
 	if err != nil {

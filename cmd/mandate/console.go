@@ -135,7 +135,7 @@ func (a *app) consoleReaders(o *consoleFlags, token string) {
 		o.readToken = a.secret("--read-token-file", o.readFile)
 	}
 	if token != "" && o.readToken == token {
-		a.problem("--read-token-file and --token-file hold the same token: whoever may read the page could act, too")
+		a.problem("--read-token-file and --token-file hold the same token: anyone who may read the page could act, too")
 	}
 	for _, p := range o.proxies {
 		network, err := netip.ParsePrefix(p)

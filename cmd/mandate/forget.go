@@ -50,7 +50,7 @@ Exit codes
 			return err
 		case unknown:
 			return &exitError{code: exitNoLeader, err: fmt.Errorf("%s: %s", el.Name(), noTrace)}
-		case !yes && !inUse(ctx, el): // else Forget refuses: nobody should confirm what is not done
+		case !yes && !inUse(ctx, el): // else Forget refuses: no operator should confirm what is not done
 			question := fmt.Sprintf("Remove the counter and the history of %s under the prefix %s?", el.Name(), a.prefix)
 			if err := a.confirm(cmd, question); err != nil {
 				return err

@@ -26,7 +26,7 @@ func (a *app) forwardFlags(cmd *cobra.Command, o *forwardFlags) {
 	f := cmd.Flags()
 	f.StringVar(&o.addr, "forward", "", "take the program's requests at `ADDR` on every replica; the leader's program answers them. Without a host it is the loopback interface")
 	f.StringVar(&o.to, "forward-to", "", "with --forward: the `URL` of the program beside this replica")
-	a.duration(f, &o.hold, "forward-hold", 0, 0, "with --forward: how long a request waits while nobody leads; 0: none waits (default the lease and 2s)")
+	a.duration(f, &o.hold, "forward-hold", 0, 0, "with --forward: how long a request waits while no replica leads; 0: none waits (default the lease and 2s)")
 }
 
 // forwarding is --forward: nil without it.

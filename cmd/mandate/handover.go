@@ -133,7 +133,7 @@ func (a *app) handOver(o *handoverFlags, move handover) func(*cobra.Command, []s
 }
 
 // pausedText is what came of a request while the election is paused. A step-down that the pause
-// has left without a new leader tells of it already.
+// has left without a new leader reports it already.
 func pausedText(problem, pause string) string {
 	if pause != "" && strings.Contains(problem, pause) {
 		return problem

@@ -26,7 +26,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "Show the latest terms: leader, duration, reason of the end",
 		Long: `Show the latest terms of the election NAME, newest first: the leader, when the
 term began and how long it lasted, why it ended, and how long it took until the
-next leader; and the pauses. If no candidate leads, the first line tells since
+next leader; and the pauses. If no candidate leads, the first line says since
 when. The last line sums up the time without a leader; pauses count apart.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the

@@ -83,7 +83,7 @@ func (r *report) recall(terms []elector.TermRecord, n int, now time.Time) {
 	}
 }
 
-// longGone reports whether nobody misses a leader any more, by the terms of an election that has
+// longGone reports whether a leader is not missed any more, by the terms of an election that has
 // none.
 func longGone(terms []elector.TermRecord, now time.Time) bool {
 	var s vacancy.Sight

@@ -69,7 +69,7 @@ election leads, and it keeps its lease only while its probes pass.`,
 	return root
 }
 
-// ofStrconv is where the error of a flag begins to tell of the function that refused the value.
+// ofStrconv is where the error of a flag begins to name the function that refused the value.
 var ofStrconv = regexp.MustCompile(`(?s): strconv\.Parse(Bool|Int|Float): .*$`)
 
 // plainFlagError says which value a flag takes in place of that.

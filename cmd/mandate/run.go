@@ -45,7 +45,7 @@ a failed probe this candidate does not campaign for --cooldown.
 A warm successor. When this leader is to stop as planned (a signal, resign,
 --max-term), the candidate that leads next first runs the command of --warm,
 while COMMAND here runs on, for --warm-timeout at most. One whose command fails
-is passed over. It is not run before an election that nobody planned.
+is passed over. It is not run before an unplanned election.
 
 What mandate run cannot protect against:
   - processes of another user (sudo), unless mandate is root or has a cgroup,

@@ -43,7 +43,7 @@ elsewhere while it fails.
 
 With --forward ADDR --forward-to URL all replicas take the program's requests
 at ADDR, and the leader's program, at URL, answers them, with the header
-Mandate-Token. Requests wait while nobody leads. --advertise is where the other
+Mandate-Token. Requests wait while none leads. --advertise is where the other
 replicas reach ADDR.
 
 docs/http.md has the rules, and examples in curl and Python.

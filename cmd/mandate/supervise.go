@@ -85,7 +85,7 @@ func (a *app) supervise(ctx context.Context, args []string) error {
 	defer cancel()
 	defer w.PassSignals(cancel)()
 	var terms supervisor.Terms
-	closed := make(chan struct{}) // nobody holds the pipe
+	closed := make(chan struct{}) // no process holds the pipe
 	go func() {
 		if w.Follow(func(pipe io.Reader) error { return terms.Follow(pipe, nil) }) == nil {
 			close(closed)

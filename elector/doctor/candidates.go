@@ -90,7 +90,7 @@ func identitiesOf(c elector.CandidateStatus) quorum.Identities {
 	return quorum.IdentitiesOf(ids)
 }
 
-// emptied tells that a node has a new identity, so that a candidate may still go by the
+// emptied reports that a node has a new identity, so that a candidate may still go by the
 // former one, and seem to vote with another node.
 func (e *examination) emptied() bool {
 	return slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Newcomer > 0 })
@@ -275,7 +275,7 @@ func byList(all []elector.CandidateStatus) (lists [][]elector.CandidateStatus) {
 	return lists
 }
 
-// identities are those of the nodes given here. Nobody has ever claimed at one that
+// identities are those of the nodes given here. No candidate has ever claimed at one that
 // answers and has none: that is a difference, too.
 func (e *examination) identities() []string {
 	ids := make([]string, len(e.facts))

@@ -33,7 +33,7 @@ import (
 //     X-Forwarded-For is continued, and Host is kept. Upgrades (WebSocket) and streams pass; they end with
 //     the term.
 //
-// It needs Handler.Run, which follows the leader. It trusts the other replicas: whoever can write
+// It needs Handler.Run, which follows the leader. It trusts the other replicas: anyone who can write
 // to Redis can name an address to send requests to. A write time-out of the server should be longer
 // than Hold. At a shutdown, continue to serve for a second after e.Run has returned, until the other
 // replicas have learned who leads. The error is for a missing gate or app, and for negative limits.

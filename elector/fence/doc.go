@@ -20,7 +20,7 @@
 // or nothing ([Redis.Raise]), as the first thing in its term. On Cluster the mark
 // and the data share a hash tag, as above.
 //
-// A mark that no fence has written (a hand did, or another program) refuses every
+// A mark that no fence has written (an operator did by hand, or another program) refuses every
 // token: whether one is old is not known then. That is an ErrStale too, so that
 // no leader continues to write, and [ErrForeignMark]: no new leader helps, an operator has to
 // look.

@@ -9,7 +9,7 @@ import (
 
 // Errors that a caller may want to distinguish; the error at hand is a [*StaleError].
 var (
-	// ErrStale: the resource refuses the token, and that nothing was written.
+	// ErrStale: the resource refuses the token, and nothing was written.
 	// The token is older than the newest one that the resource has seen: another
 	// leader was elected since.
 	ErrStale = errors.New("fence: stale token")

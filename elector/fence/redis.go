@@ -40,7 +40,7 @@ func NewRedis(client redis.UniversalClient, mark string) (*Redis, error) {
 }
 
 // OnElection fences with the counter of an election that this deployment holds
-// alone: a quorum of one, never of 3 or 5 (see the package's words). An empty
+// alone: a quorum of one, never of 3 or 5 (see the package comment). An empty
 // prefix means "mandate". The counter is only read. When it is missing (the
 // election's name is wrong, or Redis lost its data and the leader has not renewed
 // yet) everything is refused, with another error than ErrStale. On Cluster the data's

@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// Dialect is what the SQL of a database is called here.
+// Dialect is a database's dialect of SQL.
 type Dialect string
 
 // The dialects that are tested.

@@ -22,7 +22,7 @@ type bound struct {
 
 // Bound gives each request under ctx a time for its answer that begins when it is sent;
 // ctx itself bounds the whole, with the wait for a connection. wanted, unless nil, is
-// asked when there is a connection, last before the request is sent, and told whether it had to wait.
+// asked when there is a connection, last before the request is sent, and gets whether it had to wait.
 func Bound(ctx context.Context, answer time.Duration, wanted func(waited bool) bool) context.Context {
 	return context.WithValue(ctx, boundKey{}, bound{answer, wanted})
 }

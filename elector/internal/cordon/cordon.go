@@ -240,7 +240,7 @@ func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) 
 		news := len(all) > 0 || len(st.cordons) > 0 || st.cordons == nil && a.nodes.any()
 		st.cordons = all
 		if news {
-			a.tell()
+			a.notify()
 		}
 	}
 	if losses == st.losses && !(st.known && st.tried) {
@@ -258,8 +258,8 @@ func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) 
 	}
 }
 
-// tell notifies the subjects whose cordon has changed. mu is held.
-func (a *watch) tell() {
+// notify notifies the subjects whose cordon has changed. mu is held.
+func (a *watch) notify() {
 	byNode := a.nodes.cordons()
 	for s := range a.subjects {
 		now, before := s.inForce(byNode), s.current.Load()

@@ -80,7 +80,7 @@ func Now(ctx context.Context) any { return face.Now(ctx) }
 func Began(e, at any) { face.Began(e, at) }
 
 // Claim has an *elector.Elector that waits for the end of another's term claim at once: that one
-// may have ended, and the messages which tell so may be lost.
+// may have ended, and the messages that report it may be lost.
 func Claim(e any) { face.Claim(e) }
 
 // Listening has f called each time that an *elector.Elector, which has not run yet, has begun to

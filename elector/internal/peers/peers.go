@@ -26,7 +26,7 @@ type Self interface {
 	// Warm gets the candidate ready to lead; it blocks for that, for limit at most if it obeys its context.
 	Warm(ctx context.Context, limit time.Duration) error
 	// Yieldable queries Redis: the error is why no other candidate could be elected after a
-	// handover that nobody requested.
+	// handover that no operator requested.
 	Yieldable(ctx context.Context) error
 	// IsPaused reports whether the election is paused, as far as the candidate knows.
 	IsPaused() bool
@@ -40,7 +40,7 @@ type Config struct {
 	Self Self
 	Log  *slog.Logger
 	// NotSubscribed is called with the reason when a node sends no messages, also while this
-	// candidate leads: nobody can request anything of it then.
+	// candidate leads: no request can reach it then.
 	NotSubscribed func(error)
 	// Go runs a function in the background; the owner of Peers waits for it.
 	Go func(func())

@@ -13,7 +13,7 @@ import (
 const maxJoint = 256
 
 // joint is the way of small requests to a node that are made for many elections at once, as
-// when somebody calls the roll of all. One call is under way at a time; those that come meanwhile
+// when an operator calls the roll of all. One call is under way at a time; those that come meanwhile
 // travel together in the next, so that a node that hangs delays all of them once.
 type joint[Q, A any] struct {
 	// send makes one call for all; it returns an answer and an error for each, in their order.

@@ -43,7 +43,7 @@ func (ns *Nodes) RecallMany(ctx context.Context, keys []Keys, count int, since t
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
-	answers := make(chan read, len(ns.list)) // a late one finds room, and nobody
+	answers := make(chan read, len(ns.list)) // a late one finds room, and no reader
 	all := make([][]Past, len(keys))
 	for i := range all {
 		all[i] = make([]Past, len(ns.list))

@@ -59,7 +59,7 @@ func (rec *recorder) announce(r Report) {
 }
 
 // again is called when the node has answered: it repeats the reports that the node has not
-// recorded yet. They are not published again: what they tell is no news to the candidates,
+// recorded yet. They are not published again: what they report is known to the candidates,
 // and must not wake them.
 func (rec *recorder) again() {
 	if !rec.waits.Load() || !rec.begin() {

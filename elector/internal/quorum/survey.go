@@ -40,7 +40,7 @@ func (ns *Nodes) recall(ctx context.Context, k Keys, count int64, limit, atLeast
 		err     error
 	}
 	sent := time.Now()
-	answers := make(chan recalled, len(ns.list)) // a late one finds room, and nobody
+	answers := make(chan recalled, len(ns.list)) // a late one finds room, and no reader
 	found, errs := make([][]Entry, len(ns.list)), make([]error, len(ns.list))
 	for i, n := range ns.list {
 		errs[i] = ns.nodeError(i, context.DeadlineExceeded)
@@ -77,7 +77,7 @@ func (ns *Nodes) recall(ctx context.Context, k Keys, count int64, limit, atLeast
 // nodes at once, so that a hung one does not hide what another one knows, and
 // waits until one has it, all have answered, or ctx ends.
 func (ns *Nodes) Find(ctx context.Context, k Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
-	answers := make(chan []Entry, len(ns.list)) // a late one finds room, and nobody
+	answers := make(chan []Entry, len(ns.list)) // a late one finds room, and no reader
 	for _, n := range ns.list {
 		go func() {
 			entries, _ := n.newest(ctx, k, count) // another node may have it
@@ -121,7 +121,7 @@ const scanCount = 1000
 // are those that have a lock, a pause or candidates, which receive roll calls (one whose
 // candidates have never been able to campaign has no key); idle are all others that have a
 // counter. It looks at every channel and every key of every node until the limit. Of more than
-// most it leaves out idle ones: keys that nobody uses any more must not hide a leader. An error
+// most it leaves out idle ones: keys that are not used any more must not hide a leader. An error
 // of a node reports that its elections are missing, all or some.
 func (ns *Nodes) Elections(ctx context.Context, prefix string, most int, limit time.Duration) (used, idle []string, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -251,7 +251,7 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 	return unit * time.Duration(rand.N(row))
 }
 
-// isHeir reports whether a majority of the nodes keeps the seat for this candidate.
+// isHeir reports whether a majority of the nodes keeps a reservation for this candidate.
 func (d *decision) isHeir(reports map[int]quorum.WakeMessage, majority int) bool {
 	return names(reports)[quorum.Reservation(d.Incarnation)] >= majority
 }

@@ -13,7 +13,7 @@ type attention struct {
 	mu      sync.Mutex
 	opened  map[string]int
 	all     int             // elections that are followed
-	idle    map[string]bool // those of them that nobody uses, where there are many
+	idle    map[string]bool // those of them that are unused, where there are many
 	changed chan struct{}
 }
 

@@ -76,7 +76,7 @@ func New(cfg Config) (*Console, error) {
 		}
 	}
 	if cfg.Token != "" && cfg.Token == cfg.ReadToken {
-		return nil, errors.New("console: both tokens are the same: whoever may read the page could act, too")
+		return nil, errors.New("console: both tokens are the same: anyone who may read the page could act, too")
 	}
 	base, err := basePath(cfg.BasePath)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 const missedTimeout = 2 * time.Second
 
 // fitting are as many elections as are shown, of a list in which the idle ones are the last:
-// first those in use, then those that are missed. Otherwise a thousand names that nobody uses
+// first those in use, then those that are missed. Otherwise a thousand unused names
 // any more would push out the one that is the incident.
 func fitting(ctx context.Context, q *elector.Quorum, limit int, all, idle []string) []string {
 	if len(all) <= limit {

@@ -14,7 +14,7 @@ const (
 	glanceTimeout = 2 * time.Second
 )
 
-// glances are looks at single shards of a map, to which somebody points: a map has no tokens,
+// glances are looks at single shards of a map, to which a reader points: a map has no tokens,
 // and to follow a thousand elections for them would be dear.
 type glances struct {
 	quorum *elector.Quorum

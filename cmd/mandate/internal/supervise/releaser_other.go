@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// NewReleaser can't: without subreapers nobody can know that everything a command has
+// NewReleaser can't: without subreapers no process can know that everything a command has
 // started is gone, so a crash costs the rest of the lease.
 func NewReleaser() (*Releaser, error) { return nil, errors.ErrUnsupported }
 

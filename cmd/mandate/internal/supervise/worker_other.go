@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Worker can't be supervised here: without subreapers nobody can know that everything it
+// Worker can't be supervised here: without subreapers no process can know that everything it
 // has started is gone.
 type Worker struct{ PID int }
 

@@ -5,7 +5,7 @@ package vacancy
 import "time"
 
 // Missed is for how long an election that has neither a leader nor candidates is taken for an
-// outage. Later nobody seems to use it any more.
+// outage. Later it seems to be unused.
 const Missed = 24 * time.Hour
 
 // Sight is what repeated looks at one election have shown of its leadership. The zero Sight is
