@@ -140,19 +140,21 @@ func (c *counters) read() Stats {
 // an error, and once that it votes again. It is called on many goroutines.
 func (c *counters) request(node int, took time.Duration, err error) {
 	c.mu.Lock()
-	n, now := &c.nodes[node], time.Now()
+	n := &c.nodes[node]
 	if err == nil {
 		n.Answered++
 		n.Took += took
-		ended := n.failing && n.ended(now, c.lease)
-		lasted := n.reminder.lasted(n.well)
-		n.failing = n.failing && !ended
-		c.mu.Unlock()
-		if ended {
-			c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
+		if !n.failing || !n.ended(time.Now(), c.lease) {
+			c.mu.Unlock()
+			return
 		}
+		n.failing = false
+		lasted := n.reminder.lasted(n.well)
+		c.mu.Unlock()
+		c.log.Info("redis node responds again", "node", c.names[node], "for", lasted)
 		return
 	}
+	now := time.Now()
 	n.Failed++
 	begins := !n.failing
 	if begins {

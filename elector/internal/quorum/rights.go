@@ -52,8 +52,10 @@ func needs(err error, rights string) error {
 
 // needs names the right that a script of this election lacked where the server names neither the key nor the channel.
 func (k Keys) needs(err error) error {
-	var named *missing
-	if err == nil || !Denied(err) || errors.As(err, &named) {
+	if err == nil || !Denied(err) {
+		return err
+	}
+	if named := new(missing); errors.As(err, &named) {
 		return err
 	}
 	prefix, _, _ := strings.Cut(k.Lock, openTag)
