@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strings"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 // app is what all commands share.
@@ -27,36 +24,20 @@ type app struct {
 	withStdin bool
 }
 
-func (a *app) prepare(cmd *cobra.Command) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
-		return fmt.Errorf("--log-level %q: use debug, info, warn or error", a.logLevel)
+func (a *app) prepare(cmd *cobra.Command) (err error) {
+	if a.log, err = cli.Logger(a.stderr, a.logLevel); err != nil {
+		return err
 	}
-	a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
-	logging.Disable() // go-redis prints every failed dial; the elector and the loops here report what matters
 	if a.db == "" {
 		a.db = "poller.db"
 	}
 	if a.withStdin {
-		ctx, cancel := context.WithCancelCause(cmd.Context())
-		go func() {
-			_, _ = io.Copy(io.Discard, a.stdin)
-			cancel(errors.New("the parent has ended"))
-		}()
-		cmd.SetContext(ctx)
+		cmd.SetContext(cli.WhileOpen(cmd.Context(), a.stdin))
 	}
 	return nil
 }
 
-func (a *app) urls() []string {
-	if len(a.redis) > 0 {
-		return a.redis
-	}
-	if env := os.Getenv("MANDATE_REDIS"); env != "" {
-		return strings.Split(env, ",")
-	}
-	return []string{"redis://127.0.0.1:6379"}
-}
+func (a *app) urls() []string { return cli.RedisURLs(a.redis) }
 
 func (a *app) queueURL() string {
 	if a.queue != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -39,7 +40,7 @@ func (c *consumer) run(ctx context.Context) {
 			if redis.HasErrorPrefix(err, "NOGROUP") {
 				_ = c.queue.createGroup(ctx) // the next round shows it
 			}
-			pause(ctx, 200*time.Millisecond)
+			cli.Pause(ctx, 200*time.Millisecond)
 		}
 	}
 }

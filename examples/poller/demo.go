@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 const (
@@ -97,14 +98,14 @@ func (s *demoRun) play(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	pause(ctx, 2*time.Second)
+	cli.Pause(ctx, 2*time.Second)
 	s.printf("%s is killed (-9): no farewell, its lease must run out", second.Candidate)
 	s.children[second.Candidate].kill()
 	delete(s.children, second.Candidate)
 	if _, err := s.leaderAfter(ctx, second.Token); err != nil {
 		return err
 	}
-	pause(ctx, 2*time.Second)
+	cli.Pause(ctx, 2*time.Second)
 	if err := s.died(); err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (s *demoRun) leaderAfter(ctx context.Context, token uint64) (elector.Leader
 	if err != nil {
 		return elector.Leader{}, err
 	}
-	for ; ; pause(ctx, 10*time.Millisecond) {
+	for ; ; cli.Pause(ctx, 10*time.Millisecond) {
 		st, err := el.Status(ctx)
 		if ctx.Err() != nil {
 			return elector.Leader{}, errors.New("no new leader in time")

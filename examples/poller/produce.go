@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 // producer plays the legacy application.
@@ -111,7 +113,7 @@ func (p *producer) write(ctx context.Context) (committed bool, err error) {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO events (type, payload) VALUES ($1, $2)", kind, payload); err != nil {
 			return err
 		}
-		pause(ctx, dawdle)
+		cli.Pause(ctx, dawdle)
 		if !committed {
 			return errRollback
 		}
@@ -133,7 +135,7 @@ func (p *producer) writeSQLite(ctx context.Context, kind, payload string, dawdle
 	if err != nil {
 		return err
 	}
-	pause(ctx, dawdle)
+	cli.Pause(ctx, dawdle)
 	if !commit {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 // report is what verify found.
@@ -94,7 +96,7 @@ func (r *report) awaitHandled(ctx context.Context, db *database, deadline time.T
 		return err
 	}
 	for len(r.lost) > 0 && time.Now().Before(deadline) {
-		pause(ctx, 100*time.Millisecond)
+		cli.Pause(ctx, 100*time.Millisecond)
 		now, err := db.ids(ctx, unhandled)
 		if err != nil {
 			return err
@@ -122,7 +124,7 @@ func awaitDrained(ctx context.Context, q *queue, deadline time.Time) error {
 		if len(left) == 0 {
 			break
 		}
-		pause(ctx, 100*time.Millisecond)
+		cli.Pause(ctx, 100*time.Millisecond)
 	}
 	return ctx.Err()
 }

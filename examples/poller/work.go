@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 	"github.com/mandate-dev/mandate/health"
 	"github.com/mandate-dev/mandate/health/healthhttp"
 )
@@ -128,7 +129,7 @@ func awaitQueue(ctx context.Context, q *queue, log *slog.Logger) error {
 			return ctx.Err()
 		}
 		log.Warn("the queue can't be used yet", "error", err)
-		pause(ctx, time.Second)
+		cli.Pause(ctx, time.Second)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 // crew runs this program as child processes, for the demo and the tests, and looks at the
@@ -192,7 +193,7 @@ func (c *crew) election(n int) *elector.Election {
 // returns the owners by shard.
 func (c *crew) awaitEven(ctx context.Context, names ...string) ([]owner, error) {
 	var last error
-	for ; ; pause(ctx, 20*time.Millisecond) {
+	for ; ; cli.Pause(ctx, 20*time.Millisecond) {
 		owners, err := c.look(ctx)
 		if err == nil {
 			if err = uneven(owners, names); err == nil {
@@ -241,7 +242,7 @@ func uneven(owners []owner, names []string) error {
 
 // assigner is the member that makes the plans.
 func (c *crew) assigner(ctx context.Context) (string, error) {
-	for ; ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
+	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
 		if st, err := shard.Read(ctx, c.quorum, crewGroup); err == nil && st.Assigner != "" {
 			return st.Assigner, nil
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/mandate-dev/mandate/elector"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 const (
@@ -72,7 +73,7 @@ func (s *demoRun) play(ctx context.Context) error {
 		if err := step(ctx); err != nil {
 			return err
 		}
-		pause(ctx, time.Second)
+		cli.Pause(ctx, time.Second)
 	}
 	if err := s.stop("shop"); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *demoRun) joins(ctx context.Context) error {
 
 func (s *demoRun) hangs(ctx context.Context) error {
 	s.next("m4 has a tenant that hangs; it lives on, and could renew for ever")
-	for ; ctx.Err() == nil; pause(ctx, 20*time.Millisecond) {
+	for ; ctx.Err() == nil; cli.Pause(ctx, 20*time.Millisecond) {
 		moved, err := s.moved(ctx)
 		if err == nil && slices.ContainsFunc(moved, func(m move) bool { return m.reason == elector.ReasonUnhealthy }) {
 			break

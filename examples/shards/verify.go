@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 )
 
 // report is what verify found.
@@ -56,7 +58,7 @@ crossing, and when there was nothing to check.`,
 
 // verifyWithin waits until nothing is open, and looks at all that was written.
 func verifyWithin(ctx context.Context, db *database, wait time.Duration) (*report, error) {
-	for deadline := time.Now().Add(wait); ; pause(ctx, 100*time.Millisecond) {
+	for deadline := time.Now().Add(wait); ; cli.Pause(ctx, 100*time.Millisecond) {
 		open, err := db.open(ctx, func(string) bool { return true })
 		if err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/fence"
 	"github.com/mandate-dev/mandate/elector/shard"
+	"github.com/mandate-dev/mandate/examples/internal/cli"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -123,7 +124,7 @@ func (w *worker) serve(ctx context.Context, term *shard.Term) error {
 		case ctx.Err() == nil:
 			log.Warn("invoicing failed", "error", err)
 		}
-		pause(ctx, w.interval)
+		cli.Pause(ctx, w.interval)
 	}
 	return nil
 }
