@@ -19,6 +19,7 @@ func (r *report) problem() (why, next string) {
 	_, refuse := r.nodes()
 	down := r.down()
 	refusing := slices.IndexFunc(r.writes, func(f doctor.Finding) bool { return f.Level == doctor.LevelFail })
+	refusals := doctor.Refusals(r.roll)
 	leading := 0
 	for _, c := range r.roll {
 		if c.Role == elector.RoleLeading {
@@ -56,9 +57,8 @@ func (r *report) problem() (why, next string) {
 		return r.downText(), show
 	case refuse > 0:
 		return fmt.Sprintf("%d of %d nodes %s writes (%s)", refuse, len(r.Nodes), verb(refuse, "refuses", "refuse"), r.writes[refusing].Found), show
-	case len(doctor.Refusals(r.roll)) > 0: // this command's user may be granted the same
-		first := doctor.Refusals(r.roll)[0]
-		return first.Node + " " + first.String(), show
+	case len(refusals) > 0: // this command's user may be granted the same
+		return refusals[0].Node + " " + refusals[0].String(), show
 	case differentNodes(r.roll, r.Nodes):
 		return "the candidates vote with different nodes, so " + ofDifferentNodes(r.roll), show
 	case abstains(r.Nodes) > 0: // the leader may have won without these

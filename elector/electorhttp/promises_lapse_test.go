@@ -26,15 +26,7 @@ func TestPromiseAndLapse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *stage) {
-				e := s.candidate("a")
-				h, err := electorhttp.New(e, electorhttp.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				term, err := e.Campaign(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				e, h, term := s.campaign("a")
 				h.Promise(term)
 				ask(h, http.MethodGet, "/leader?valid_for_ms=500&worker="+who)
 				ask(h, http.MethodGet, "/leader"+tc.query)
@@ -58,15 +50,7 @@ func TestPromiseAndLapse(t *testing.T) {
 		})
 	}
 	bubble(t, func(t *testing.T, s *stage) { // a term that nothing was promised about
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, h, term := s.campaign("a")
 		defer term.Close(t.Context())
 		began := time.Now()
 		if stopped := h.Lapse(term, grace); stopped || time.Since(began) != grace {
@@ -105,15 +89,7 @@ func TestManyWorkers(t *testing.T) {
 // that; a page of another site may not.
 func TestReportAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, h, term := s.campaign("a")
 		h.Promise(term)
 		ask(h, http.MethodGet, "/leader?worker=worker-1234")
 		_ = e.Resign(canceled()) // asks only

@@ -192,15 +192,7 @@ func TestHeadPromisesNothing(t *testing.T) {
 // A handler whose promises nobody keeps makes none.
 func TestNoPromiseWithoutWork(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
-		e := s.candidate("a")
-		h, err := electorhttp.New(e, electorhttp.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, h, term := s.campaign("a")
 		defer term.Close(t.Context())
 		if code, l := leadership(t, h); code != http.StatusOK || l.ValidFor != 0 {
 			t.Errorf("%d, %+v", code, l)

@@ -40,18 +40,23 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 	})
 }
 
+// leadsPastASlowNode has a candidate lead, and renew once. Each renewal takes the third node a second, and is counted.
+func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int32) {
+	p.counters("1")
+	a, renewals = p.voter("a"), new(atomic.Int32)
+	token = a.wins(1)
+	p.onScript(2, renewScript, func() {
+		renewals.Add(1)
+		time.Sleep(time.Second)
+	})
+	a.Renew(testLease, token, Heir{}, fit)
+	return a, token, renewals
+}
+
 // What waits for its turn behind a hung request is not sent after the deadline.
 func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		var renewals atomic.Int32
-		p.onScript(2, renewScript, func() {
-			renewals.Add(1)
-			time.Sleep(time.Second)
-		})
-		a.Renew(testLease, token, Heir{}, fit)
+		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait()                                   // it has reached the third node, too: a round ends with the answers of a majority
 		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
 		time.Sleep(5 * time.Second)
@@ -65,15 +70,7 @@ func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 // the probe is from before the wait, and the term may have ended in it.
 func TestQueuedRenewalAsksAgain(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		p.counters("1")
-		a := p.voter("a")
-		token := a.wins(1)
-		var renewals atomic.Int32
-		p.onScript(2, renewScript, func() {
-			renewals.Add(1)
-			time.Sleep(time.Second)
-		})
-		a.Renew(testLease, token, Heir{}, fit)
+		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
 		var ended atomic.Bool
 		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })

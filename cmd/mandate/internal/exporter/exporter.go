@@ -118,7 +118,7 @@ func (e *Exporter) remember(all []reading, complete bool, now time.Time) {
 			s.Look(r.status.Leader != nil, now)
 			s.Recorded(r.began, r.ended, now)
 			e.seen[r.name], r.leaderless = s, s.For(now).Seconds()
-			if r.never && r.status.Leader == nil && !s.Led() { // counted from here it would be missed again after each restart of ours
+			if r.never && !s.Led() { // counted from here it would be missed again after each restart of ours
 				r.leaderless = math.Inf(1)
 			}
 		}

@@ -172,10 +172,7 @@ func (p *planner) linkFault() {
 	cut := p.rng.IntN(2) == 0
 	var hit []*link
 	p.add(func(s *Sim) {
-		h := s.find(who)
-		for _, n := range nodes {
-			hit = append(hit, h.links[n])
-		}
+		hit = s.linksOf(who, nodes)
 		s.net.change(func() {
 			for _, l := range hit {
 				k.set(l)
@@ -186,6 +183,15 @@ func (p *planner) linkFault() {
 		}
 	}, "way from %s to nodes %v: %s (slow %v)", name(who), nodes, k.name, slow)
 	p.later(d, func(s *Sim) { s.heal(hit, cut) }, "way from %s to nodes %v: healed (%s, reset %v)", name(who), nodes, k.name, cut)
+}
+
+// linksOf are a host's links to nodes.
+func (s *Sim) linksOf(who int, nodes []int) (links []*link) {
+	h := s.find(who)
+	for _, n := range nodes {
+		links = append(links, h.links[n])
+	}
+	return links
 }
 
 // heal mends links: what was held arrives late, or is lost by a reset.
@@ -211,10 +217,7 @@ func (p *planner) partition() {
 	way := p.rng.IntN(3)
 	var hit []*link
 	p.add(func(s *Sim) {
-		h := s.find(who)
-		for _, i := range nodes {
-			hit = append(hit, h.links[i])
-		}
+		hit = s.linksOf(who, nodes)
 		s.net.change(func() {
 			for _, l := range hit {
 				l.holdReq, l.holdRep = way != 1, way != 2
