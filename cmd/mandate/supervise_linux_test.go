@@ -141,6 +141,28 @@ func TestSuperviseStopsAndContinuesWithItsWorker(t *testing.T) {
 	}
 }
 
+// Regression: a signal that came right after the worker's start ended, or stopped, its supervisor alone.
+func TestSuperviseTakesSignalsFromTheStartOfItsWorker(t *testing.T) {
+	for range 10 {
+		cmd := exec.Command("mandate", "supervise", "--", "sh", "-c", "kill -TERM $PPID; exec sleep 60")
+		cmd.Env, cmd.Stderr = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
+		var exit *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+			t.Fatalf("the supervisor ended with %v, want exit code 143", err)
+		}
+	}
+}
+
+// The worker inherits from nohup that SIGHUP is ignored, though its supervisor catches all signals before it starts it.
+func TestSuperviseLeavesIgnoredWhatNohupHasIgnored(t *testing.T) {
+	cmd := exec.Command("nohup", "mandate", "supervise", "--", "sh", "-c", "kill -HUP $$; exit 7")
+	cmd.Env, cmd.Stderr = append(os.Environ(), "MANDATE_REDIS=redis://127.0.0.1:1"), os.Stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("the supervisor ended with %v, want exit code 7", err)
+	}
+}
+
 // Regression: in a new namespace of processes with the old /proc, as of unshare(1) without --mount-proc, the
 // supervisor took the children of the machine's process 1 for its own, and killed processes by their numbers.
 func TestSuperviseKnowsWhoseProcItIs(t *testing.T) {

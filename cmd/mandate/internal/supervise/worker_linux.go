@@ -21,13 +21,15 @@ type Worker struct {
 	PID int
 	r   *os.File
 
+	signals chan os.Signal // to this process
 	stopped chan syscall.Signal
 	exited  chan struct{} // closed when the worker itself has ended
 	status  syscall.WaitStatus
 	gone    chan struct{} // closed when this process has no child left
 }
 
-// StartWorker starts it, with the pipe in its environment under that name.
+// StartWorker starts it, with the pipe in its environment under that name. From then on this process takes no signal
+// itself: they wait for PassSignals.
 func StartWorker(c Command, variable string) (*Worker, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, errors.Join(ErrStart, err)
@@ -37,17 +39,35 @@ func StartWorker(c Command, variable string) (*Worker, error) {
 		return nil, errors.Join(ErrStart, err)
 	}
 	defer func() { _ = w.Close() }() // it ends with the last process that has inherited it
+	// Before the worker runs: a Ctrl-Z or a SIGTERM right after its start would stop or end this process alone.
+	sigs := make(chan os.Signal, 32)
+	signal.Notify(sigs, notIgnored()...)
 	pid, err := syscall.ForkExec(c.Path, c.Argv, &syscall.ProcAttr{
 		Env: append(c.Env, variable+"="+pipeName(w, fdTerms)), Files: []uintptr{0, 1, 2, w.Fd()},
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
+		signal.Stop(sigs)
 		_ = r.Close()
 		return nil, err
 	}
-	wk := &Worker{PID: pid, r: r, stopped: make(chan syscall.Signal, 1), exited: make(chan struct{}), gone: make(chan struct{})}
+	signal.Notify(sigs) // under nohup, too, a SIGHUP is for a worker that reloads by it
+	wk := &Worker{
+		PID: pid, r: r, signals: sigs, stopped: make(chan syscall.Signal, 1), exited: make(chan struct{}), gone: make(chan struct{}),
+	}
 	go wk.reap()
 	return wk, nil
+}
+
+// notIgnored are the signals that nohup or a shell's & have not ignored: the worker inherits that of those only which
+// this process does not catch.
+func notIgnored() (sigs []os.Signal) {
+	for n := syscall.Signal(1); n <= 64; n++ {
+		if !signal.Ignored(n) {
+			sigs = append(sigs, n)
+		}
+	}
+	return sigs
 }
 
 // reap waits for all children. That there is none proves that nothing lives which the worker has
@@ -76,12 +96,11 @@ func (w *Worker) Status() syscall.WaitStatus { return w.status }
 // alone. One that ends programs calls after, once the worker has ended.
 func (w *Worker) PassSignals(after func()) (end func()) {
 	ours := []os.Signal{unix.SIGCHLD, unix.SIGURG, unix.SIGPIPE, unix.SIGTTIN, unix.SIGTTOU}
-	sigs, done := make(chan os.Signal, 32), make(chan struct{})
-	signal.Notify(sigs)
+	done := make(chan struct{})
 	go func() {
 		for {
 			select {
-			case s := <-sigs:
+			case s := <-w.signals:
 				if sig, ok := s.(syscall.Signal); ok && !slices.Contains(ours, s) {
 					w.pass(sig, after)
 				}
@@ -91,7 +110,7 @@ func (w *Worker) PassSignals(after func()) (end func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(sigs)
+		signal.Stop(w.signals)
 		close(done)
 	}
 }
