@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,4 +115,77 @@ func TestLooksDoNotMultiply(t *testing.T) {
 		}
 		time.Sleep(2 * timing.RetryEvery()) // the watch ends
 	})
+}
+
+// Terms whose leases are renewed are rarely looked at; one whose lease is not ends at its deadline all the same.
+func TestRenewedTermsAreRarelyLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+		var readings atomic.Int64
+		clock := lease.NewClock(&lease.Warp{Gate: func() { readings.Add(1) }})
+		g := &guards{clock: *clock}
+		term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
+		g.add(term, timing.RetryEvery())
+		before := readings.Load()
+		const renewals = 40
+		for range renewals {
+			time.Sleep(timing.RenewEvery)
+			term.grant.Renew(clock.Now())
+		}
+		looks := int64(renewals * timing.RenewEvery / timing.RetryEvery())
+		if n := readings.Load() - before - 2*renewals; n > looks+looks/2 { // one for each look, and few for the term
+			t.Errorf("the clock is read %d times in %d looks", n, looks)
+		}
+		deadline := time.Now().Add(timing.Deadline())
+		awaitEnd(term)
+		var why *ExpiredError
+		if late := time.Since(deadline); late != 0 || !errors.As(term.Err(), &why) || why.Suspended != 0 {
+			t.Errorf("ended %v after its deadline: %v", late, term.Err())
+		}
+		time.Sleep(2 * timing.RetryEvery()) // the watch ends
+	})
+}
+
+// After a suspend, of the machine or of the process, each term is looked at, also one whose deadline was far.
+func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
+	for name, suspend := range map[string]func(w *lease.Warp){
+		"the machine":         func(w *lease.Warp) { w.Wall.Add(int64(time.Hour)); w.Boot.Add(int64(time.Hour)) },
+		"no clock shows that": func(w *lease.Warp) { w.NoBoot.Store(true); w.Wall.Add(int64(time.Hour)) },
+		"the process":         func(w *lease.Warp) { w.Mono.Add(int64(time.Hour)); w.Wall.Add(int64(time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
+				w := new(lease.Warp)
+				clock := lease.NewClock(w)
+				g := &guards{clock: *clock}
+				term := newTerm(context.Background(), clock, 1, lease.NewGrant(clock, timing, clock.Now()))
+				g.add(term, timing.RetryEvery())
+				for range 8 {
+					time.Sleep(timing.RenewEvery)
+					term.grant.Renew(clock.Now())
+				}
+				suspend(w)
+				woke := time.Now()
+				awaitEnd(term)
+				var why *ExpiredError
+				if late := time.Since(woke); late > timing.RetryEvery() || !errors.As(term.Err(), &why) {
+					t.Fatalf("ended %v after the suspend: %v", late, term.Err())
+				}
+				if off := why.Suspended - time.Hour; name != "no clock shows that" && (off > timing.RetryEvery() || off < -2*timing.RetryEvery()) {
+					t.Errorf("suspended for %v", why.Suspended)
+				}
+				time.Sleep(2 * timing.RetryEvery()) // the watch ends
+			})
+		})
+	}
+}
+
+// awaitEnd gives up after a lease.
+func awaitEnd(term *Term) {
+	select {
+	case <-term.ctx.Done():
+	case <-time.After(10 * time.Second):
+		term.end(ReasonResigned, nil)
+	}
 }

@@ -60,7 +60,8 @@
 //	the work          leader.go, per term   when it returns; the    what it does; the state machine waits for it
 //	                                        machine never kills it
 //	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
-//	                  per 256 terms                                 those whose deadline has passed
+//	                  per 256 terms                                 those whose deadline has passed, and passes over
+//	                                                                those whose deadline is far
 //	due renewals      schedule.go, a timer  with those renewals     nothing: behind the renewer's mutex a renewal is sent,
 //	                  per 256 of them                               and counted where it changes the lease alone; all
 //	                                                                else is for the state machine

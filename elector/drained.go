@@ -11,14 +11,10 @@ import (
 // goroutine.
 type drainer struct {
 	m       *machine
-	due     *time.Timer
-	found   chan error // why no other candidate could lead; nil: one could
+	due     <-chan time.Time // when to look again; nil: unless something changes, not
+	found   chan error       // why no other candidate could lead, nil: one could; nil until the first look
 	looking bool
 	remind  reminder
-}
-
-func (m *machine) newDrainer() *drainer {
-	return &drainer{m: m, due: time.NewTimer(0), found: make(chan error, 1)}
 }
 
 // look queries the other candidates in the background, once at a time: one that hangs is waited
@@ -30,6 +26,9 @@ func (d *drainer) look() {
 	}
 	if d.looking {
 		return
+	}
+	if d.found == nil { // few leaders are ever drained
+		d.found = make(chan error, 1)
 	}
 	d.looking = true
 	d.m.voter.Go(func() { d.found <- d.m.replaceable(d.m.going) })
@@ -45,7 +44,7 @@ func (d *drainer) take(err error) (why error) {
 	if err == nil {
 		return failed(nil, "drained %s", c)
 	}
-	d.due.Reset(d.m.cfg.Lease)
+	d.due = time.After(d.m.cfg.Lease)
 	now := time.Now()
 	switch {
 	case d.remind.since.IsZero():

@@ -22,9 +22,9 @@ type leadership struct {
 	term      *Term
 	lease     *renewer
 	maxTerm   <-chan time.Time // fires after MaxTerm; nil: never, or it has
-	drainer   *drainer
+	drainer   drainer
 	warmer    warmer
-	tried     chan error      // nil: the nodes would let another candidate take the lock
+	tried     chan error      // nil: the nodes would let another candidate take the lock; nil until MaxTerm
 	disarm    func()          // ends the work's probe
 	probeDone <-chan struct{} // closed when the runner of the work's probe has returned
 	run       workRun
@@ -38,7 +38,7 @@ type leadership struct {
 func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leadership {
 	m.supervisor.Elected(m.supervised(term)) // the work may be killed at once
 	l := &leadership{
-		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), drainer: m.newDrainer(), warmer: warmer{m: m, term: term}, tried: make(chan error, 1),
+		m: m, ctx: ctx, term: term, lease: m.newRenewer(term), drainer: drainer{m: m}, warmer: warmer{m: m, term: term},
 		run: m.newWorkRun(term), announced: make(chan struct{}),
 	}
 	if m.cfg.MaxTerm > 0 {
@@ -100,15 +100,12 @@ func (l *leadership) stop() *Ended {
 // hold renews until the term ends, by whatever ends first.
 func (l *leadership) hold() {
 	l.lease.begin()
-	defer l.drainer.due.Stop()
 	defer l.warmer.stop()
+	l.drainer.look()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between
 		if err := l.m.probes.failing(); err != nil {
-			if !l.term.grant.Valid() { // this process was suspended, so its probes could not run either
-				l.term.expire()
-			}
-			l.term.end(ReasonUnhealthy, err)
+			l.unhealthy(err)
 			return
 		}
 		over, asked := l.ctx.Done(), l.term.asked
@@ -126,22 +123,15 @@ func (l *leadership) hold() {
 		case h := <-l.warmer.warmed:
 			l.warmer.take(h)
 		case <-l.maxTerm:
-			l.maxTerm = nil
-			l.m.voter.Go(func() { l.tried <- l.m.yieldable(l.m.going) })
+			l.try()
 		case err := <-l.tried:
-			if err != nil {
-				l.maxTerm = time.After(l.m.timing.RenewEvery)
-				continue
-			}
-			l.warmer.plan(ReasonHandover, errMaxTerm)
+			l.takeTry(err)
 		case <-l.m.recordoned:
 			l.drainer.look()
-		case <-l.drainer.due.C:
+		case <-l.drainer.due:
 			l.drainer.look()
 		case err := <-l.drainer.found:
-			if why := l.drainer.take(err); why != nil {
-				l.warmer.plan(ReasonHandover, why)
-			}
+			l.takeDrain(err)
 		case <-changed.work:
 		case <-changed.candidate:
 		case <-l.lease.due:
@@ -149,6 +139,34 @@ func (l *leadership) hold() {
 		case r := <-l.lease.ended:
 			l.lease.countNow(r)
 		}
+	}
+}
+
+func (l *leadership) unhealthy(err error) {
+	if !l.term.grant.Valid() { // this process was suspended, so its probes could not run either
+		l.term.expire()
+	}
+	l.term.end(ReasonUnhealthy, err)
+}
+
+// try finds out whether another candidate could lead in place of this one, whose term has reached MaxTerm.
+func (l *leadership) try() {
+	l.maxTerm, l.tried = nil, make(chan error, 1)
+	tried := l.tried
+	l.m.voter.Go(func() { tried <- l.m.yieldable(l.m.going) })
+}
+
+func (l *leadership) takeTry(err error) {
+	if err != nil {
+		l.maxTerm = time.After(l.m.timing.RenewEvery)
+		return
+	}
+	l.warmer.plan(ReasonHandover, errMaxTerm)
+}
+
+func (l *leadership) takeDrain(err error) {
+	if why := l.drainer.take(err); why != nil {
+		l.warmer.plan(ReasonHandover, why)
 	}
 }
 

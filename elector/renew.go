@@ -78,7 +78,8 @@ func (r *renewer) take(of renewal) {
 			return
 		}
 	}
-	r.ended <- &of
+	late := of // or each would be allocated
+	r.ended <- &late
 }
 
 // quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.

@@ -24,6 +24,9 @@ func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 // clock, for a checker that knows the true time.
 func ClockOf(w *Warp, granted func(Held)) *Clock { return &Clock{warp: w, granted: granted} }
 
+// IsAs reports whether two clocks always show the same.
+func (c *Clock) IsAs(other *Clock) bool { return c.warp == other.warp }
+
 // Warp lets a simulation bend the clocks of one candidate. Safe for concurrent
 // use. Gate, if set, is called before every reading: a gate that blocks pauses
 // everything that looks at the clock, as SIGSTOP does.

@@ -184,14 +184,15 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	if id == "" {
 		return false
 	}
+	now := time.Now()
 	if q.identity.id != id {
-		q.identity = identity{id: id, since: time.Now()}
+		q.identity = identity{id: id, since: now}
 	}
 	q.identity.asked = sent
 	since := q.identity.since
 	// Also by the wall clock, which continues while the machine sleeps; and never by a
 	// step of it alone.
-	return min(time.Since(since), time.Since(since.Round(0))) >= settled(lease)
+	return min(now.Sub(since), now.Sub(since.Round(0))) >= settled(lease)
 }
 
 // known is the node's identity, empty when it has not been confirmed lately: a node
@@ -199,8 +200,8 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 func (q *nodeQueue) known(lease time.Duration) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at := q.identity.asked
-	if q.identity.id == "" || max(time.Since(at), time.Since(at.Round(0))) > confirmedWithin(lease) {
+	now, at := time.Now(), q.identity.asked
+	if q.identity.id == "" || max(now.Sub(at), now.Sub(at.Round(0))) > confirmedWithin(lease) {
 		return ""
 	}
 	return q.identity.id
