@@ -1,7 +1,7 @@
 // Package quorum turns n independent Redis deployments into one voting store:
 // claim, renew, release, read and announce. A single Redis is a quorum of
-// one, not a second implementation. Claims are decided by redsync, of which
-// this package is the only importer.
+// one, not a second implementation: its vote is the decision. Claims on several are decided
+// by redsync, of which this package is the only importer.
 //
 // A request passes, from top to bottom:
 //

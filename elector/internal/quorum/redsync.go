@@ -11,7 +11,7 @@ import (
 	rsredis "github.com/go-redsync/redsync/v4/redis"
 )
 
-// All that concerns redsync is here. A claim is decided by it, through its documented
+// All that concerns redsync is here. A claim on several nodes is decided by it, through its documented
 // extension point: a Pool and Conn for each node. What it would send to a node is not sent.
 // Its first operation on a node is that node's vote, by a script of ours, and a second one is
 // its clean-up after a claim that failed, which needs no network: Claim gives back what may
