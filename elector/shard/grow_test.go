@@ -144,6 +144,15 @@ func TestGrowth(t *testing.T) {
 		if g.keys.gap > 150*time.Millisecond {
 			t.Errorf("keys were without an owner for %v", g.keys.gap)
 		}
+		for s := 8; s < 24; s++ { // what prepared the growth is no term of anybody
+			el, err := g.c.Quorum("x").Election(shard.ElectionOf("orders", s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if terms, err := el.History(t.Context(), 100); err != nil || len(terms) != 1 {
+				t.Errorf("shard %d: %+v, %v", s, terms, err)
+			}
+		}
 		t.Logf("the longest time without an owner: %v", g.keys.gap)
 		g.eventually(lease, "both know", func() bool {
 			o, ok := y.OwnerOf("k")

@@ -2,13 +2,13 @@ package shard
 
 import (
 	"context"
-	"log/slog"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // growth is one that all members are configured for, as the assigner sees it.
@@ -67,21 +67,23 @@ func (g *growth) begin(ctx context.Context, from int) {
 	}()
 }
 
-// introduce claims once in the elections of these shards, so that the nodes know of them. The
-// nodes that do already may elect this member: then it releases the lock at once.
+// introduce claims once in the elections of these shards, so that the nodes know of them: they note that, and grant it not
+// yet. What nodes that know already grant is given back. Nobody leads by it, so that nothing is reported: a history with
+// terms of a moment would count what follows as time without a leader.
 func (m *Member) introduce(ctx context.Context, from, to int) {
 	var all sync.WaitGroup
 	queue := make(chan int)
 	for range min(introductions, to-from) {
 		all.Go(func() {
 			for s := range queue {
-				cfg := m.cfg.candidate(ElectionOf(m.cfg.Group, s), m.cfg.Lease)
-				cfg.Logger = slog.New(slog.DiscardHandler)
-				if e, err := elector.New(m.quorum, cfg); err == nil {
-					if term, err := e.TryCampaign(ctx); err == nil {
-						_ = term.Close(context.WithoutCancel(ctx))
-					}
+				v := quorum.NewVoter(m.nodes, quorum.VoterConfig{
+					Keys: quorum.KeysOf(m.quorum.Prefix(), ElectionOf(m.cfg.Group, s)), Candidate: m.cfg.ID, Incarnation: rand.Text()[:16],
+					Advertise: func() string { return m.cfg.Advertise }, Lease: m.cfg.Lease, CallTimeout: m.cfg.requestTimeout(),
+				})
+				if token, _ := v.Claim(ctx, 0, nil); token > 0 {
+					v.Abandon()
 				}
+				v.WaitIdle(m.cfg.requestTimeout())
 			}
 		})
 	}
