@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ type warmth struct {
 	begun, ready atomic.Int32
 	takes        time.Duration
 	fails        error
-	panics       bool
+	panics, ends bool         // ends its goroutine
 	ended        atomic.Int32 // its context ended first
 }
 
@@ -25,6 +26,9 @@ func (w *warmth) config(cfg *elector.Config) {
 		w.begun.Add(1)
 		if w.panics {
 			panic("cache")
+		}
+		if w.ends {
+			runtime.Goexit()
 		}
 		select {
 		case <-time.After(w.takes):
@@ -97,7 +101,7 @@ func TestAColdHeirIsNotWaitedForLonger(t *testing.T) {
 // reservation.
 func TestWhoIsNotWarmIsPassedOver(t *testing.T) {
 	for name, second := range map[string]*warmth{
-		"fails": {fails: errors.New("no disk")}, "panics": {panics: true},
+		"fails": {fails: errors.New("no disk")}, "panics": {panics: true}, "ends its goroutine": {ends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {

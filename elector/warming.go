@@ -2,10 +2,11 @@ package elector
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
 // warming is a candidate's Config.Warm while it runs.
@@ -15,7 +16,7 @@ type warming struct {
 }
 
 // run calls warm, one at a time. A panic of it must not cost a process whose leader is in its place.
-func (w *warming) run(ctx context.Context, limit time.Duration, warm func(context.Context) error, log *slog.Logger) (err error) {
+func (w *warming) run(ctx context.Context, limit time.Duration, warm func(context.Context) error, log *slog.Logger) error {
 	if warm == nil {
 		return nil
 	}
@@ -30,20 +31,16 @@ func (w *warming) run(ctx context.Context, limit time.Duration, warm func(contex
 	w.mu.Unlock()
 	began := time.Now()
 	log.Info("getting warm for leadership", "at_most", unit(limit))
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-		w.mu.Lock()
-		w.cancel = nil
-		w.mu.Unlock()
-		if err != nil {
-			log.Warn("not warm for leadership", "took", unit(time.Since(began)), "error", err)
-			return
-		}
-		log.Info("warm for leadership", "took", unit(time.Since(began)))
-	}()
-	return warm(ctx)
+	err := callback.Call(func() error { return warm(ctx) })
+	w.mu.Lock()
+	w.cancel = nil
+	w.mu.Unlock()
+	if err != nil {
+		log.Warn("not warm for leadership", "took", unit(time.Since(began)), "error", err)
+		return err
+	}
+	log.Info("warm for leadership", "took", unit(time.Since(began)))
+	return nil
 }
 
 // stop ends its context: the work begins.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -225,6 +226,7 @@ func TestBadConfig(t *testing.T) {
 func TestBadLoad(t *testing.T) {
 	for name, load := range map[string]func(stop chan struct{}) float64{
 		"panic": func(chan struct{}) float64 { panic("no load") },
+		"end":   func(chan struct{}) float64 { runtime.Goexit(); return 0 },
 		"hang":  func(stop chan struct{}) float64 { <-stop; return 1 },
 		"NaN":   func(chan struct{}) float64 { return math.NaN() },
 	} {

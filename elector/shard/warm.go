@@ -3,10 +3,11 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
 // warms are the shards whose Config.Warm runs. One may outlive its candidacy.
@@ -44,15 +45,9 @@ func (w *warms) run(ctx context.Context, shard int, warm func(context.Context, i
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("runtime.Goexit was called")
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("panic: %v", v)
-			}
-			w.end(shard)
-			done <- err
-		}()
-		err = warm(ctx, shard)
+		err := callback.Call(func() error { return warm(ctx, shard) })
+		w.end(shard)
+		done <- err
 	}()
 	select {
 	case err := <-done:

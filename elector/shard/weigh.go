@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/callback"
 )
 
 // weigh calls Config.Load a few times per lease, on a goroutine of its own: one that hangs
@@ -30,7 +32,7 @@ func (m *Member) weigh(ctx context.Context, report func(event)) {
 			}
 		}
 		if err != nil && !failed {
-			m.log().Error("load panicked", "error", err)
+			m.log().Error("load failed", "error", err)
 		}
 		failed = err != nil
 		report(loads)
@@ -39,11 +41,10 @@ func (m *Member) weigh(ctx context.Context, report func(event)) {
 
 // load is Config.Load of a shard. A panic costs balance, and not the process: as with a
 // probe, what only observes the work must not end it.
-func (m *Member) load(shard int) (l float64, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			l, err = unknown, fmt.Errorf("shard %d: panic: %v", shard, value)
-		}
-	}()
-	return m.cfg.Load(shard), nil
+func (m *Member) load(shard int) (float64, error) {
+	var l float64
+	if err := callback.Call(func() error { l = m.cfg.Load(shard); return nil }); err != nil {
+		return unknown, fmt.Errorf("shard %d: %w", shard, err)
+	}
+	return l, nil
 }
