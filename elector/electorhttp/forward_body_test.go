@@ -99,7 +99,9 @@ func TestForwardLongBodies(t *testing.T) {
 		a.app = func(_ http.ResponseWriter, r *http.Request) { time.Sleep(200 * time.Millisecond) }
 		go func() { _, _, _ = f.do("a", http.MethodPost, "/work", "") }()
 		time.Sleep(time.Millisecond)
-		a.Term().Resign()
+		term := a.Term()
+		term.Resign()
+		<-term.Done() // until then a serves what it gets
 		if resp, body, err := f.do("b", http.MethodPost, "/later", long); err != nil || resp.StatusCode != http.StatusOK || body != "b /later "+long {
 			t.Fatalf("%v %+v %s", err, resp, body)
 		}
