@@ -48,8 +48,9 @@ func felledWithoutReaper(script string) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	// The guard must not act before the signal: it is stopped until the test has seen that.
-	syscall.Kill(p.GuardPID(), syscall.SIGSTOP)
+	// The guard must not act before the signal: it is stopped until the test has seen that. Nor may the reaper kill the tree.
+	stop(p.GuardPID())
+	stop(p.tree.root)
 	p.Extend(Now())
 	if os.WriteFile(os.Getenv("GUARD"), []byte(strconv.Itoa(p.GuardPID())), 0o600) != nil {
 		panic("the guard's number can't be written")

@@ -124,8 +124,8 @@ func TestGuardIsReplaced(t *testing.T) {
 // A guard that replaces another one has the keepAlive of that one.
 func TestReplacedGuardKnowsTheTime(t *testing.T) {
 	p, _ := start(t, time.Hour, 1, "echo $$ >>$PIDS; sleep 60")
-	syscall.Kill(p.GuardPID(), syscall.SIGSTOP) // it must not act before it is killed
-	syscall.Kill(p.tree.root, syscall.SIGSTOP)  // nor the reaper
+	stop(p.GuardPID()) // it must not act before it is killed
+	stop(p.tree.root)  // nor the reaper
 	p.Extend(Now().Add(100 * time.Millisecond))
 	syscall.Kill(p.GuardPID(), syscall.SIGKILL)
 	<-p.GuardGone()

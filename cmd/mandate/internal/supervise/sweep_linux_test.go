@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // sweep ends what a test has left behind, as it does when it fails: every process whose
@@ -28,4 +29,13 @@ func sweep(t *testing.T, file string) {
 		}
 		return clean
 	})
+}
+
+// stop stops a process, and waits until it is stopped: kill(2) returns before that, and until then another thread of
+// it may act on what comes next.
+func stop(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGSTOP)
+	for p, ok := readProcess(pid); ok && !p.dead && !p.stopped; p, ok = readProcess(pid) {
+		time.Sleep(time.Millisecond)
+	}
 }

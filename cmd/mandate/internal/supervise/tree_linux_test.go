@@ -149,7 +149,7 @@ func TestGuardOfAKilledReaper(t *testing.T) {
 // A reaper that somebody has stopped is no obstacle.
 func TestStoppedReaper(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
-	syscall.Kill(p.tree.root, syscall.SIGSTOP)
+	stop(p.tree.root)
 	if !p.Kill(time.After(waitLimit)) {
 		t.Fatal("not gone after SIGKILL")
 	}
@@ -159,7 +159,7 @@ func TestStoppedReaper(t *testing.T) {
 // Nor for the guard.
 func TestGuardOfAStoppedReaper(t *testing.T) {
 	p, pids := everyWay(t, time.Hour, "sleep 60")
-	syscall.Kill(p.tree.root, syscall.SIGSTOP)
+	stop(p.tree.root)
 	p.Extend(Now())
 	if !p.AwaitGone(time.After(waitLimit), nil) {
 		t.Fatal("the guard waits for a stopped reaper")
