@@ -70,6 +70,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 // lead serves a term to the release of the lock. It returns after the work has.
 func (l *leadership) lead() *Ended {
 	l.hold()
+	l.warmer.stop()
 	ended := l.stop()
 	l.drain()
 	if ended.Reason == ReasonUnhealthy || !l.term.grant.Valid() {
@@ -100,7 +101,6 @@ func (l *leadership) stop() *Ended {
 // hold renews until the term ends, by whatever ends first.
 func (l *leadership) hold() {
 	l.lease.begin()
-	defer l.warmer.stop()
 	l.drainer.look()
 	for l.term.ctx.Err() == nil {
 		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between

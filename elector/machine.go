@@ -31,6 +31,8 @@ type machine struct {
 	going context.Context // ends when Run does, or Campaign's term
 	owed  <-chan error    // how a release ends that is repeated in the background; nil: none is
 
+	trips int // how many terms in a row have ended as unhealthy or failed
+
 	leave func() // ends what newMachine started, and waits for it
 }
 

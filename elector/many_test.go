@@ -3,6 +3,8 @@ package elector_test
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,6 +37,46 @@ func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
 			t.Errorf("%d goroutines before, %d for %d that lead, %d more for as many that follow", before, led, elections, followed-led)
 		}
 	})
+}
+
+// The state machine of a leader waits on 4 KiB: the garbage collector halves a stack of 8 KiB only where what waits
+// on it needs less than 1250 bytes.
+func TestLeadersWaitOnSmallStacks(t *testing.T) {
+	if underRace() {
+		t.Skip("the race detector's frames are larger")
+	}
+	const elections = 200
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		q := c.Quorum("a")
+		begin := func(i int) {
+			makeCandidate(t, q, "candidate", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil).Elected(2 * shortLease)
+		}
+		begin(elections) // with the connections
+		before := stacks()
+		for i := range elections {
+			begin(i)
+		}
+		if each := (stacks() - before) / elections; each > 9<<10+512 {
+			t.Errorf("%d bytes of stacks for each election that is led, want 4 KiB for the leader, up to 4 for its work, and a little", each)
+		}
+	})
+}
+
+// stacks is how many bytes the stacks of all goroutines have once the garbage collector has halved those that it can.
+func stacks() int64 {
+	synctest.Wait()
+	for range 4 {
+		runtime.GC()
+	}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return int64(mem.StackInuse)
+}
+
+// underRace reports whether this test has the race detector.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // ofCandidates is how many goroutines are those of candidates.

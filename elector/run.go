@@ -19,33 +19,48 @@ func (m *machine) run(ctx context.Context, work Work) error {
 		m.follow(ctx)
 		return nil
 	}
-	trips := 0
 	for {
-		term, err := m.campaign(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil //nolint:nilerr // shutdown is how Run ends well
-			}
+		l, err := m.elected(ctx, work)
+		if l == nil {
 			return err
 		}
-		m.owed = nil // what it holds still this term has taken over
-		ended := m.startTerm(ctx, term, work).lead()
-		close(term.over)
-		reason := ended.Reason // as far as it decides how the candidate goes on
-		if reason == ReasonFailed && restarts(ended.Err) {
-			reason = ReasonFinished
-		}
-		switch {
-		case reason == ReasonPanicked, reason == ReasonFailed && !m.cfg.RetryFailed:
-			return ended.Err
-		case ctx.Err() != nil:
-			return term.unreleased // shutdown is how Run ends well
-		}
-		trips = tripped(trips, reason, time.Since(term.since), m.cfg.Lease)
-		if d := m.cfg.restAfter(reason, trips); d > 0 {
-			m.rest(ctx, d, ended)
+		if over, err := m.after(ctx, l.term, l.lead()); over {
+			return err
 		}
 	}
+}
+
+// elected campaigns, and starts the term that was won. It returns nil when Run is over.
+func (m *machine) elected(ctx context.Context, work Work) (*leadership, error) {
+	term, err := m.campaign(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil //nolint:nilerr,nilnil // shutdown is how Run ends well
+		}
+		return nil, err
+	}
+	m.owed = nil // what it holds still this term has taken over
+	return m.startTerm(ctx, term, work), nil
+}
+
+// after rests after a term where that is due, or reports that Run is over, and with which error.
+func (m *machine) after(ctx context.Context, term *Term, ended *Ended) (over bool, err error) {
+	close(term.over)
+	reason := ended.Reason // as far as it decides how the candidate goes on
+	if reason == ReasonFailed && restarts(ended.Err) {
+		reason = ReasonFinished
+	}
+	switch {
+	case reason == ReasonPanicked, reason == ReasonFailed && !m.cfg.RetryFailed:
+		return true, ended.Err
+	case ctx.Err() != nil:
+		return true, term.unreleased // shutdown is how Run ends well
+	}
+	m.trips = tripped(m.trips, reason, time.Since(term.since), m.cfg.Lease)
+	if d := m.cfg.restAfter(reason, m.trips); d > 0 {
+		m.rest(ctx, d, ended)
+	}
+	return false, nil
 }
 
 // outcome is what Run returns when run has returned err.
