@@ -17,14 +17,15 @@ import (
 type app struct {
 	stdout, stderr io.Writer
 
-	redis     []string
-	access    accessFlags
-	contexts  contextFlags
-	urlsFrom  string // the flag, variable, file or context that lists the URLs
-	prefix    string
-	logLevel  string
-	logFormat string
-	utc       bool
+	redis      []string
+	access     accessFlags
+	contexts   contextFlags
+	urlsFrom   string // the flag, variable, file or context that lists the URLs
+	prefix     string
+	prefixFrom string // what has set it
+	logLevel   string
+	logFormat  string
+	utc        bool
 
 	log      *slog.Logger
 	logs     *logqueue.Queue // of the commands that run for long; stderr then goes through it, too

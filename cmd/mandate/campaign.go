@@ -116,7 +116,7 @@ func (a *app) member(o *groupFlags, c elector.Config, work func(shard int) healt
 		Probe: c.Probe, ProbeSettings: c.ProbeSettings, WorkProbe: work, WorkProbeSettings: c.WorkProbeSettings,
 	})
 	if err != nil {
-		a.addProblems(err, flagFor)
+		a.addProblems(err, a.flagFor)
 	}
 	return a.usage()
 }

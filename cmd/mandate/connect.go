@@ -32,7 +32,7 @@ func (a *app) connect() error {
 			if n, ok := strings.CutPrefix(setting, "URL "); ok {
 				return a.urlsFrom + ", URL " + n
 			}
-			return flagFor(setting)
+			return a.flagFor(setting)
 		})
 		// Another quorum, so that the configuration is checked, too.
 		if q, err = elector.Open(defaultRedis); err != nil {
@@ -53,7 +53,7 @@ func (a *app) candidate(cfg elector.Config) error {
 		return err
 	}
 	if a.elector, err = elector.New(a.quorum, cfg); err != nil {
-		a.addProblems(err, flagFor)
+		a.addProblems(err, a.flagFor)
 	}
 	return a.usage()
 }
@@ -94,7 +94,7 @@ func (a *app) open(name string) error {
 			if setting == "Election" {
 				return "NAME"
 			}
-			return flagFor(setting)
+			return a.flagFor(setting)
 		})
 	}
 	return a.usage()
@@ -125,10 +125,12 @@ func (a *app) addProblems(err error, names func(setting string) string) {
 	}
 }
 
-// flagFor is how our flags call a setting of the library.
-func flagFor(setting string) string {
+// flagFor is how our flags call a setting of the library, or what else has set it.
+func (a *app) flagFor(setting string) string {
 	switch setting {
-	case "Election", "ID", "Prefix", "Advertise", "Lease", "Cooldown", "Group", "Shards", "Weight":
+	case "Prefix":
+		return a.prefixFrom
+	case "Election", "ID", "Advertise", "Lease", "Cooldown", "Group", "Shards", "Weight":
 		return "--" + strings.ToLower(setting)
 	case "RestartDelay":
 		return "--restart-delay"

@@ -108,7 +108,7 @@ func (a *app) console(o *consoleFlags, token string, elections []string) (*conso
 			if setting == "Election" {
 				return "the name of an election"
 			}
-			return flagFor(setting)
+			return a.flagFor(setting)
 		})
 		return nil, a.usage()
 	}

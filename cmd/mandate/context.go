@@ -57,6 +57,10 @@ func (a *app) chooseContext() {
 	if errors.Is(err, fs.ErrNotExist) && name == "" && !given {
 		return // most users have none
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		a.problem("%s, and there is no file %s: name the contexts in it (docs/deploying.md), or give another one with --config", a.contexts.asks(), path)
+		return
+	}
 	if err != nil {
 		a.problem("the contexts can't be read: %v", err)
 		return
@@ -78,6 +82,20 @@ func (a *app) chooseContext() {
 	a.contexts.name, a.contexts.chosen = name, c
 	if c.holdsPassword() {
 		a.warnReadable(path)
+	}
+}
+
+// asks is what needs the file.
+func (f *contextFlags) asks() string {
+	switch {
+	case f.file != "":
+		return "--config is given"
+	case f.name != "":
+		return "--context is given"
+	case os.Getenv("MANDATE_CONFIG") != "":
+		return "MANDATE_CONFIG is set"
+	default:
+		return "MANDATE_CONTEXT is set"
 	}
 }
 
@@ -183,9 +201,10 @@ func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobr
 func (a *app) choosePrefix() {
 	switch c := a.contexts.chosen; {
 	case a.prefix != "":
+		a.prefixFrom = "--prefix"
 	case c != nil:
-		a.prefix = cmp.Or(c.Prefix, defaultPrefix)
+		a.prefix, a.prefixFrom = cmp.Or(c.Prefix, defaultPrefix), "the prefix of context "+a.contexts.name
 	default:
-		a.prefix = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix)
+		a.prefix, a.prefixFrom = cmp.Or(os.Getenv("MANDATE_PREFIX"), defaultPrefix), "MANDATE_PREFIX"
 	}
 }

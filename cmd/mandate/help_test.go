@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -29,9 +28,9 @@ func TestEnvironmentVariablesAreRead(t *testing.T) {
 		"redis-ca":            {tls, "/nosuch", "open /nosuch"},
 		"redis-cert":          {tls, "/nosuch", "certificate"},
 		"redis-key":           {tls, "/nosuch", "certificate"},
-		"prefix":              {"", "a b", `prefix is "a b"`},
-		"config":              {"", "/nosuch", "open /nosuch"},
-		"context":             {"", "nosuch", "the contexts can't be read"},
+		"prefix":              {"", "a b", `MANDATE_PREFIX is "a b"`},
+		"config":              {"", "/nosuch", "MANDATE_CONFIG is set, and there is no file /nosuch"},
+		"context":             {"", "nosuch", "MANDATE_CONTEXT is set, and there is no file"},
 		"log-format":          {"", "xml", `MANDATE_LOG_FORMAT is "xml"`},
 		"log-level":           {"", "loud", `MANDATE_LOG_LEVEL is "loud"`},
 		"utc":                 {"", "maybe", `MANDATE_UTC is "maybe"`},
@@ -42,7 +41,10 @@ func TestEnvironmentVariablesAreRead(t *testing.T) {
 			if !there {
 				t.Fatal("no wrong value is known for it")
 			}
-			t.Setenv("MANDATE_CONFIG", filepath.Join(t.TempDir(), "none.yaml"))
+			none := t.TempDir() // no configuration of the user's
+			t.Setenv("XDG_CONFIG_HOME", none)
+			t.Setenv("HOME", none)
+			t.Setenv("MANDATE_CONFIG", "")
 			if w.redis != "" {
 				t.Setenv("MANDATE_REDIS", w.redis)
 			}
