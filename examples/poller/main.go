@@ -22,7 +22,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // for nil cobra takes those of the process
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "poller: %s\n", strings.ReplaceAll(err.Error(), "\n", "\npoller: "))
 		return 1

@@ -23,7 +23,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal kills
 	root := newRoot(&app{stdin: stdin, stdout: stdout, stderr: stderr})
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // for nil cobra takes those of the process
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(stderr, "shards: %s\n", strings.ReplaceAll(err.Error(), "\n", "\nshards: "))
 		return 1
