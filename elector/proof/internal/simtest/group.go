@@ -144,10 +144,11 @@ func (p *proc) own(ctx context.Context, term *shard.Term) error {
 	}
 	<-wait.Done()
 	p.gate()
-	if ctx.Err() == nil && t.mode == broken {
+	mode := s.modeOf(t)
+	if ctx.Err() == nil && mode == broken {
 		return errWork
 	}
-	switch t.mode {
+	switch mode {
 	case lazy:
 		time.Sleep(s.share(s.t.stopMargin * 9 / 10))
 	case stubborn:
@@ -188,6 +189,17 @@ func (s *Sim) beginShard(p *proc, term *shard.Term) *ownTerm {
 	p.member.owned[term.Shard] = t
 	s.overlapOf(term.Shard, "start of "+p.name)
 	return t
+}
+
+// modeOf is how the work behaves at its end. Once all faults have ended, a term that began before obeys, too: one that
+// ignored its end for three leases would look like a shard that nobody may own.
+func (s *Sim) modeOf(t *ownTerm) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.quiet {
+		return prompt
+	}
+	return t.mode
 }
 
 // resignerMode is beyond the last mode of the work of a shard.
