@@ -43,7 +43,7 @@ func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
 // on it needs less than 1250 bytes.
 func TestLeadersWaitOnSmallStacks(t *testing.T) {
 	if underRace() {
-		t.Skip("the race detector's frames are larger")
+		t.Skip("the race detector's frames are larger: make mutants runs it without, in CI too")
 	}
 	const elections = 200
 	bubble(t, 1, func(t *testing.T, c *cluster) {

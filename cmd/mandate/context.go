@@ -54,11 +54,10 @@ func (a *app) chooseContext() {
 		return
 	}
 	file, err := readContexts(path)
-	if errors.Is(err, fs.ErrNotExist) && name == "" && !given {
-		return // most users have none
-	}
 	if errors.Is(err, fs.ErrNotExist) {
-		a.problem("%s, and there is no file %s: name the contexts in it (docs/deploying.md), or give another one with --config", a.contexts.asks(), path)
+		if name != "" || given { // most users have none
+			a.problem("%s, and there is no file %s: name the contexts in it (docs/deploying.md), or give another one with --config", a.contexts.asks(), path)
+		}
 		return
 	}
 	if err != nil {

@@ -29,7 +29,6 @@ type Voter struct {
 	nodes  *Nodes
 	cfg    VoterConfig
 	queues []*nodeQueue
-	pools  pools
 
 	seq   uint64
 	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
@@ -58,7 +57,7 @@ type renewed struct {
 
 // NewVoter does no I/O.
 func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
-	v := &Voter{nodes: ns, cfg: cfg, pools: newPools(ns.Len())}
+	v := &Voter{nodes: ns, cfg: cfg}
 	for i := range ns.list {
 		v.queues = append(v.queues, newNodeQueue())
 		v.recorders = append(v.recorders, &recorder{
@@ -143,7 +142,7 @@ func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 	if v.nodes.Len() == 1 {
 		return r.vote(0).Status == Won
 	}
-	return newRedlock(v.pools, v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
+	return newRedlock(newPools(v.nodes.Len()), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
 }
 
 // agree finds the token that a majority granted. Where the values differ, the
