@@ -31,8 +31,8 @@ type Config struct {
 	// NotSubscribed is called with the reason when a node sends no messages. Waiting then
 	// goes by time alone.
 	NotSubscribed func(error)
-	// Listening is called when a majority of the nodes sends what a release publishes first; nil:
-	// nobody wants to know. It must not block.
+	// Listening is called when a majority of the nodes sends what a release publishes first, or when so many refuse
+	// the subscription that none will; nil: nobody wants to know. It must not block.
 	Listening func()
 }
 
@@ -44,9 +44,10 @@ type Waiter struct {
 	stopWake   func()        // nil while not in the front row
 	arrived    chan struct{} // a message has changed the decision
 
-	mu     sync.Mutex // of all below
-	d      decision
-	joined map[int]bool // the nodes that send what is published to the front row
+	mu       sync.Mutex // of all below
+	d        decision
+	joined   map[int]bool // the nodes that send what is published to the front row
+	refusals map[int]bool // the nodes that refuse a subscription
 }
 
 // New starts to listen for elections and releases.
@@ -169,6 +170,9 @@ func (w *Waiter) planned() time.Time {
 func (w *Waiter) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Failed {
 		w.c.NotSubscribed(s.Err)
+		if quorum.Permanent(s.Err) && !quorum.RefusedUnsubscribe(s.Err) {
+			w.refused(s.Node)
+		}
 		return
 	}
 	w.mu.Lock()
@@ -182,6 +186,23 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	select {
 	case w.arrived <- struct{}{}:
 	default:
+	}
+}
+
+// refused notes that a node refuses the subscription. Once so many do that no majority is left, nothing
+// is to be waited for.
+func (w *Waiter) refused(node int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.c.Listening == nil || w.refusals[node] {
+		return
+	}
+	if w.refusals == nil {
+		w.refusals = map[int]bool{}
+	}
+	w.refusals[node] = true
+	if len(w.refusals) == w.d.Nodes-w.d.majority()+1 {
+		w.c.Listening()
 	}
 }
 

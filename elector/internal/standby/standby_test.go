@@ -2,6 +2,7 @@ package standby
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,5 +132,43 @@ func TestWaiterReportsAMissingSubscription(t *testing.T) {
 	b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Channel: keys.Events})
 	if reported != 1 {
 		t.Errorf("reported %d times", reported)
+	}
+}
+
+// Listening is reported once a majority of the nodes sends releases, or none can any more.
+func TestWaiterListens(t *testing.T) {
+	refusal := errors.New("NOPERM this user has no permissions to access one of the channels used as arguments")
+	for name, c := range map[string]struct {
+		joined, refuse []int
+		err            error
+		want           int
+	}{
+		"a majority joined":            {joined: []int{0, 2}, want: 1},
+		"one joined":                   {joined: []int{1, 1}},
+		"a majority refused":           {refuse: []int{0, 1}, err: refusal, want: 1},
+		"one refused, and again":       {refuse: []int{1, 1}, err: refusal},
+		"all refused":                  {refuse: []int{0, 1, 2}, err: refusal, want: 1},
+		"a majority out of reach":      {refuse: []int{0, 1, 2}, err: errors.New("EOF")},
+		"a majority joined, one not":   {joined: []int{0, 2}, refuse: []int{1}, err: refusal, want: 1},
+		"one joined, and one refused":  {joined: []int{0}, refuse: []int{1}, err: refusal},
+		"one joined, the others can't": {joined: []int{0}, refuse: []int{1, 2}, err: refusal, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, b := 0, bus{}
+			w := New(Config{
+				Settings: follower(3).Settings, Bus: b, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
+				Listening: func() { got++ },
+			})
+			defer w.Close()
+			for _, n := range c.joined {
+				b[keys.Events](pubsub.Signal{Kind: pubsub.Subscribed, Node: n, Channel: keys.Wake})
+			}
+			for _, n := range c.refuse {
+				b[keys.Events](pubsub.Signal{Kind: pubsub.Failed, Node: n, Channel: keys.Events, Err: c.err})
+			}
+			if got != c.want {
+				t.Errorf("reported %d times, want %d", got, c.want)
+			}
+		})
 	}
 }
