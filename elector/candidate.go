@@ -269,10 +269,9 @@ func (c *candidate) setPaused(note string) {
 }
 
 // logNotSubscribed logs once that a right is missing to receive releases. Other errors
-// of a subscription pass, and show in the requests too; a refused UNSUBSCRIBE costs a
-// message at most.
+// of a subscription pass, and show in the requests too.
 func (c *candidate) logNotSubscribed(err error) {
-	if quorum.Permanent(err) && !quorum.RefusedUnsubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
+	if quorum.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
 		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }

@@ -57,7 +57,7 @@ func TestRefusedUnsubscribe(t *testing.T) {
 		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
 		"ERR 'unsubscribe'": false,
 	} {
-		if got := RefusedUnsubscribe(errors.New(msg)); got != want {
+		if got := refusedUnsubscribe(errors.New(msg)); got != want {
 			t.Errorf("%s: %v", msg, got)
 		}
 	}

@@ -26,20 +26,13 @@ type redlock struct {
 	mutex interface{ TryLockContext(context.Context) error }
 }
 
-// pools are the nodes as redsync sees them.
-type pools []rsredis.Pool
-
-func newPools(nodes int) pools {
-	var all pools
-	for i := range nodes {
-		all = append(all, pool{node: i})
-	}
-	return all
-}
-
 // newRedlock is one attempt, to be tried once: retrying is the state machine's business.
-func newRedlock(ps pools, key, value string, expiry time.Duration) redlock {
-	return redlock{redsync.New(ps...).NewMutex(key,
+func newRedlock(nodes int, key, value string, expiry time.Duration) redlock {
+	var pools []rsredis.Pool
+	for i := range nodes {
+		pools = append(pools, pool{node: i})
+	}
+	return redlock{redsync.New(pools...).NewMutex(key,
 		redsync.WithExpiry(expiry), redsync.WithTries(1), redsync.WithFailFast(true),
 		redsync.WithGenValueFunc(func() (string, error) { return value, nil }))}
 }
@@ -129,7 +122,7 @@ func (conn) Close() error                       { return nil }
 
 // checkRedsync finds out once whether the version of redsync that is linked works.
 var checkRedsync = sync.OnceValue(func() error {
-	return redsyncWorks(func() redlock { return newRedlock(newPools(3), "key", "value", time.Minute) })
+	return redsyncWorks(func() redlock { return newRedlock(3, "key", "value", time.Minute) })
 })
 
 // redsyncWorks has attempts claim, without any network: each must ask every node exactly

@@ -13,7 +13,7 @@ import (
 
 func TestLinkedRedsyncWorks(t *testing.T) {
 	for range 200 { // its goroutines come in any order
-		if err := redsyncWorks(func() redlock { return newRedlock(newPools(3), "key", "value", time.Minute) }); err != nil {
+		if err := redsyncWorks(func() redlock { return newRedlock(3, "key", "value", time.Minute) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,9 +27,13 @@ func Denied(err error) bool {
 	return false
 }
 
-// RefusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
+// RefusedSubscribe reports whether a node will send no messages, however long they are waited for. A
+// refused UNSUBSCRIBE costs a message at most.
+func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedUnsubscribe(err) }
+
+// refusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
 // command in quotes.
-func RefusedUnsubscribe(err error) bool {
+func refusedUnsubscribe(err error) bool {
 	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
 }
 

@@ -142,7 +142,7 @@ func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 	if v.nodes.Len() == 1 {
 		return r.vote(0).Status == Won
 	}
-	return newRedlock(newPools(v.nodes.Len()), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
+	return newRedlock(v.nodes.Len(), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
 }
 
 // agree finds the token that a majority granted. Where the values differ, the

@@ -170,15 +170,15 @@ func (w *Waiter) planned() time.Time {
 func (w *Waiter) receive(s pubsub.Signal) {
 	if s.Kind == pubsub.Failed {
 		w.c.NotSubscribed(s.Err)
-		if quorum.Permanent(s.Err) && !quorum.RefusedUnsubscribe(s.Err) {
-			w.refused(s.Node)
-		}
-		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake {
-		w.join(s.Node)
+	majority := w.d.majority()
+	switch {
+	case s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake:
+		w.listen(&w.joined, s.Node, majority)
+	case s.Kind == pubsub.Failed && quorum.RefusedSubscribe(s.Err):
+		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // no majority is left: nothing is to be waited for
 	}
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
 		return
@@ -189,33 +189,16 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	}
 }
 
-// refused notes that a node refuses the subscription. Once so many do that no majority is left, nothing
-// is to be waited for.
-func (w *Waiter) refused(node int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.c.Listening == nil || w.refusals[node] {
+// listen adds a node to some, and reports when they are enough. With mu held.
+func (w *Waiter) listen(nodes *map[int]bool, node, enough int) {
+	if w.c.Listening == nil || (*nodes)[node] {
 		return
 	}
-	if w.refusals == nil {
-		w.refusals = map[int]bool{}
+	if *nodes == nil {
+		*nodes = map[int]bool{}
 	}
-	w.refusals[node] = true
-	if len(w.refusals) == w.d.Nodes-w.d.majority()+1 {
-		w.c.Listening()
-	}
-}
-
-// join notes that a node sends what is published to the front row. With mu held.
-func (w *Waiter) join(node int) {
-	if w.c.Listening == nil || w.joined[node] {
-		return
-	}
-	if w.joined == nil {
-		w.joined = map[int]bool{}
-	}
-	w.joined[node] = true
-	if len(w.joined) == w.d.majority() {
+	(*nodes)[node] = true
+	if len(*nodes) == enough {
 		w.c.Listening()
 	}
 }
