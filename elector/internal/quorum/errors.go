@@ -149,6 +149,16 @@ var remedies = []struct{ prefix, advice string }{
 // configuration.
 func Permanent(err error) bool { return Advice(err) != "" || errors.Is(err, ErrSameServer) }
 
+// RefusedSubscribe reports whether a node will send no messages, however long they are waited for. A
+// refused UNSUBSCRIBE costs a message at most.
+func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedUnsubscribe(err) }
+
+// refusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
+// command in quotes.
+func refusedUnsubscribe(err error) bool {
+	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
+}
+
 // WrongType reports whether a Redis found a key to be of another type than it must be.
 func WrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 

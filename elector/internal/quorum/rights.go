@@ -27,16 +27,6 @@ func Denied(err error) bool {
 	return false
 }
 
-// RefusedSubscribe reports whether a node will send no messages, however long they are waited for. A
-// refused UNSUBSCRIBE costs a message at most.
-func RefusedSubscribe(err error) bool { return Permanent(err) && !refusedUnsubscribe(err) }
-
-// refusedUnsubscribe reports whether a Redis refused to end a subscription: it names the
-// command in quotes.
-func refusedUnsubscribe(err error) bool {
-	return Denied(err) && strings.Contains(strings.ToLower(err.Error()), "'unsubscribe'")
-}
-
 // missing is a request that a Redis refused for want of rights, in the words of an ACL.
 type missing struct {
 	rights string
