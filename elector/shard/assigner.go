@@ -21,7 +21,7 @@ type assigner struct {
 	last *group.Plan // the plan in force; nil: none
 	seq  uint64
 
-	loads  smoothed
+	loads  knownLoads
 	growth growth
 	twins  twins
 
@@ -42,7 +42,10 @@ type snapshot struct {
 
 func newAssigner(m *Member, term *elector.Term, known *group.Plan, propose func(group.Settings)) *assigner {
 	n := m.nodes.Len()
-	a := &assigner{m: m, term: term, last: known, growth: growth{m: m, propose: propose}, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
+	a := &assigner{m: m, term: term, last: known, loads: knownLoads{}, growth: growth{m: m, propose: propose}, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
+	if known != nil {
+		maps.Copy(a.loads, known.Loads)
+	}
 	for i := range a.pollers {
 		a.pollers[i].woken = make(chan struct{}, 1)
 	}
@@ -156,7 +159,6 @@ func (a *assigner) decide(ctx context.Context) {
 	a.twins.look(a.m, members)
 	a.growth.look(ctx, *settings, members)
 	in := plan.Input{Shards: settings.Shards, Owner: none(settings.Shards), Planned: a.planned(members, settings.Shards)}
-	loads := map[int]float64{}
 	for i, m := range members {
 		in.Members = append(in.Members, plan.Member{ID: m.ID + "/" + m.Incarnation, Weight: m.Weight, Closed: m.Closed, Full: m.Cordoned != "", Unable: m.Unable})
 		for _, s := range m.Owned {
@@ -164,9 +166,8 @@ func (a *assigner) decide(ctx context.Context) {
 				in.Owner[s] = i
 			}
 		}
-		maps.Copy(loads, m.Loads)
+		maps.Copy(a.loads, m.Loads)
 	}
-	a.loads.take(time.Now(), loads, a.m.cfg.Lease)
 	in.Loads = a.loads.of(in.Shards)
 	if a.last != nil {
 		in.Guest = make([]bool, in.Shards)
@@ -209,7 +210,7 @@ func (a *assigner) planned(members []group.Member, shards int) []int {
 }
 
 func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owner []int) *group.Plan {
-	p := &group.Plan{Shards: shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}}
+	p := &group.Plan{Shards: shards, Next: make([]group.Set, len(members)), Owned: make([]group.Set, len(members)), Heirs: map[int]string{}, Loads: map[int]float64{}}
 	for _, m := range members {
 		p.Members = append(p.Members, group.PlanMember{ID: m.ID, Incarnation: m.Incarnation, Advertise: m.Advertise, Closed: m.Closed})
 	}
@@ -224,6 +225,9 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 		if from != group.NoMember {
 			p.Owned[from] = append(p.Owned[from], s)
 		}
+		if l, ok := a.loads[s]; ok && to != from {
+			p.Loads[s] = l
+		}
 		if to == from || to == group.NoMember || from == group.NoMember {
 			continue
 		}
@@ -234,6 +238,8 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 	return p
 }
 
+// equal reports whether two plans give the same shards to the same members. The loads of those that move are
+// only told along with them.
 func equal(a, b *group.Plan) bool {
 	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)

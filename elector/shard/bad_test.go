@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -218,85 +215,6 @@ func TestBadConfig(t *testing.T) {
 		}
 		if _, err := shard.New(&elector.Quorum{}, shard.Config{Group: "g", Shards: 1}); err == nil {
 			t.Error("New took the zero quorum")
-		}
-	})
-}
-
-// A Load that panics or hangs costs balance alone.
-func TestBadLoad(t *testing.T) {
-	for name, load := range map[string]func(stop chan struct{}) float64{
-		"panic": func(chan struct{}) float64 { panic("no load") },
-		"end":   func(chan struct{}) float64 { runtime.Goexit(); return 0 },
-		"hang":  func(stop chan struct{}) float64 { <-stop; return 1 },
-		"NaN":   func(chan struct{}) float64 { return math.NaN() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-				stop := make(chan struct{})
-				g := newGroup(t, c, 8)
-				heavy := func(cfg *shard.Config) { cfg.Load = func(int) float64 { return load(stop) } }
-				a := g.join("a", heavy)
-				g.join("b", heavy)
-				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(8, "a", "b") })
-				time.Sleep(3 * lease)
-				if !g.l.even(8, "a", "b") {
-					t.Errorf("%v", g.l.counts())
-				}
-				a.stop()
-				if err := a.ended(t, 2*time.Second); err != nil {
-					t.Error(err)
-				}
-				close(stop)
-			})
-		})
-	}
-}
-
-func TestWeightsAndLoads(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 30)
-		loads := func(cfg *shard.Config) {
-			cfg.Load = func(s int) float64 { return float64(1 + s%3) } // 60 in all
-		}
-		g.join("a", loads, func(cfg *shard.Config) { cfg.Weight = 2 })
-		g.join("b", loads)
-		sum := func(id string) (all int) {
-			g.l.mu.Lock()
-			defer g.l.mu.Unlock()
-			for s, o := range g.l.owner {
-				if o == id {
-					all += 1 + s%3
-				}
-			}
-			return all
-		}
-		time.Sleep(3 * lease)
-		if a, b := sum("a"), sum("b"); a+b != 60 || a < 36 || a > 44 {
-			t.Errorf("a has %d of 60, b %d: two thirds and one third are their due", a, b)
-		}
-	})
-}
-
-// Loads that go up and down all the time move nothing, or little.
-func TestNoisyLoads(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 24)
-		r := rand.New(rand.NewPCG(7, 8))
-		var mu sync.Mutex
-		noisy := func(cfg *shard.Config) {
-			cfg.Load = func(int) float64 {
-				mu.Lock()
-				defer mu.Unlock()
-				return 50 + 100*r.Float64()
-			}
-		}
-		for _, id := range []string{"a", "b", "c"} {
-			g.join(id, noisy)
-		}
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(24, "a", "b", "c") })
-		time.Sleep(20 * lease)
-		if n := g.l.moved(); n > 4 {
-			t.Errorf("%d moves in 20 leases, with nothing wrong", n)
 		}
 	})
 }

@@ -87,10 +87,10 @@ type Config struct {
 	// one lease; negative: Warm is not called.
 	WarmTimeout time.Duration
 	// Load, if set, is how heavy a shard is that this member owns, in any unit that all
-	// members share. It is called a few times per lease, on a goroutine of its own. While it
-	// hangs the loads stay what they were, and where it panics, or returns less than zero, a
-	// shard counts as an average one; zero is an idle one. The assigner smooths loads over about
-	// a lease. Default: all shards are equal.
+	// members share. It is called eight times per lease, on a goroutine of its own. While it hangs, panics, or
+	// returns less than zero, a shard keeps the load that it had; zero is an idle one. The mean of about
+	// four leases counts. Until a shard has been measured for that long it counts as an average one; a
+	// shard that moves keeps its load. Default: all shards are equal.
 	Load func(shard int) float64
 
 	// Logger gets one line per change. Default slog.Default().
@@ -162,9 +162,12 @@ func (c Config) candidate(election string, lease time.Duration) elector.Config {
 	}
 }
 
+// beatsPerLease is how often a member asks for the plan, and measures its shards.
+const beatsPerLease = 8
+
 // Times that follow from the lease. A member counts as dead after half a lease: then, and
 // when the assigner is dead, its shards have been planned for others before their locks lapse.
-func (c Config) beatEvery() time.Duration      { return c.Lease / 8 }
+func (c Config) beatEvery() time.Duration      { return c.Lease / beatsPerLease }
 func (c Config) aliveFor() time.Duration       { return c.Lease / 2 }
 func (c Config) assignerLease() time.Duration  { return (c.Lease / 3).Truncate(time.Millisecond) }
 func (c Config) requestTimeout() time.Duration { return min(c.Lease/5, 2*time.Second) }

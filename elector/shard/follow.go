@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
@@ -24,8 +25,24 @@ func (r *reconciler) follow(p *group.Plan) {
 		}
 	}
 	r.m.noted(p, owners)
+	r.inherit(p)
 	r.mu.Lock()
 	r.seen = p
 	r.mu.Unlock()
 	r.changed = true
+}
+
+// inherit takes over what the last owners have measured of the shards that this member is to
+// own, and forgets those that it has nothing to do with any more.
+func (r *reconciler) inherit(p *group.Plan) {
+	mine := func(s int) bool { return s >= 0 && s < len(r.next) && r.me != group.NoMember && r.next[s] == r.me }
+	maps.DeleteFunc(r.meter, func(s int, _ measured) bool { return !mine(s) && r.running[s] == nil })
+	if r.m.cfg.Load == nil {
+		return
+	}
+	for s, l := range p.Loads {
+		if c := r.running[s]; mine(s) && l >= 0 && (c == nil || c.term == nil) {
+			r.meter.inherit(s, l)
+		}
+	}
 }

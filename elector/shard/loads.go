@@ -1,25 +1,49 @@
 package shard
 
-import (
-	"math"
-	"time"
-)
+import "strconv"
 
-// weighed are the loads of the shards that this member owns, as Config.Load has them.
+// weighed is one measurement of the shards that this member owns, as Config.Load has them.
 type weighed map[int]float64
 
-// unknown is the load of a shard that was not measured.
-const unknown = -1
+// meter has the loads of the shards that this member owns, and of those that it is about to.
+type meter map[int]measured
 
-// of are the loads of some shards.
-func (w weighed) of(owned []int) map[int]float64 {
-	if len(w) == 0 {
+// measured is the mean of what was measured of a shard: of all samples, until they are enough,
+// and then an exponential one, in which a sample has a part of 1/enough (a time constant of
+// four leases: one is measured each beat).
+type measured struct {
+	mean    float64
+	samples int
+}
+
+// enough samples make a load that shards are planned by: of fewer, one that goes up and down all the time
+// would move shards to and fro.
+const enough = 4 * beatsPerLease
+
+// take takes a measurement.
+func (m meter) take(w weighed) {
+	for s, l := range w {
+		was := m[s]
+		n := min(was.samples+1, enough)
+		m[s] = measured{mean: was.mean + (l-was.mean)/float64(n), samples: n}
+	}
+}
+
+// inherit takes what the shard's last owner has measured: with its owner a shard does not
+// change its load.
+func (m meter) inherit(shard int, load float64) {
+	m[shard] = measured{mean: load, samples: enough}
+}
+
+// of are the loads of some shards, of those that are measured well enough.
+func (m meter) of(owned []int) map[int]float64 {
+	if len(m) == 0 {
 		return nil
 	}
 	some := make(map[int]float64, len(owned))
 	for _, s := range owned {
-		if l, ok := w[s]; ok {
-			some[s] = l
+		if of := m[s]; of.samples == enough {
+			some[s] = rounded(of.mean)
 		}
 	}
 	return some
@@ -28,57 +52,26 @@ func (w weighed) of(owned []int) map[int]float64 {
 // rounded is a load to two digits: smaller changes would move nothing, and be news all the
 // time.
 func rounded(l float64) float64 {
-	if !(l >= 0) || math.IsInf(l, 0) {
-		return unknown
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(l))-1)
-	if unit == 0 || math.IsInf(unit, 0) { // of zero, and of the smallest and the largest numbers
-		return 0
-	}
-	return math.Round(l/unit) * unit
+	l, _ = strconv.ParseFloat(strconv.FormatFloat(l, 'g', 2, 64), 64)
+	return l
 }
 
-// smoothed are the loads of all shards as the assigner goes by them: each follows what its
-// owner measures within about a lease. A load that goes up and down all the time would move
-// shards to and fro.
-type smoothed struct {
-	at time.Time
-	by map[int]float64
-}
+// unknown is the load of a shard that is not measured.
+const unknown = -1
 
-// take takes what was measured. A shard that is measured for the first time begins as an
-// average one: a single measurement may be any.
-func (b *smoothed) take(now time.Time, loads map[int]float64, lease time.Duration) {
-	if b.by == nil {
-		b.by = map[int]float64{}
-	}
-	average := averageOf(loads)
-	if len(b.by) > 0 {
-		average = averageOf(b.by)
-	}
-	part := 1 - math.Exp(-float64(now.Sub(b.at))/float64(lease))
-	if b.at.IsZero() {
-		part = 0
-	}
-	b.at = now
-	for s, l := range loads {
-		old, known := b.by[s]
-		if !known {
-			old = average
-		}
-		b.by[s] = old + (l-old)*part
-	}
-}
+// knownLoads are those of all shards as the assigner knows them: what an owner has measured last. A
+// member without Config.Load makes none unknown: moves would follow from the moves before them.
+type knownLoads map[int]float64
 
 // of are the loads of so many shards.
-func (b *smoothed) of(shards int) []float64 {
-	if len(b.by) == 0 {
+func (k knownLoads) of(shards int) []float64 {
+	if len(k) == 0 {
 		return nil
 	}
 	all := make([]float64, shards)
 	for s := range all {
 		all[s] = unknown
-		if l, ok := b.by[s]; ok {
+		if l, ok := k[s]; ok {
 			all[s] = l
 		}
 	}

@@ -44,7 +44,7 @@ type reconciler struct {
 	owner   []int       // by shard: who owned it when the plan was made
 	running map[int]*candidacy
 	unable  map[int]inability
-	loads   weighed
+	meter   meter
 	closing bool
 	led     bool      // it has owned a shard
 	leaveBy time.Time // set before the links end
@@ -71,7 +71,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	n := m.nodes.Len()
 	r := &reconciler{
 		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
-		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, unable: map[int]inability{},
+		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, meter: meter{}, unable: map[int]inability{},
 		shown: make([]*group.Answer, n), me: group.NoMember, recordoned: make(chan struct{}, 1),
 		self: group.Member{
 			ID: m.cfg.ID, Incarnation: m.incarnation, Advertise: m.cfg.Advertise, Version: m.cfg.Version,

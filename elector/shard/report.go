@@ -34,7 +34,7 @@ func (r *reconciler) report() {
 	slices.Sort(next.Owned)
 	slices.Sort(next.Unable)
 	next.Unable = slices.Compact(next.Unable)
-	next.Loads = r.loads.of(next.Owned)
+	next.Loads = r.meter.of(next.Owned)
 	next.Closed, next.Why = r.closing, ""
 	next.Cordoned = ""
 	if c := r.cordon(); c != nil && !c.Drain {

@@ -29,7 +29,8 @@ func (r *reconciler) take(e event) {
 	case over:
 		r.candidacyOver(e)
 	case weighed:
-		r.loads, r.changed = e, true
+		r.meter.take(e)
+		r.changed = true
 	case proposal:
 		r.proposed(group.Settings(e))
 	case failure:

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/callback"
@@ -24,11 +25,10 @@ func (m *Member) weigh(ctx context.Context, report func(event)) {
 		var err error
 		for _, s := range m.Owned() {
 			l, failure := m.load(s)
-			if l = rounded(l); l >= 0 {
-				loads[s] = l
-			}
 			if failure != nil {
 				err = failure
+			} else if l >= 0 && !math.IsInf(l, 0) {
+				loads[s] = l
 			}
 		}
 		if err != nil && !failed {
@@ -44,7 +44,7 @@ func (m *Member) weigh(ctx context.Context, report func(event)) {
 func (m *Member) load(shard int) (float64, error) {
 	var l float64
 	if err := callback.Call(func() error { l = m.cfg.Load(shard); return nil }); err != nil {
-		return unknown, fmt.Errorf("shard %d: %w", shard, err)
+		return 0, fmt.Errorf("shard %d: %w", shard, err)
 	}
 	return l, nil
 }

@@ -121,6 +121,8 @@ type Plan struct {
 	Guests  Set          `json:"guests,omitempty"` // shards that are where they are because their member has gone
 	// Heirs are the shards that their owner hands over now: to the candidate of that incarnation.
 	Heirs map[int]string `json:"heirs,omitempty"`
+	// Loads are those of the shards that move, as their last owners have measured them.
+	Loads map[int]float64 `json:"loads,omitempty"`
 }
 
 // PlanMember is a member in a plan.

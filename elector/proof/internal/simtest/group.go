@@ -81,8 +81,7 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
 	s := p.sim
 	ms := &membership{owned: map[int]*ownTerm{}, claims: map[int]*sent{}}
 	ms.stuck.Store(-1)
-	var err error
-	ms.m, err = shard.New(q, shard.Config{
+	cfg := shard.Config{
 		Group: election, Shards: s.group.shards, ID: p.name, Advertise: advertised(p.name), Lease: s.t.lease, Cooldown: s.t.cooldown,
 		Moves: groupMoves, Logger: s.history.logger(), Probe: p.probe, ProbeSettings: s.probeSettings(),
 		WorkProbe: func(shard int) health.Probe {
@@ -95,7 +94,12 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
 			})
 		},
 		WorkProbeSettings: s.probeSettings(),
-	})
+	}
+	if s.o.Loads {
+		cfg.Load = p.load
+	}
+	var err error
+	ms.m, err = shard.New(q, cfg)
 	if err != nil {
 		panic(err)
 	}
@@ -271,6 +275,13 @@ func (s *Sim) findMember() *host {
 		}
 	}
 	return s.hosts[0]
+}
+
+// load is what a shard weighs at that moment: all are equal but for noise, which must move none.
+func (p *proc) load(shard int) float64 {
+	p.gate()
+	noise := rand.New(rand.NewPCG(p.sim.o.Seed, uint64(shard)<<48^uint64(time.Now().UnixNano())))
+	return 90 + 20*noise.Float64()
 }
 
 // beGroup makes the processes members of a group.

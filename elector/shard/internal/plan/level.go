@@ -68,6 +68,9 @@ func (p *planner) bestMove(from, to int) int {
 			continue
 		}
 		g, r := p.gain(from, to, p.loads[s]), 0
+		if !p.worth(from, to, p.loads[s], g) {
+			continue
+		}
 		if p.guest[s] {
 			r += 2
 		}
@@ -89,6 +92,28 @@ func (p *planner) gain(from, to int, load float64) float64 {
 	return (load*(2*p.sum[from]-load))/a - (load*(2*p.sum[to]+load))/b
 }
 
+// worth reports whether a move of measured load makes two members so much more even that noise of
+// the loads will not move it back: it relieves the one, or, between equals, it lowers the higher of their loads by
+// at least half of what moves. Where the shards do not divide evenly, somebody always has one too many.
+func (p *planner) worth(from, to int, load, gain float64) bool {
+	a, b := p.in.Members[from].Weight, p.in.Members[to].Weight
+	return p.uniform || gain >= load*load*(1/a+1/b)/2 || p.relieves(from, to, load)
+}
+
+// limit is how much of its due a member may have where the sizes of the shards allow less.
+const limit = 1 + 2*tolerance
+
+// relieves reports whether a move of measured load brings a member that has too much within the limit, by more
+// than noise, and the other one not beyond.
+func (p *planner) relieves(from, to int, load float64) bool {
+	after := max((p.sum[from]-load)/p.due[from], (p.sum[to]+load)/p.due[to])
+	return p.fill(from) > limit && after <= min(limit, p.fill(from)-tolerance)
+}
+
+// likeness is how much two shards must differ, as a part of what they weigh together, to be
+// exchanged: which of two that are nearly equal is the heavier one changes with each measurement.
+const likeness = 0.25
+
 // exchangeOne exchanges a shard of a member that is too full for a lighter one of
 // another: where all shards are heavy, no single move can help.
 func (p *planner) exchangeOne() bool {
@@ -97,7 +122,7 @@ func (p *planner) exchangeOne() bool {
 	}
 	members := p.byFill()
 	for _, from := range members {
-		if p.fill(from) <= 1+2*tolerance {
+		if p.fill(from) <= limit {
 			return false
 		}
 		for _, to := range slices.Backward(members) {
@@ -119,8 +144,9 @@ func (p *planner) bestExchange(from, to int) (a, b int) {
 	gain := epsilon
 	for _, x := range p.shards[from] {
 		for _, y := range p.shards[to] {
-			if d := p.loads[x] - p.loads[y]; d > 0 && p.serves(to, x) && p.serves(from, y) {
-				if g := p.gain(from, to, d); g > gain {
+			d := p.loads[x] - p.loads[y]
+			if d > 0 && (d >= likeness*(p.loads[x]+p.loads[y]) || p.relieves(from, to, d)) && p.serves(to, x) && p.serves(from, y) {
+				if g := p.gain(from, to, d); g > gain && p.worth(from, to, d, g) {
 					a, b, gain = x, y, g
 				}
 			}
