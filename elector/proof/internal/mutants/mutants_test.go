@@ -13,8 +13,12 @@ import (
 	"time"
 )
 
-// perJudge bounds one test of one mutant. A mutant that hangs is caught, too.
-const perJudge = "90s"
+// perJudge bounds one test of one mutant: a mutant that hangs is caught, too. The tests of a package without any
+// mutant run together, on a machine that may be busy.
+const (
+	perJudge = "90s"
+	together = "10m"
+)
 
 // TestMutants makes each mistake on its own and wants it to be noticed; with -short only
 // those that the cheap tiers notice.
@@ -36,7 +40,7 @@ func TestMutants(t *testing.T) {
 		dir := <-copies
 		defer func() { copies <- dir }()
 		for pkg, tests := range judges(all) {
-			if out, err := run(t, dir, pkg, strings.Join(tests, "|")); err != nil {
+			if out, err := run(t, dir, pkg, strings.Join(tests, "|"), together); err != nil {
 				t.Fatalf("the tests fail without any mutant:\n%s", out)
 			}
 		}
@@ -80,7 +84,7 @@ func TestMutants(t *testing.T) {
 func condemn(t *testing.T, dir string, m mutant) *judge {
 	t.Helper()
 	for _, j := range m.caught {
-		out, err := run(t, dir, j.pkg, j.test)
+		out, err := run(t, dir, j.pkg, j.test, perJudge)
 		switch {
 		case strings.Contains(out, "[build failed]") || strings.Contains(out, "[setup failed]"):
 			t.Fatalf("it does not compile: no bug that anybody could make\n%s", out)
@@ -94,9 +98,9 @@ func condemn(t *testing.T, dir string, m mutant) *judge {
 }
 
 // run runs some tests of a package, named by a regular expression without anchors.
-func run(t *testing.T, dir, pkg, tests string) (out string, err error) {
+func run(t *testing.T, dir, pkg, tests, timeout string) (out string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", perJudge, "-run", "^("+tests+")$", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-timeout", timeout, "-run", "^("+tests+")$", ".")
 	cmd.Dir = filepath.Join(dir, pkg) // so that go finds the module, which may be a nested one
 	b, err := cmd.CombinedOutput()
 	return string(b), err
