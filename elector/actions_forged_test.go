@@ -79,6 +79,20 @@ func TestUnreadableAnswersToAHandover(t *testing.T) {
 	})
 }
 
+// Regression: a leader that had obeyed was reported as one that refused, because the next
+// leader had received the request as well, and answered first that the term is over.
+func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		_, term, op := trio(t, c)
+		answerAll(c, `{"card":{"id":"b","incarnation":"b1","role":"leading"},"refused":"the term that you mean is over"}`)
+		h, err := electionOf(op, "orders").StepDown(within(t, shortLease), "deploy")
+		if err != nil || h.From.Token != term.Token() || h.To.Token <= term.Token() {
+			t.Errorf("%+v, %v", h, err)
+		}
+		wantReason(t, term, 0, elector.ReasonResigned)
+	})
+}
+
 // The history is written by the candidates, and anyone else with the right to: entries of
 // other elections, of other formats and of other terms do not change how long nobody led.
 func TestHandoverGapAmongStrangeEntries(t *testing.T) {

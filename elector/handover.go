@@ -120,7 +120,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	events := el.bus.Collect(el.keys.Events, quorum.MaxMessage)
 	defer events.Close()
 	_ = events.Ready(ctx, peers.JoinTimeout) // without them the change is seen a little later
-	got, ok, errs := el.channel().StepDown(ctx, h.From.Token, to, note)
+	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
 	switch {
 	case errs != nil:
 		return h, noMajority(el.nodes, errs)

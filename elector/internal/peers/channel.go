@@ -75,11 +75,15 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 	return all, failed
 }
 
-// StepDown requests of the leader of the term with that token to hand over, to the incarnation
+// StepDown requests of the leader, by its incarnation and the token of its term, to hand over, to the incarnation
 // to or, when that is "", to any. ok is false when it has not answered; the errors are
-// RollCall's.
-func (c Channel) StepDown(ctx context.Context, token uint64, to, note string) (a Answer, ok bool, failed []error) {
+// RollCall's. Only its own answer counts: once it has obeyed, the next leader may receive the request, too, and
+// answer first that the term is over.
+func (c Channel) StepDown(ctx context.Context, leader string, token uint64, to, note string) (a Answer, ok bool, failed []error) {
 	failed = c.ask(ctx, request{Kind: stepDown, Token: token, To: to, Note: note}, 0, func(got Answer) bool {
+		if ok || got.Candidate == nil || got.Candidate.Incarnation != leader {
+			return false
+		}
 		a, ok = got, true
 		return true
 	})
