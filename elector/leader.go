@@ -45,6 +45,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 		l.maxTerm = time.After(m.cfg.MaxTerm)
 	}
 	m.warming.stop()
+	term.warms = m.cfg.warms()
 	m.guards.add(term, m.timing.RetryEvery())
 	m.term.Store(term)
 	elected := m.termEvent(EventElected, term, nil)
@@ -119,7 +120,7 @@ func (l *leadership) hold() {
 		case <-over:
 			l.warmer.plan(ReasonShutdown, shutdownCause(l.ctx))
 		case <-asked:
-			l.warmer.plan(l.term.request())
+			l.warmer.plan(l.term.requested())
 		case h := <-l.warmer.warmed:
 			l.warmer.take(h)
 		case <-l.maxTerm:
@@ -263,7 +264,7 @@ func (l *leadership) returned(out outcome) {
 	case l.term.stopped != nil && l.term.panicked != nil: // Term.Close saw the panic
 		l.term.end(ReasonPanicked, fmt.Errorf("panic: %v", l.term.panicked))
 	case l.term.stopped != nil: // Term.Close reported that the work has stopped
-		l.term.end(l.term.request())
+		l.term.end(l.term.requested())
 	case !l.term.grant.Valid(): // this process was suspended, and its deadline's timer runs only now
 		l.term.expire()
 	default:

@@ -35,6 +35,7 @@ type Term struct {
 	once   sync.Once
 	expiry expiry
 
+	warms   bool          // a requested end waits until the next leader is warm: the machine ends the term then
 	asked   chan struct{} // closed by the first Resign, or request to hand over
 	askOnce sync.Once
 	handTo  atomic.Pointer[handover] // set before asked is closed; nil: to no one in particular
@@ -156,7 +157,7 @@ func (t *Term) Err() error {
 	return context.Cause(t.Context())
 }
 
-// Resign requests the end of the term, and returns at once: the term's context ends, the
+// Resign ends the term, with Config.Warm once the next leader is warm, and returns at once: the
 // lease is kept until the work has stopped (at most Config.DrainTimeout), and the candidate
 // campaigns again after Config.Cooldown. Elector.Resign also waits for the release.
 func (t *Term) Resign() {
@@ -226,7 +227,7 @@ func (t *Term) isOver() bool {
 	}
 }
 
-func (t *Term) ask() { t.askOnce.Do(func() { close(t.asked) }) }
+func (t *Term) ask() { t.request(nil) }
 
 // handover is a request to end the term in favour of another candidate.
 type handover struct {
@@ -235,16 +236,22 @@ type handover struct {
 	cold bool // nobody goes first, not even by the succession: who should could not get ready
 }
 
-// hand requests the end of the term; the first request counts.
-func (t *Term) hand(h handover) {
+func (t *Term) hand(h handover) { t.request(&h) }
+
+// request requests the end of the term; the first request counts. Where no candidate has to get warm it is the end: the
+// work learns of it from here, and not a moment later from the state machine.
+func (t *Term) request(h *handover) {
 	t.askOnce.Do(func() {
-		t.handTo.Store(&h)
+		t.handTo.Store(h)
 		close(t.asked)
+		if !t.warms {
+			t.end(t.requested())
+		}
 	})
 }
 
-// request is the end that was requested.
-func (t *Term) request() (Reason, error) {
+// requested is the end that was requested.
+func (t *Term) requested() (Reason, error) {
 	if h := t.handTo.Load(); h != nil {
 		if h.to == "" {
 			return ReasonResigned, h.why

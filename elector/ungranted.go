@@ -22,11 +22,10 @@ func ungrantedTerm(token uint64) (*Term, func(Reason)) {
 	t.stopped = make(chan struct{})
 	go func() {
 		select {
-		case <-t.asked:
 		case <-t.stopped:
 		case <-t.ctx.Done():
 		}
-		t.end(t.request())
+		t.end(t.requested())
 		close(t.over)
 	}()
 	return t, func(r Reason) { t.end(r, nil) }

@@ -17,13 +17,16 @@ type warmer struct {
 	cancel context.CancelFunc
 }
 
+// warms reports whether the next leader gets warm before a planned end.
+func (c *Config) warms() bool { return c.Warm != nil && c.WarmTimeout != 0 }
+
 // plan ends the term, once its heir is warm. A second request changes nothing.
 func (w *warmer) plan(reason Reason, err error) {
 	m := w.m
 	switch {
 	case w.waits():
 		return
-	case m.cfg.Warm == nil || m.cfg.WarmTimeout == 0:
+	case !m.cfg.warms():
 		w.term.end(reason, err)
 		return
 	}
