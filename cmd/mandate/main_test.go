@@ -30,7 +30,21 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// Not testscript.Main: it needs a newer go-internal, in the module graph of everyone who imports the library.
-	os.Exit(testscript.RunMain(m, programs()))
+	os.Exit(testscript.RunMain(foreground{m}, programs()))
+}
+
+// foreground is the tests as if they had been started in a terminal. Under nohup, or as a job in the background,
+// they are started with signals ignored, and every program that they start would rightly ignore them, too: also
+// those that the tests end by them.
+type foreground struct{ *testing.M }
+
+func (f foreground) Run() int {
+	for _, s := range []os.Signal{syscall.SIGHUP, os.Interrupt} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	return f.M.Run()
 }
 
 // program is the program itself. main exits with its own code.
@@ -51,11 +65,6 @@ func TestScriptsReal(t *testing.T) {
 	servertest.NeedRedis(t)
 	if _, err := exec.LookPath("haproxy"); err != nil && os.Getenv("MANDATE_TEST_REQUIRE_HAPROXY") == "1" {
 		t.Fatal("no haproxy on PATH, and MANDATE_TEST_REQUIRE_HAPROXY=1: install haproxy")
-	}
-	if signal.Ignored(syscall.SIGHUP) {
-		// Under nohup the commands would rightly ignore it, too, and the scripts send it.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-		t.Cleanup(func() { signal.Reset(syscall.SIGHUP) })
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/real", RequireExplicitExec: true, RequireUniqueNames: true,
