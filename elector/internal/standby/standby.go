@@ -42,10 +42,12 @@ type Waiter struct {
 	c          Config
 	stopEvents func()
 	stopWake   func()        // nil while not in the front row
-	arrived    chan struct{} // a message has changed the decision
+	arrived    chan struct{} // a message has changed the decision: it is time, or Wait has to look
 
 	mu       sync.Mutex // of all below
 	d        decision
+	timer    *time.Timer // goes off when due; nil unless Wait waits
+	due      time.Time
 	joined   map[int]bool // the nodes that send what is published to the front row
 	refusals map[int]bool // the nodes that refuse a subscription
 }
@@ -115,11 +117,9 @@ func (w *Waiter) Refused(t quorum.Tally) {
 // Wait blocks until it is time to claim, healthChanged is closed, cordoned is signaled, or ctx
 // ends. After pauseEnded it may be time soon.
 func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) {
-	at := w.planned()
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
+	timer := w.begin()
+	defer w.end()
 	for {
-		next := at
 		select {
 		case <-ctx.Done():
 			return
@@ -130,40 +130,60 @@ func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <
 		case <-timer.C:
 			return
 		case <-pauseEnded:
-			next = w.afterPause(at)
+			if w.afterPause() {
+				return
+			}
 		case <-w.arrived:
-			next = w.afterMessage()
-		}
-		if !next.After(time.Now()) {
-			return
-		}
-		if !next.Equal(at) {
-			at = next
-			timer.Reset(time.Until(at))
+			if w.afterMessage() {
+				return
+			}
 		}
 	}
 }
 
-// afterPause is when to claim at the latest after the end of a pause. As afterMessage, it is
-// not a part of Wait: ten thousand followers wait there, each on a stack of its own.
-func (w *Waiter) afterPause(planned time.Time) time.Time {
+// begin sets the timer for the time to claim if nothing is received. As those below, it is not a
+// part of Wait: ten thousand followers wait there, each on a stack of its own.
+func (w *Waiter) begin() *time.Timer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return earlier(planned, time.Now().Add(w.d.spreadOfAll()))
+	w.due = w.d.at
+	w.timer = time.NewTimer(time.Until(w.due))
+	return w.timer
 }
 
-// afterMessage is when to claim after what was received.
-func (w *Waiter) afterMessage() time.Time {
+func (w *Waiter) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.d.next(time.Now())
+	w.timer.Stop()
+	w.timer = nil
 }
 
-// planned is when to claim if nothing is received.
-func (w *Waiter) planned() time.Time {
+// afterPause plans the claim after the end of a pause; true: now.
+func (w *Waiter) afterPause() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.d.at
+	now := time.Now()
+	return w.plan(now, earlier(w.due, now.Add(w.d.spreadOfAll())))
+}
+
+// afterMessage plans the claim after what was received; true: now.
+func (w *Waiter) afterMessage() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	return w.plan(now, w.d.next(now))
+}
+
+// plan sets the timer; true: it is time. With mu held, while Wait waits.
+func (w *Waiter) plan(now, at time.Time) bool {
+	if !at.After(now) {
+		return true
+	}
+	if !at.Equal(w.due) {
+		w.due = at
+		w.timer.Reset(at.Sub(now))
+	}
+	return false
 }
 
 // receive runs on the subscription's goroutine.
@@ -181,6 +201,10 @@ func (w *Waiter) receive(s pubsub.Signal) {
 		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // no majority is left: nothing is to be waited for
 	}
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
+		return
+	}
+	// Of a thousand followers nearly all have another one go first: they need not wake up for that.
+	if now := time.Now(); w.timer != nil && !w.plan(now, w.d.next(now)) {
 		return
 	}
 	select {

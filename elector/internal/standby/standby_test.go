@@ -98,6 +98,31 @@ func TestWaiterIsWoken(t *testing.T) {
 	}
 }
 
+// Of a thousand followers in a process a message wakes those alone that are to claim now: for the others it sets the time.
+func TestMessageWakesThoseThatClaimNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, b := waiting(t, 1)
+		planned := w.begin()
+		defer w.end()
+		b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2)
+		if len(w.arrived) != 0 {
+			t.Error("woken by a release after which another one goes first")
+		}
+		if in := time.Until(w.due); in <= 0 || in > time.Second {
+			t.Errorf("the claim is due in %v", in)
+		}
+		b.publish(keys.Wake, quorum.WakeMessage{Token: 8, First: "me"}.String(), 0, 1, 2)
+		if len(w.arrived) != 1 {
+			t.Error("not woken by a release after which it goes first")
+		}
+		select {
+		case <-planned.C:
+		case <-time.After(time.Second):
+			t.Error("no timer for the claim")
+		}
+	})
+}
+
 // A candidate that can't claim must not take a place in the front row, and one that does
 // not campaign any more must not listen.
 func TestWaiterSubscribes(t *testing.T) {
