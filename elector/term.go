@@ -244,10 +244,10 @@ func (t *Term) request(h *handover) {
 	t.askOnce.Do(func() {
 		t.handTo.Store(h)
 		close(t.asked)
-		if !t.warms {
-			t.end(t.requested())
-		}
 	})
+	if !t.warms {
+		t.end(t.requested())
+	}
 }
 
 // requested is the end that was requested.
@@ -264,10 +264,11 @@ func (t *Term) requested() (Reason, error) {
 // end ends the term; the first call gives the reason. From here on Valid is
 // false, whatever the clock shows.
 func (t *Term) end(reason Reason, err error) {
+	deadline := t.grant.Deadline() // not under the lock of once: a candidate that stands still at its clock must hold up no other end
 	t.once.Do(func() {
 		t.at = time.Now()
-		if d := t.grant.Deadline(); d.Before(t.at) {
-			t.at = d
+		if deadline.Before(t.at) {
+			t.at = deadline
 		}
 		t.ended.Store(true)
 		t.cancel(&Ended{Reason: reason, Err: err})
