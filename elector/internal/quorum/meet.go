@@ -24,7 +24,7 @@ func (v *Voter) Meet(ctx context.Context) {
 		return
 	}
 	v.met = time.Now()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), Met, func(node int) Answer {
 		v.background.begin()
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
@@ -42,7 +42,7 @@ func (v *Voter) Meet(ctx context.Context) {
 		})
 		return a
 	})
-	r.poll(Met)
+	r.poll()
 	r.awaitExpected()
 }
 

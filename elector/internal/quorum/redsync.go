@@ -132,7 +132,7 @@ func redsyncWorks(attempt func() redlock) error {
 	through := func(what string, answer Status, run func(*round) error) error {
 		var mu sync.Mutex
 		asked := map[int]int{}
-		r := newRound(nodes, nodes/2+1, func(node int) Answer {
+		r := newRound(nodes, nodes/2+1, Won, func(node int) Answer {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[node]++

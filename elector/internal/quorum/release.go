@@ -56,7 +56,7 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 // One Try at a time.
 func (r *Release) Try(limit time.Duration) Tally {
 	k, v := r.v.cfg.Keys, r.v
-	rd := newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+	rd := newRound(v.nodes.Len(), v.nodes.Majority(), Released, func(node int) Answer {
 		if a, ok := r.definite(node); ok {
 			return a
 		}
@@ -71,7 +71,7 @@ func (r *Release) Try(limit time.Duration) Tally {
 		r.note(node, a)
 		return a
 	})
-	rd.poll(Released)
+	rd.poll()
 	return v.tally(rd)
 }
 

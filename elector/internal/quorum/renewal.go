@@ -25,9 +25,8 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 		}
 	}
 	began := time.Now()
-	r := postedRound(v.nodes.Len(), v.nodes.Majority(), Mine, func(answers []Answer) {
-		ended(v.nodes.Tally(answers, time.Since(began)))
-	})
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), Mine, nil)
+	r.decided = func(answers []Answer) { ended(v.nodes.Tally(answers, time.Since(began))) }
 	all := make([]posted, len(v.queues))
 	for node := range all {
 		p := &all[node]

@@ -6,29 +6,31 @@ import (
 	"time"
 )
 
-// round is one request to all nodes. The caller of vote waits for its node's answer
-// until the round has ended: once a majority has answered, the others get a short
-// time, then they count as unknown and finish in the background.
+// round is one request to all nodes. Once a majority has answered, the others get a short
+// time, then the round has ended: they count as unknown, and finish in the background.
+//
+// The answers come by record. poll and vote bring them from ask, and wait; the round of a renewal
+// has no ask, and none waits for it.
 type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
+	yes      Status // the answer that a majority has to give
 	started  time.Time
 
 	mu       sync.Mutex
 	answers  []Answer
-	definite int
+	agreed   int           // nodes that answered yes
+	definite int           // nodes that answered
 	missing  int           // nodes that are expected to answer and have not
 	ignored  map[int]bool  // nodes that are not expected to: their last request failed
-	complete chan struct{} // closed when all that were expected have answered; nil: no goroutine waits
-	timer    *time.Timer
-	over     chan struct{} // closed when it has ended; the same
+	complete chan struct{} // closed when all that were expected have answered; nil without ask
+	over     chan struct{} // closed when it has ended; nil without ask
 	closed   bool
+	timer    *time.Timer
 
-	// Of a round that no goroutine waits for: decided is called once, when it is known whether a majority
-	// answers yes, or when the round has ended.
-	decided func([]Answer) // nil: it was called, or a goroutine waits
-	yes     Status
-	agreed  int // nodes that answered yes
+	// decided is called once, when it is known whether a majority answers yes, or when the round has
+	// ended. Nil: it was, or no one wants to know.
+	decided func([]Answer)
 }
 
 // waitFactor is how many times the majority's time the others get, at least
@@ -38,24 +40,15 @@ const (
 	minExtraWait = time.Millisecond
 )
 
-func newRound(n, majority int, ask func(int) Answer) *round {
-	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{})}
-	r.begin(n, majority)
-	return r
-}
-
-// postedRound is one that no goroutine waits for: who brings the answers calls record.
-func postedRound(n, majority int, yes Status, decided func([]Answer)) *round {
-	r := &round{yes: yes, decided: decided}
-	r.begin(n, majority)
-	return r
-}
-
-func (r *round) begin(n, majority int) {
-	r.majority, r.started, r.answers, r.missing = majority, time.Now(), make([]Answer, n), n
+func newRound(n, majority int, yes Status, ask func(int) Answer) *round {
+	r := &round{ask: ask, majority: majority, yes: yes, started: time.Now(), answers: make([]Answer, n), missing: n}
 	for i := range r.answers {
 		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
 	}
+	if ask != nil {
+		r.over, r.complete = make(chan struct{}), make(chan struct{})
+	}
+	return r
 }
 
 // vote asks one node and waits until it answered or the round has ended.
@@ -82,25 +75,18 @@ func (r *round) vote(node int) Answer {
 	return a
 }
 
-// poll asks all nodes. It returns with a majority that gives this answer, or another definite one, and at the latest when all
-// have answered or the round has ended.
-func (r *round) poll(yes Status) {
+// poll asks all nodes, and waits until it is known whether a majority answers yes, or until the round has ended.
+func (r *round) poll() {
 	if len(r.answers) == 1 {
-		r.vote(0)
+		r.record(0, r.ask(0))
 		return
 	}
-	voted := make(chan Status, len(r.answers))
-	for i := range r.answers {
-		go func() { voted <- r.vote(i).Status }()
+	known := make(chan struct{})
+	r.decided = func([]Answer) { close(known) }
+	for node := range r.answers {
+		go func() { r.record(node, r.ask(node)) }()
 	}
-	count := map[bool]int{}
-	for range r.answers {
-		if a := <-voted; a != Unknown {
-			if count[a == yes]++; count[a == yes] >= r.majority {
-				return
-			}
-		}
-	}
+	<-known
 }
 
 func (r *round) record(node int, a Answer) {
@@ -116,7 +102,8 @@ func (r *round) record(node int, a Answer) {
 	}
 	if a.Status != Unknown {
 		r.definite++
-		if r.definite == r.majority && r.agreed < r.majority && r.definite < len(r.answers) {
+		waited := r.ask != nil || r.agreed < r.majority
+		if r.definite == r.majority && waited && r.definite < len(r.answers) {
 			wait := max(minExtraWait, waitFactor*time.Since(r.started))
 			r.timer = time.AfterFunc(wait, r.end)
 		}
@@ -126,7 +113,7 @@ func (r *round) record(node int, a Answer) {
 	decide()
 }
 
-// end lets every vote that still waits return "unknown".
+// end is that of the round: every vote that still waits returns "unknown".
 func (r *round) end() {
 	r.mu.Lock()
 	if r.timer != nil {
@@ -143,8 +130,7 @@ func (r *round) end() {
 	decide()
 }
 
-// decide returns what reports the outcome of a round that no goroutine waits for, to be called without mu. With mu
-// held.
+// decide returns what reports the outcome once it is known, to be called without mu. With mu held.
 func (r *round) decide(known bool) func() {
 	decided := r.decided
 	if !known || decided == nil {

@@ -27,12 +27,12 @@ func TestPollEndsWithAMajority(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRound(len(c.votes), len(c.votes)/2+1, func(node int) Answer {
+				r := newRound(len(c.votes), len(c.votes)/2+1, Released, func(node int) Answer {
 					time.Sleep(c.votes[node].after)
 					return Answer{Status: c.votes[node].answer}
 				})
 				began := time.Now()
-				r.poll(Released)
+				r.poll()
 				if took := time.Since(began); took != c.want {
 					t.Errorf("it took %v, want %v", took, c.want)
 				}

@@ -98,8 +98,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	for _, q := range v.queues {
 		q.forget()
 	}
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), nil)
-	r.ask = func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer {
 		marker := ""
 		if node < len(markers) {
 			marker = markers[node]
@@ -109,7 +108,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity(), shown, version)))
 		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
 		return a
-	}
+	})
 	for i, q := range v.queues {
 		if q.isUnresponsive() {
 			r.ignore(i)
@@ -153,7 +152,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 			token = max(token, a.Fence)
 		}
 	}
-	votes, r := 0, (*round)(nil)
+	votes := 0
 	for _, a := range t.Answers {
 		if a.Status == Won && a.Fence == token {
 			votes++
@@ -163,13 +162,13 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		return token, true
 	}
 	seq := v.seq
-	r = newRound(v.nodes.Len(), v.nodes.Majority(), func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), Raised, func(node int) Answer {
 		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
 			return Answer{Status: Raised, Fence: token}
 		}
 		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
 	})
-	r.poll(Raised)
+	r.poll()
 	r.awaitExpected() // a token that more nodes have survives more of them
 	return token, v.tally(r).Majority(Raised)
 }
