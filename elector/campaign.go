@@ -158,7 +158,7 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	}
 	logged := false
 	var remind reminder
-	look := m.lookout()
+	look := m.newPoller()
 	defer look.close()
 	for {
 		changed := m.probes.candidate.Changed()
@@ -235,7 +235,7 @@ func (m *machine) awaitUncordoned(ctx context.Context, w *standby.Waiter) bool {
 	m.log.Info("cordoned, not campaigning", "cordon", c.ID, "note", c.String())
 	var remind reminder
 	remind.begin(time.Now())
-	look := m.lookout()
+	look := m.newPoller()
 	defer look.close()
 	again := time.NewTicker(m.timing.RenewEvery)
 	defer again.Stop()

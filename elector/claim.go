@@ -166,8 +166,8 @@ func unreachable(t quorum.Tally) condition {
 	return condition{key: ErrUnreachable.Error(), err: failed.noMajority(t.Errors())}
 }
 
-// unconfirmed is why a renewal did not count.
-func unconfirmed(t quorum.Tally) condition {
+// whyUnconfirmed is why a renewal did not count.
+func whyUnconfirmed(t quorum.Tally) condition {
 	if !t.Answered() {
 		return unreachable(t)
 	}

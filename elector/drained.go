@@ -75,5 +75,5 @@ func (m *machine) replaceable(ctx context.Context) error {
 			return nil
 		}
 	}
-	return refused("no other candidate could lead now: all are cordoned")
+	return newRefusal("no other candidate could lead now: all are cordoned")
 }

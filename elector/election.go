@@ -203,7 +203,7 @@ func pausedByAnother(errs []error, majority int) error {
 	if refusals < majority {
 		return nil
 	}
-	return refused("%s", other.Error())
+	return newRefusal("%s", other.Error())
 }
 
 // record has the nodes record an operator's action that a majority has carried out, while

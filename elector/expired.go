@@ -36,7 +36,7 @@ func (e *ExpiredError) problem() string {
 	case e.Suspended > 0:
 		return fmt.Sprintf("this process was suspended for %v", tenths(e.Suspended))
 	case e.Unconfirmed == 0:
-		return "the clocks of this machine contradict each other: it was suspended, or its clock was set"
+		return "the clocks of this host contradict each other: it was suspended, or its clock was set"
 	case len(e.Nodes) == 0:
 		return fmt.Sprintf("no renewal was answered for %v", tenths(e.Unconfirmed))
 	}
@@ -83,9 +83,9 @@ func tenths(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// expiry is what a term records to explain, if it expires, why. Its guard looks at the clock every
+// expiryRecord is what a term records to explain, if it expires, why. Its guard looks at the clock every
 // now and then: what is missing between its looks is when the process stood still.
-type expiry struct {
+type expiryRecord struct {
 	every  time.Duration // how often the guard looks
 	looked atomic.Int64  // when it did last, counted from the begin of the term
 	// unconfirmed is the newest renewal that no majority confirmed; nil while they succeed.
@@ -103,7 +103,7 @@ type unconfirmedRenewal struct {
 }
 
 // failed notes a renewal that no majority has confirmed.
-func (x *expiry) failed(elapsed time.Duration, tally quorum.Tally) {
+func (x *expiryRecord) failed(elapsed time.Duration, tally quorum.Tally) {
 	if before := x.unconfirmed.Load(); before != nil {
 		elapsed = before.first
 	}
@@ -112,7 +112,7 @@ func (x *expiry) failed(elapsed time.Duration, tally quorum.Tally) {
 
 // why distinguishes a process that stood still from nodes that did not renew. elapsed is the time
 // since the begin of the term, and age that since the newest renewal that succeeded.
-func (x *expiry) why(elapsed, age time.Duration) *ExpiredError {
+func (x *expiryRecord) why(elapsed, age time.Duration) *ExpiredError {
 	e := &ExpiredError{Unconfirmed: age}
 	looked, last := time.Duration(x.looked.Load()), x.unconfirmed.Load()
 	away := elapsed - looked - x.every

@@ -29,19 +29,19 @@ func (el *Election) Forget(ctx context.Context) error {
 		for i, c := range all {
 			ids[i] = c.ID
 		}
-		return refused("there are candidates: %s; stop them first", strings.Join(ids, ", "))
+		return newRefusal("there are candidates: %s; stop them first", strings.Join(ids, ", "))
 	}
 	if el.nodes.Listeners(ctx, el.keys.Ask, statusTimeout) > 0 {
-		return refused("a candidate is subscribed and does not answer: it may hang; stop it first")
+		return newRefusal("a candidate is subscribed and does not answer: it may hang; stop it first")
 	}
 	views := el.nodes.Read(ctx, el.keys, statusTimeout)
 	errs := make([]error, len(views))
 	for i, v := range views {
 		switch errs[i] = v.Err; {
 		case v.Holder != "":
-			return refused("%s holds a lock of this election: wait until it has lapsed", v.Node)
+			return newRefusal("%s holds a lock of this election: wait until it has lapsed", v.Node)
 		case v.Foreign != "":
-			return refused("%s holds %s under %s, which no candidate wrote: remove that first", v.Node, v.Foreign, el.keys.Lock)
+			return newRefusal("%s holds %s under %s, which no candidate wrote: remove that first", v.Node, v.Foreign, el.keys.Lock)
 		}
 	}
 	if err := onEach(el.nodes, errs, "nothing was removed, since what a node that does not answer keeps would bring the election back"); err != nil {
@@ -50,7 +50,7 @@ func (el *Election) Forget(ctx context.Context) error {
 	errs = el.nodes.Forget(ctx, el.keys, statusTimeout)
 	for _, err := range errs {
 		if errors.Is(err, quorum.ErrHeld) {
-			return refused("a candidate was elected meanwhile")
+			return newRefusal("a candidate was elected meanwhile")
 		}
 	}
 	return onEach(el.nodes, errs, "removed, but not from all nodes")

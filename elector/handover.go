@@ -69,7 +69,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 	}
 	h, err := el.handOver(ctx, heir.Incarnation, "transfer to "+to)
 	if err == nil && h.To.Candidate != to {
-		err = refused("%s did not take over in time: %s leads", to, h.To.Candidate)
+		err = newRefusal("%s did not take over in time: %s leads", to, h.To.Candidate)
 	}
 	return h, err
 }
@@ -77,7 +77,7 @@ func (el *Election) Transfer(ctx context.Context, to string) (Handover, error) {
 func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 	same := slices.DeleteFunc(slices.Clone(all), func(c CandidateStatus) bool { return c.ID != to })
 	if len(same) > 1 {
-		return CandidateStatus{}, refused("%d candidates have the id %s (on %s and %s): give each its own id", len(same), to, same[0].Host, same[1].Host)
+		return CandidateStatus{}, newRefusal("%d candidates have the id %s (on %s and %s): give each its own id", len(same), to, same[0].Host, same[1].Host)
 	}
 	var ids []string
 	for _, c := range all {
@@ -85,23 +85,23 @@ func eligible(all []CandidateStatus, to string) (CandidateStatus, error) {
 		switch {
 		case c.ID != to:
 		case c.Role == RoleLeading:
-			return c, refused("%s is already the leader", to)
+			return c, newRefusal("%s is already the leader", to)
 		case c.Role == RoleObserving:
-			return c, refused("%s is an observer: it never leads", to)
+			return c, newRefusal("%s is an observer: it never leads", to)
 		case !c.Healthy:
-			return c, refused("%s cannot lead: %s", to, c.Detail)
+			return c, newRefusal("%s cannot lead: %s", to, c.Detail)
 		case c.Cordoned != nil:
-			return c, refused("%s cannot lead: it is cordoned (%s)", to, c.Cordoned)
+			return c, newRefusal("%s cannot lead: it is cordoned (%s)", to, c.Cordoned)
 		case c.Role != RoleFollowing:
-			return c, refused("%s is %s: try again later", to, c.Role)
+			return c, newRefusal("%s is %s: try again later", to, c.Role)
 		default:
 			return c, nil
 		}
 	}
 	if len(ids) == 0 {
-		return CandidateStatus{}, refused("no candidate answers in this election")
+		return CandidateStatus{}, newRefusal("no candidate answers in this election")
 	}
-	return CandidateStatus{}, refused("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
+	return CandidateStatus{}, newRefusal("no candidate %s answers; there are: %s", to, strings.Join(ids, ", "))
 }
 
 func (el *Election) handOver(ctx context.Context, to, note string) (Handover, error) {
@@ -125,9 +125,9 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 	case errs != nil:
 		return h, noMajority(el.nodes, errs)
 	case !ok && !el.hasEnded(ctx, h.From):
-		return h, refused("the leader %s does not answer and still leads: it may hang, be cut off, lack the right to publish its answer, or be an older version", h.From.Candidate)
+		return h, newRefusal("the leader %s does not answer and still leads: it may hang, be cut off, lack the right to publish its answer, or be an older version", h.From.Candidate)
 	case got.Refused != "":
-		return h, refused("%s", got.Refused)
+		return h, newRefusal("%s", got.Refused)
 	}
 	return el.follow(ctx, h, events)
 }
@@ -180,7 +180,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 // gap is the time between two terms, as the history has it; zero when it does not, or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	byNode, _ := el.nodes.Glance(ctx, el.keys, glance, handoverReports)
+	byNode, _ := el.nodes.RecallMajority(ctx, el.keys, recentEntries, handoverReports)
 	var released, elected time.Time
 	for _, entries := range byNode {
 		for _, entry := range entries {

@@ -34,9 +34,9 @@ type reported struct {
 type ending int
 
 const (
-	open   ending = iota
-	vacant        // no candidate leads in Redis, and no report gave a reason
-	closed        // a report of its end
+	notEnded      ending = iota
+	endedVacant          // no candidate leads in Redis, and no report gave a reason
+	endedReported        // a report of its end
 )
 
 // reading is what Redis answered.
@@ -70,10 +70,10 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 		if moved {
 			s.term.Advertise = leader.Advertise
 		}
-		if s.ending == vacant || s.ending == closed && r.stays { // it was not gone after all
-			s.ending = open
+		if s.ending == endedVacant || s.ending == endedReported && r.stays { // it was not gone after all
+			s.ending = notEnded
 			events = append(events, s.term)
-		} else if moved && s.ending == open {
+		} else if moved && s.ending == notEnded {
 			ev := s.term
 			ev.Kind, ev.Time = EventAddress, now.Round(0)
 			events = append(events, ev)
@@ -92,8 +92,8 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 	case wait > 0:
 	case leader != nil:
 		events = append(events, s.elect(leader, r.history, messages, now))
-	case s.ending == open && s.term.Token != 0:
-		s.ending = vacant
+	case s.ending == notEnded && s.term.Token != 0:
+		s.ending = endedVacant
 		events = append(events, Event{Version: eventVersion, Kind: EventVacant, Token: s.term.Token, Time: now.Round(0)})
 	}
 	return events, s, wait
@@ -102,11 +102,11 @@ func (s reported) merge(r reading, messages []Event, now time.Time) (events []Ev
 // close reports the end of the newest term as soon as a report of it is there. Until then
 // it returns how much longer to wait for that before what followed is reported.
 func (s *reported) close(events []Event, r reading, messages []Event, now time.Time, followed bool) ([]Event, time.Duration) {
-	if s.ending != open || s.term.Token == 0 {
+	if s.ending != notEnded || s.term.Token == 0 {
 		return events, 0
 	}
 	if end, ok := endOf(s.term, r.history, messages); ok {
-		s.ending = closed
+		s.ending = endedReported
 		return append(events, end), 0
 	}
 	if s.missed.IsZero() {
@@ -121,7 +121,7 @@ func (s *reported) close(events []Event, r reading, messages []Event, now time.T
 
 // begin reports how things stand. What the history holds by now is not news.
 func (s *reported) begin(r reading, leader *Leader, messages []Event, now time.Time) []Event {
-	s.begun, s.ending = true, closed
+	s.begun, s.ending = true, endedReported
 	for _, ev := range r.history {
 		s.newest = max(s.newest, ev.Token)
 	}
@@ -146,7 +146,7 @@ func (s *reported) elect(l *Leader, history, messages []Event, now time.Time) Ev
 			break
 		}
 	}
-	s.term, s.ending, s.missed, s.newest = ev, open, time.Time{}, max(s.newest, ev.Token)
+	s.term, s.ending, s.missed, s.newest = ev, notEnded, time.Time{}, max(s.newest, ev.Token)
 	return ev
 }
 
@@ -224,7 +224,7 @@ func (t passed) token() uint64 { return max(t.elected.Token, t.released.Token) }
 
 // pass reports the begin of such a term.
 func (s *reported) pass(events []Event, t passed) []Event {
-	s.ending, s.missed, s.newest = open, time.Time{}, t.token()
+	s.ending, s.missed, s.newest = notEnded, time.Time{}, t.token()
 	if t.elected.Token == 0 { // its begin was not written
 		s.term = t.released
 		return events

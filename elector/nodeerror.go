@@ -126,7 +126,7 @@ func (r *replies) noMajority(errs []error) *QuorumError {
 // refusedError is an ErrRefused, and why.
 type refusedError struct{ why string }
 
-func refused(format string, args ...any) error {
+func newRefusal(format string, args ...any) error {
 	return &refusedError{fmt.Sprintf(format, args...)}
 }
 

@@ -63,10 +63,10 @@ func (o *observer) run(ctx context.Context) {
 	if o.local != nil {
 		local = o.local.wake
 	}
-	var answer <-chan answered // of the open query
-	var due time.Time          // when to query; a message can't put it off
-	woken := false             // by a message, since the last query
-	calm := reportDelay        // longer while messages bring nothing new
+	var answer <-chan queryResult // of the open query
+	var due time.Time             // when to query; a message can't put it off
+	woken := false                // by a message, since the last query
+	calm := reportDelay           // longer while messages bring nothing new
 	defer func() {
 		o.end() // also of a loop that was left
 		if answer != nil {
@@ -112,7 +112,7 @@ func (o *observer) run(ctx context.Context) {
 }
 
 // compare reports what changed; it returns when to query again if no message comes.
-func (o *observer) compare(ctx context.Context, a answered) time.Duration {
+func (o *observer) compare(ctx context.Context, a queryResult) time.Duration {
 	if !o.ownEvents(ctx) {
 		return 0
 	}

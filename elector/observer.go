@@ -43,9 +43,9 @@ func (o *observer) emit(ctx context.Context, ev Event) bool {
 
 // maybe reports whether the leader that was reported may lead although no majority
 // shows it: nodes did not answer, or it is this candidate, by the clock.
-func (o *observer) maybe(a answered) bool {
+func (o *observer) maybe(a queryResult) bool {
 	term := o.reported.term
-	if o.reported.ending != open || term.Token == 0 {
+	if o.reported.ending != notEnded || term.Token == 0 {
 		return false
 	}
 	if own := o.el.own.validTerm(); own != nil && own.token == term.Token && o.el.own.is(term.Incarnation) {
@@ -57,7 +57,7 @@ func (o *observer) maybe(a answered) bool {
 // stays reports whether the lock of a term whose end was reported is there for longer than
 // its lease: it is being renewed, and the report was forged.
 func (o *observer) stays(l *Leader) bool {
-	if l == nil || o.reported.ending != closed || l.Token != o.reported.term.Token {
+	if l == nil || o.reported.ending != endedReported || l.Token != o.reported.term.Token {
 		o.left = time.Time{}
 		return false
 	}
@@ -119,13 +119,13 @@ func (o *observer) ownEvents(ctx context.Context) bool {
 			continue
 		case EventReleased:
 			o.changes++
-			if ev.Token != o.reported.term.Token || o.reported.ending != open {
+			if ev.Token != o.reported.term.Token || o.reported.ending != notEnded {
 				continue // its end was reported
 			}
-			o.reported.ending = closed
+			o.reported.ending = endedReported
 		case EventAddress:
 			o.changes++
-			if ev.Token != o.reported.term.Token || o.reported.ending != open || ev.Advertise == o.reported.term.Advertise {
+			if ev.Token != o.reported.term.Token || o.reported.ending != notEnded || ev.Advertise == o.reported.term.Advertise {
 				continue // it was reported, or the term's end was
 			}
 			o.reported.term.Advertise = ev.Advertise

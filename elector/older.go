@@ -38,7 +38,7 @@ func (el *Election) setHighest(ctx context.Context, allow, reason string) error 
 		return err
 	}
 	if st.Version == "" {
-		return refused("no version has led of which a majority of the nodes knows: nothing keeps older ones from leading")
+		return newRefusal("no version has led of which a majority of the nodes knows: nothing keeps older ones from leading")
 	}
 	h := quorum.Highest{Version: st.Version, Allow: allow}
 	ev := Event{Kind: eventOlderRefused, By: el.operator, Highest: st.Version}

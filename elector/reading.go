@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// answered is a query's outcome, and what belongs to it.
-type answered struct {
+// queryResult is a query's outcome, and what belongs to it.
+type queryResult struct {
 	status   Status
 	history  []Event
 	messages []Event // that came before it was sent
@@ -15,7 +15,7 @@ type answered struct {
 	err      error
 }
 
-func (a answered) reading() reading {
+func (a queryResult) reading() reading {
 	return reading{leader: a.status.Leader, highest: a.status.highest(), history: a.history}
 }
 
@@ -29,8 +29,8 @@ func (st Status) highest() (highest uint64) {
 
 // query is read on its own goroutine: a node that hangs must not hold back what the
 // candidate of this process does meanwhile.
-func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan answered {
-	answer := make(chan answered, 1)
+func (el *Election) query(ctx context.Context, was reported, changes int, messages []Event) <-chan queryResult {
+	answer := make(chan queryResult, 1)
 	go func() {
 		a := el.read(ctx, was, messages)
 		a.changes = changes
@@ -40,7 +40,7 @@ func (el *Election) query(ctx context.Context, was reported, changes int, messag
 }
 
 // read queries Redis, for an observer that has reported so much. It blocks.
-func (el *Election) read(ctx context.Context, was reported, messages []Event) (a answered) {
+func (el *Election) read(ctx context.Context, was reported, messages []Event) (a queryResult) {
 	a.messages = messages
 	if a.status, a.err = el.look(ctx); a.err != nil || !was.needsHistory(a.status.Leader, len(messages) > 0) {
 		return a
@@ -60,20 +60,20 @@ func (s reported) needsHistory(l *Leader, messages bool) bool {
 	case !s.begun:
 		return true
 	case l == nil:
-		return s.ending == open || messages
+		return s.ending == notEnded || messages
 	default:
 		return l.Token != s.term.Token || !l.sameLife(s.term) || !l.agreed
 	}
 }
 
-// glance is how many entries of the history an observer looks at: 32 terms, or fewer where pauses
+// recentEntries is how many entries of the history an observer looks at: 32 terms, or fewer where pauses
 // stand among them.
-const glance = 64
+const recentEntries = 64
 
 // recent are the newest events of all nodes; none where the history can't be read.
 func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	var events []Event
-	nodes, _ := el.nodes.Glance(ctx, el.keys, glance, limit) // best effort: who may not read it sees less
+	nodes, _ := el.nodes.RecallMajority(ctx, el.keys, recentEntries, limit) // best effort: who may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
 			if ev, err := parseEvent(entry.Event); err == nil && ev.Election == el.name {

@@ -14,7 +14,7 @@ import (
 func TestWhenTheHistoryIsRead(t *testing.T) {
 	was := reported{begun: true, term: Event{Kind: EventElected, Candidate: "a", Incarnation: "a1", Token: 7}}
 	ended := was
-	ended.ending = closed
+	ended.ending = endedReported
 	leads := func(token uint64, incarnation string, agreed bool) *Leader {
 		return &Leader{Candidate: "a", Incarnation: incarnation, Token: token, agreed: agreed}
 	}
@@ -60,23 +60,23 @@ func TestLeaderThatMayLeadIsNotReportedGone(t *testing.T) {
 		mayLead string
 		want    bool
 	}{
-		"no majority, and the rest may hold it": {was: term(7, "a1", open), mayLead: "a1", want: true},
-		"the rest may hold another's":           {was: term(7, "a1", open), mayLead: "b1"},
-		"all nodes answered":                    {was: term(7, "a1", open)},
-		"neither names a life":                  {was: term(7, "", open)},
-		"its end was reported":                  {was: term(7, "a1", closed), mayLead: "a1"},
-		"it was reported gone":                  {was: term(7, "a1", vacant), mayLead: "a1"},
-		"nobody was reported":                   {was: term(0, "a1", open), mayLead: "a1"},
-		"this process leads":                    {was: term(7, e.incarnation, open), self: self(7), want: true},
-		"this process leads another term":       {was: term(7, e.incarnation, open), self: self(8)},
-		"another process had that token":        {was: term(7, "a1", open), self: self(7)},
+		"no majority, and the rest may hold it": {was: term(7, "a1", notEnded), mayLead: "a1", want: true},
+		"the rest may hold another's":           {was: term(7, "a1", notEnded), mayLead: "b1"},
+		"all nodes answered":                    {was: term(7, "a1", notEnded)},
+		"neither names a life":                  {was: term(7, "", notEnded)},
+		"its end was reported":                  {was: term(7, "a1", endedReported), mayLead: "a1"},
+		"it was reported gone":                  {was: term(7, "a1", endedVacant), mayLead: "a1"},
+		"nobody was reported":                   {was: term(0, "a1", notEnded), mayLead: "a1"},
+		"this process leads":                    {was: term(7, e.incarnation, notEnded), self: self(7), want: true},
+		"this process leads another term":       {was: term(7, e.incarnation, notEnded), self: self(8)},
+		"another process had that token":        {was: term(7, "a1", notEnded), self: self(7)},
 	} {
 		if c.self == nil {
 			c.self = nobody
 		}
 		c.self()
 		o := &observer{el: e.election, reported: c.was}
-		if got := o.maybe(answered{status: Status{mayLead: c.mayLead}}); got != c.want {
+		if got := o.maybe(queryResult{status: Status{mayLead: c.mayLead}}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

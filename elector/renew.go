@@ -20,10 +20,10 @@ var errGone = errors.New("a majority of the nodes no longer holds the lock for t
 type renewer struct {
 	m      *machine
 	term   *Term
-	wanted atomic.Bool   // the lease is wanted: no renewal goes out without
-	due    chan struct{} // the state machine is to renew
-	ended  chan *renewal // how a renewal ended, for the state machine
-	task   task          // fires when it is due
+	wanted atomic.Bool        // the lease is wanted: no renewal goes out without
+	due    chan struct{}      // the state machine is to renew
+	ended  chan *endedRenewal // how a renewal ended, for the state machine
+	task   task               // fires when it is due
 
 	// The state machine holds it for as long as a log handler blocks it: then nobody renews in its place.
 	mu       sync.Mutex  // of all below
@@ -32,15 +32,15 @@ type renewer struct {
 	lastSent lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
 }
 
-// renewal is how one renewal ended.
-type renewal struct {
+// endedRenewal is how one renewal ended.
+type endedRenewal struct {
 	sent  lease.Stamp
 	tally quorum.Tally
 	took  time.Duration
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
-	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *renewal, 1), lastSent: m.clock.Now()}
+	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *endedRenewal, 1), lastSent: m.clock.Now()}
 	r.task.fire = r.fire
 	r.wanted.Store(true)
 	return r
@@ -70,7 +70,7 @@ func (r *renewer) fire() {
 }
 
 // take takes how a renewal ended, on a goroutine that others wait for.
-func (r *renewer) take(of renewal) {
+func (r *renewer) take(of endedRenewal) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
 		if !r.term.ended.Load() && r.quiet(&of) {
@@ -83,7 +83,7 @@ func (r *renewer) take(of renewal) {
 }
 
 // quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.
-func (r *renewer) quiet(of *renewal) bool {
+func (r *renewer) quiet(of *endedRenewal) bool {
 	for _, a := range of.tally.Answers {
 		if a.Status != quorum.Unknown && (a.Status != quorum.Mine || a.Note != "" || a.Holder != "") {
 			return false
@@ -102,7 +102,7 @@ func (r *renewer) renewNow() {
 }
 
 // countNow takes there how one ended.
-func (r *renewer) countNow(of *renewal) {
+func (r *renewer) countNow(of *endedRenewal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count(of)
@@ -131,12 +131,12 @@ func (r *renewer) renew() {
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
 		took, _ := m.clock.PeekSince(sent)
-		r.take(renewal{sent: sent, tally: tally, took: took})
+		r.take(endedRenewal{sent: sent, tally: tally, took: took})
 	})
 }
 
 // count takes how a renewal ended. With mu held.
-func (r *renewer) count(of *renewal) {
+func (r *renewer) count(of *endedRenewal) {
 	r.inFlight = false
 	m := r.m
 	switch {
@@ -160,7 +160,7 @@ func (r *renewer) count(of *renewal) {
 	default: // unknown: ride it until the deadline
 		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
-		m.setCondition(unconfirmed(of.tally))
+		m.setCondition(whyUnconfirmed(of.tally))
 		m.schedule.add(&r.task, m.timing.RetryEvery())
 	}
 	if err := m.rival(); err != nil {

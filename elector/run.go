@@ -107,7 +107,7 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	m.rested, m.restWhy = time.Now().Add(d), after.summary()
 	m.mu.Unlock()
 	m.become(RoleResting, nil, slog.String("for", unit(d)))
-	look := m.lookout()
+	look := m.newPoller()
 	defer look.close()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -141,7 +141,7 @@ func (m *machine) settleUp() error {
 // nothing, and its probes decide nothing.
 func (m *machine) follow(ctx context.Context) {
 	m.become(RoleObserving, nil)
-	look := m.lookout()
+	look := m.newPoller()
 	defer look.close()
 	for {
 		select {

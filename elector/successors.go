@@ -56,18 +56,18 @@ func (l Leader) SuccessorsIn(roll []CandidateStatus) ([]CandidateStatus, error) 
 	case len(able) > 0:
 		return able, nil
 	case len(unable) == 0:
-		return nil, refused("there is no other candidate that could lead; start one")
+		return nil, newRefusal("there is no other candidate that could lead; start one")
 	default:
 		const shown = 5
 		if more := len(unable) - shown; more > 0 {
 			unable = append(unable[:shown], fmt.Sprintf("%d more", more))
 		}
-		return nil, refused("no other candidate could lead now: %s; wait for one", strings.Join(unable, ", "))
+		return nil, newRefusal("no other candidate could lead now: %s; wait for one", strings.Join(unable, ", "))
 	}
 }
 
 func refusedByPause(st Status) error {
-	return refused("the election is paused (%s), so no other candidate could lead; resume it first", st.Pause)
+	return newRefusal("the election is paused (%s), so no other candidate could lead; resume it first", st.Pause)
 }
 
 // unable is why a candidate that does not lead could not be elected now; "" if it could.
@@ -120,7 +120,7 @@ func takesLock(ctx context.Context, nodes *quorum.Nodes, keys quorum.Keys, limit
 		return nil
 	}
 	why := nodeErrors(refusing)[0]
-	return refused("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(why.Error(), "."))
+	return newRefusal("no other leader could be elected: %d of %d Redis nodes refuse writes (%s)", len(refusing), nodes.Len(), strings.TrimRight(why.Error(), "."))
 }
 
 // yieldable is why this leader must not make room for another candidate on its own account

@@ -33,7 +33,7 @@ type Term struct {
 	ended  atomic.Bool
 	at     time.Time // when it ended; set before ended
 	once   sync.Once
-	expiry expiry
+	expiry expiryRecord
 
 	warms   bool          // a requested end waits until the next leader is warm: the machine ends the term then
 	asked   chan struct{} // closed by the first Resign, or request to hand over

@@ -27,9 +27,9 @@ func (ns *Nodes) Recall(ctx context.Context, k Keys, count int64, limit time.Dur
 	return ns.recall(ctx, k, count, limit, limit)
 }
 
-// Glance is Recall for those who can't wait for a node that hangs: once a majority
+// RecallMajority is Recall for those who can't wait for a node that hangs: once a majority
 // has answered, the others get as long again as that took, a few times over.
-func (ns *Nodes) Glance(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+func (ns *Nodes) RecallMajority(ctx context.Context, k Keys, count int64, limit time.Duration) ([][]Entry, []error) {
 	return ns.recall(ctx, k, count, limit, minExtraWait)
 }
 

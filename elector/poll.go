@@ -7,19 +7,19 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// lookout reads the state of the election now and then while this candidate does
+// poller reads the state of the election now and then while this candidate does
 // not claim: what it knows must not be older than the lease of a leader, or it
 // would take a loss of data for a first start. A look is a read of each node; it
 // claims nothing and waits for no answer. Of the campaigning goroutine only.
-type lookout struct {
+type poller struct {
 	m     *machine
 	due   *time.Timer
 	views chan []quorum.View // of the look that is under way
 }
 
-// lookout starts with a look, unless the nodes were queried less than a lease ago.
-func (m *machine) lookout() *lookout {
-	l := &lookout{m: m, due: time.NewTimer(0)}
+// newPoller starts with a look, unless the nodes were queried less than a lease ago.
+func (m *machine) newPoller() *poller {
+	l := &poller{m: m, due: time.NewTimer(0)}
 	if !m.memory.asked.IsZero() {
 		if elapsed, ok := m.clock.Since(m.memory.asked); ok {
 			l.due.Reset(max(0, m.cfg.Lease-elapsed))
@@ -28,11 +28,11 @@ func (m *machine) lookout() *lookout {
 	return l
 }
 
-func (l *lookout) close() { l.due.Stop() }
+func (l *poller) close() { l.due.Stop() }
 
 // start sends a look. Nodes that hang must not hold back what this candidate does
 // meanwhile.
-func (l *lookout) start() {
+func (l *poller) start() {
 	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and no reader
 	l.views = views
 	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), *m.keys, m.timing.CallTimeout()) })
@@ -40,7 +40,7 @@ func (l *lookout) start() {
 
 // take notes what the nodes answered. Without an answer of a majority it looks again
 // soon, as a claim would.
-func (l *lookout) take(views []quorum.View) {
+func (l *poller) take(views []quorum.View) {
 	k, answers := l.m.memory, 0
 	var locks []string
 	var held []heldFor
