@@ -34,7 +34,7 @@ type candidate struct {
 	hostClock   *lease.Clock  // of this machine
 	since       lease.Stamp   // when the member began whose shard it is about; zero: it is an election of its own
 	above       uint64        // its tokens are greater than this one of another election
-	listening   func()        // called when a release would be received at once; nil: nobody wants to know
+	listening   func()        // called when a release would be received at once; nil: it is not wanted
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone
 	log         *slog.Logger
 	supervisor  *supervised.Pipe // of this process; nil: none

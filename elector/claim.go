@@ -85,7 +85,7 @@ func (m *machine) noteHeld(locks []heldFor) {
 // such nodes abstain. There are two such candidates:
 //
 //   - One that began less than a lease ago and has seen no trace of an election: a
-//     first start. It can't tell this from a loss of data that came before its
+//     first start. It can't distinguish this from a loss of data that came before its
 //     first answer. From a lease on waiting costs as much as it has waited already,
 //     so whatever kept it from asking (its probe, Redis out of reach, a process or
 //     machine that was suspended) is no excuse.

@@ -25,7 +25,7 @@ type renewer struct {
 	ended  chan *endedRenewal // how a renewal ended, for the state machine
 	task   task               // fires when it is due
 
-	// The state machine holds it for as long as a log handler blocks it: then nobody renews in its place.
+	// The state machine holds it for as long as a log handler blocks it: then no goroutine renews in its place.
 	mu       sync.Mutex  // of all below
 	inFlight bool        // a renewal is under way
 	repeats  bool        // it repeats the one before, to take a node back

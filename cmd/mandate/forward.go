@@ -113,14 +113,14 @@ func (f *forwarding) listen(ctx context.Context, e *elector.Elector, h *electorh
 // replicas have learned who leads.
 const others = time.Second
 
-// hurry ends the requests under way, which otherwise may finish before the lock is released, and takes no more.
-func (f *forwarding) hurry() {
+// abort ends the requests under way, which otherwise may finish before the lock is released, and takes no more.
+func (f *forwarding) abort() {
 	if f != nil {
 		f.cut()
 	}
 }
 
-// beside takes requests while main runs, and a second longer; after hurry no longer.
+// beside takes requests while main runs, and a second longer; after abort no longer.
 func (f *forwarding) beside(main func() error) error {
 	if f == nil {
 		return main()

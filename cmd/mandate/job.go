@@ -36,7 +36,7 @@ type job struct {
 
 	releaser *supervise.Releaser // nil: none
 
-	hurry <-chan struct{}    // closed by the second signal
+	force <-chan struct{}    // closed by the second signal
 	stop  context.CancelFunc // ends the program in an orderly way
 	log   *slog.Logger
 	aside sync.WaitGroup // the searches for what has escaped; only the program's end waits for them
@@ -53,7 +53,7 @@ func (j *job) work(ctx context.Context, term *elector.Term) error {
 func (j *job) workOn(ctx context.Context, term *shard.Term) error {
 	go func() { // a second signal does not wait until other members have taken the shard over
 		select {
-		case <-j.hurry:
+		case <-j.force:
 			term.Resign()
 		case <-ctx.Done():
 		}
@@ -167,7 +167,7 @@ func (j *job) attend(ctx context.Context, term *elector.Term, p *supervise.Proce
 }
 
 // noteStopped logs why a command does nothing: one that asks for a password, for example, would lead so for as long as
-// nobody looks.
+// no operator looks.
 func noteStopped(log *slog.Logger, sig syscall.Signal) {
 	log.Warn("command stopped by the terminal, of which it is not in the foreground", "signal", sig.String())
 }
@@ -200,7 +200,7 @@ func (j *job) endTime() time.Duration { return j.grace + j.kill/4 }
 // (SIGSTOP) for a part of that time.
 func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	// A command that has died has mostly left nothing, and a scan of all processes takes longer than to find that out.
-	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.hurry) {
+	if p.HasExited() && p.AwaitGone(time.After(5*time.Millisecond), j.force) {
 		return
 	}
 	left := min(j.endTime(), supervise.Until(p.Until()))
@@ -212,7 +212,7 @@ func (j *job) end(p *supervise.Process, log *slog.Logger) {
 	if left > 0 && began {
 		log.Info("stopping the command", "grace", max(0, left-j.kill/4).Round(time.Millisecond))
 	}
-	if p.AwaitGone(grace.C, j.hurry) {
+	if p.AwaitGone(grace.C, j.force) {
 		return
 	}
 	killed := time.NewTimer(j.kill)

@@ -34,7 +34,7 @@ name matches one. Without a leader an election is
 The shards of a group (mandate shards GROUP) are one row, GROUP/*: how many have
 an owner, and how many of its members want shards; that pattern lists them all,
 as do -o name and -o json. Elections GROUP/assigner and GROUP/0 are a group,
-whoever made them.
+whichever program made them.
 
 CONDITION has what is wrong, and the command to type next:
 

@@ -158,9 +158,9 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	j.stop = stop
-	hurry, end := a.onSignals(stop, "the command is killed now")
+	force, end := a.onSignals(stop, "the command is killed now")
 	defer end()
-	j.hurry = hurry
+	j.force = force
 	supervise.Adopt()
 	defer a.startReleaser(a.secrets(j))()
 	defer j.aside.Wait()
@@ -176,12 +176,12 @@ func (a *app) runJob(ctx context.Context, j *job, w *web) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-j.hurry:
+	case <-j.force:
 	}
 	// A second signal does not wait for a Redis that is away, but for every command.
 	working.Lock()
 	defer working.Unlock()
-	return hurried(ended)
+	return awaitForced(ended)
 }
 
 // secrets are for the releaser process.

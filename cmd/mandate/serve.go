@@ -125,7 +125,7 @@ func (a *app) serveCommand() *cobra.Command {
 func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	hurry, end := a.onSignals(stop, "the release of the lock is not waited for")
+	force, end := a.onSignals(stop, "the release of the lock is not waited for")
 	defer end()
 	ended := make(chan error, 1)
 	go func() {
@@ -138,9 +138,9 @@ func (a *app) runSidecar(ctx context.Context, s *sidecar) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-hurry:
-		s.forward.hurry()
-		return hurried(ended)
+	case <-force:
+		s.forward.abort()
+		return awaitForced(ended)
 	}
 }
 

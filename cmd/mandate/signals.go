@@ -15,8 +15,8 @@ import (
 const echo = 500 * time.Millisecond
 
 // onSignals makes the first signal stop the program in an orderly way, and the second one
-// close hurry, whose effect is logged. The returned function ends that.
-func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan struct{}, end func()) {
+// close force, whose effect is logged. The returned function ends that.
+func (a *app) onSignals(stop context.CancelFunc, effect string) (force <-chan struct{}, end func()) {
 	again := make(chan struct{})
 	sigs := make(chan os.Signal, 8)
 	signal.Notify(sigs, syscall.SIGTERM, syscall.SIGINT)
@@ -26,7 +26,7 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan st
 	done := make(chan struct{})
 	go func() {
 		var first time.Time
-		hurried := false
+		forced := false
 		for {
 			select {
 			case s := <-sigs:
@@ -35,8 +35,8 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan st
 					first = time.Now()
 					stop() // first: a log is slower than anything
 					a.log.Info("shutting down", "signal", s.String())
-				case !hurried && time.Since(first) >= echo:
-					hurried = true
+				case !forced && time.Since(first) >= echo:
+					forced = true
 					close(again)
 					a.log.Warn("second signal", "signal", s.String(), "effect", effect)
 				}
@@ -51,17 +51,17 @@ func (a *app) onSignals(stop context.CancelFunc, effect string) (hurry <-chan st
 	}
 }
 
-// hurriedRelease is what a release gets after a second signal: enough on a busy machine, for a
+// forcedRelease is what a release gets after a second signal: enough on a busy machine, for a
 // lock that is not released keeps the others waiting for its lease.
-const hurriedRelease = 2 * time.Second
+const forcedRelease = 2 * time.Second
 
-// hurried waits for the end of a program whose work has ended after a second signal,
+// awaitForced waits for the end of a program whose work has ended after a second signal,
 // and no longer: not for a Redis that is away.
-func hurried(ended <-chan error) error {
+func awaitForced(ended <-chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(hurriedRelease):
+	case <-time.After(forcedRelease):
 		return &exitError{code: exitNotReleased, err: errors.New("the lock was not released before the second signal; it lapses within a lease")}
 	}
 }

@@ -65,7 +65,7 @@ func (e *examination) candidates(r rollCall) {
 	}
 }
 
-// voteAgain is what to do when it can't be told apart whether nodes differ or lost their data.
+// voteAgain is what to do when it can't be known whether nodes differ or lost their data.
 const voteAgain = "repeat this when the node votes again"
 
 // justEmptied reports whether a candidate, which votes with nodes of these identities, votes with

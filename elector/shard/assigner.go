@@ -239,7 +239,7 @@ func (a *assigner) made(shards int, members []group.Member, next plan.Plan, owne
 }
 
 // equal reports whether two plans give the same shards to the same members. The loads of those that move are
-// only told along with them.
+// only published along with them.
 func equal(a, b *group.Plan) bool {
 	return a.Shards == b.Shards && slices.Equal(a.Members, b.Members) && slices.EqualFunc(a.Next, b.Next, slices.Equal) && slices.EqualFunc(a.Owned, b.Owned, slices.Equal) &&
 		slices.Equal(a.Guests, b.Guests) && maps.Equal(a.Heirs, b.Heirs)

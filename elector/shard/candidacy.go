@@ -29,7 +29,7 @@ type candidacy struct {
 	rival     bool
 	reminders int
 	// stuck: its work has not stopped for long after a term. Until it does, this member can't
-	// lead again, and must not be taken for the owner: nobody else would campaign.
+	// lead again, and must not be taken for the owner: no other member would campaign.
 	stuck bool
 	// listens: it would receive a release. since is when it began to campaign.
 	listens bool
@@ -148,7 +148,7 @@ func leaves(r elector.Reason) bool {
 }
 
 // watch takes whether the plan shows another owner of the shard. Once that has gone the candidacy
-// claims, if it has not by then: what tells it of the release may be lost with the member that has
+// claims, if it has not by then: the message of the release may be lost with the member that has
 // left, and it would wait for the end of a lease that is none any more.
 func (c *candidacy) watch(other bool) {
 	switch {

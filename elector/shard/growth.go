@@ -68,7 +68,7 @@ func (g *growth) begin(ctx context.Context, from int) {
 }
 
 // introduce claims once in the elections of these shards, so that the nodes know of them: they note that, and grant it not
-// yet. What nodes that know already grant is given back. Nobody leads by it, so that nothing is reported: a history with
+// yet. What nodes that know already grant is given back. No member leads by it, so that nothing is reported: a history with
 // terms of a moment would count what follows as time without a leader.
 func (m *Member) introduce(ctx context.Context, from, to int) {
 	var all sync.WaitGroup

@@ -18,17 +18,17 @@ type recent struct {
 	clock  atomic.Pointer[lease.Clock]
 
 	mu     sync.Mutex // of all below
-	byNode []sighting
+	byNode []lastSeen
 }
 
-// sighting is how many shards a node had after a request was sent.
-type sighting struct {
+// lastSeen is how many shards a node had after a request was sent.
+type lastSeen struct {
 	shards int
 	sent   lease.Stamp
 }
 
 func newRecent(nodes int, every time.Duration) *recent {
-	r := &recent{timing: lease.Timing{Lease: 2 * every}, byNode: make([]sighting, nodes)}
+	r := &recent{timing: lease.Timing{Lease: 2 * every}, byNode: make([]lastSeen, nodes)}
 	r.clock.Store(lease.NewClock(nil))
 	return r
 }
@@ -48,7 +48,7 @@ func (r *recent) now() lease.Stamp { return r.clock.Load().Now() }
 func (r *recent) saw(node, shards int, sent lease.Stamp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byNode[node] = sighting{shards, sent}
+	r.byNode[node] = lastSeen{shards, sent}
 }
 
 // has reports whether so many nodes have shown this number that no term with another one has

@@ -67,7 +67,7 @@ var errSilence = errors.New("no majority of the Redis nodes answers this member"
 
 // silence is that no majority of the nodes has answered for as long as a member counts as
 // alive. What it sends may arrive all the same, over a line that is slow or works one way: it
-// would be given shards whose claims it could not hear granted.
+// would be given shards whose claims it could not see granted.
 func (r *reconciler) silence() error {
 	r.m.far.Store(r.without(func(node int) bool { return r.took[node].best() <= r.m.cfg.assignerTrip() }))
 	is := r.cutOff()

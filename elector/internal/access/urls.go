@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Login is who a URL says that one is.
+// Login is the user and the password in a URL.
 type Login struct{ User, Password string }
 
 // ReadLogin looks up the login of a server in a file of URLs, one per line or separated by

@@ -8,7 +8,7 @@ import (
 )
 
 // broken reports whether a connection can't be used again after err, where go-redis does
-// not tell it.
+// not report it.
 func broken(err error) bool {
 	var answer redis.Error
 	return err != nil && (!errors.As(err, &answer) || redis.IsReadOnlyError(err))

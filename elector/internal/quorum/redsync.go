@@ -125,7 +125,7 @@ var checkRedsync = sync.OnceValue(func() error {
 	return redsyncWorks(func() redlock { return newRedlock(3, "key", "value", time.Minute) })
 })
 
-// redsyncWorks has attempts claim, without any network: each must ask every node exactly
+// redsyncWorks has attempts claim, without any network: each must query every node exactly
 // once, and succeed or fail as the votes say.
 func redsyncWorks(attempt func() redlock) error {
 	const nodes = 3

@@ -31,7 +31,7 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 	for node := range all {
 		p := &all[node]
 		p.v, p.node, p.round, p.left, p.began, p.fit, p.same = v, node, r, left, began, fit, v.term.args
-		p.keys, p.errand = v.term.keys, p
+		p.keys, p.requester = v.term.keys, p
 		p.send()
 	}
 }

@@ -17,8 +17,8 @@ type request struct {
 	done chan struct{} // closed with its outcome, where another goroutine carries it
 
 	// Of one that no goroutine waits for (sender.post).
-	errand errand    // in place of made
-	until  time.Time // its ctx has no end
+	requester requester // in place of made
+	until     time.Time // its ctx has no end
 
 	mu        sync.Mutex // guards the next two
 	withdrawn bool       // its caller has left: it has no outcome
@@ -32,8 +32,8 @@ type request struct {
 	outcome outcome // until done is closed of that goroutine, from then on of the caller
 }
 
-// errand is what a request is for that no goroutine waits for.
-type errand interface {
+// requester is who made a request that no goroutine waits for.
+type requester interface {
 	args() []any  // nil: it is not wanted any more
 	then(outcome) // once, on a goroutine that others wait for
 }
@@ -57,15 +57,15 @@ func newRequest(ctx context.Context, keys []string, args func() []any) *request 
 
 // args are made when it is sent.
 func (r *request) args() []any {
-	if r.errand != nil {
-		return r.errand.args()
+	if r.requester != nil {
+		return r.requester.args()
 	}
 	return r.made()
 }
 
 // context ends with the time that its caller gives it.
 func (r *request) context() (context.Context, context.CancelFunc) {
-	if r.errand != nil {
+	if r.requester != nil {
 		return conns.Until(r.ctx, time.Until(r.until))
 	}
 	return r.ctx, func() {}
@@ -98,7 +98,7 @@ func (r *request) withdraw() bool {
 }
 
 // late reports whether the time of a request that no goroutine waits for is over.
-func (r *request) late(now time.Time) bool { return r.errand != nil && !now.Before(r.until) }
+func (r *request) late(now time.Time) bool { return r.requester != nil && !now.Before(r.until) }
 
 // prepare makes the arguments, and ends a request that is not wanted any more.
 func (r *request) prepare() (ok bool) {
@@ -159,8 +159,8 @@ func (r *request) end(o outcome) {
 	r.mu.Unlock()
 	switch {
 	case withdrawn:
-	case r.errand != nil:
-		r.errand.then(o)
+	case r.requester != nil:
+		r.requester.then(o)
 	default:
 		r.outcome = o
 		close(r.done)

@@ -115,16 +115,16 @@ func grantAll(user string, refused []string) string {
 // userOf is whom a node takes a client for, empty when only the embedding program knows. It does not ask that:
 // a program may ask a server, and requests of others wait here.
 func userOf(c redis.UniversalClient) string {
-	user, told := "", false
+	user, configured := "", false
 	switch c := c.(type) {
 	case *redis.Client:
 		o := c.Options()
-		user, told = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		user, configured = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	case *redis.ClusterClient:
 		o := c.Options()
-		user, told = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
+		user, configured = o.Username, o.CredentialsProvider != nil || o.CredentialsProviderContext != nil || o.StreamingCredentialsProvider != nil
 	}
-	if user == "" && !told {
+	if user == "" && !configured {
 		return "default"
 	}
 	return user

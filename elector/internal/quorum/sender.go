@@ -90,7 +90,7 @@ func (q *scriptQueue) take(c *call) []*request {
 	n := min(len(q.waiting), maxBatch)
 	all := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
-	c.posted = slices.DeleteFunc(slices.Clone(all), func(r *request) bool { return r.errand == nil })
+	c.posted = slices.DeleteFunc(slices.Clone(all), func(r *request) bool { return r.requester == nil })
 	return all
 }
 
@@ -237,7 +237,7 @@ func (s *sender) look(q *scriptQueue) {
 	next := q.id.limit / overdue
 	due := func(r *request) bool {
 		switch {
-		case r.errand == nil:
+		case r.requester == nil:
 			return false
 		case !r.late(now):
 			next = min(next, r.until.Sub(now))
@@ -263,7 +263,7 @@ func (s *sender) look(q *scriptQueue) {
 	}
 	s.mu.Unlock()
 	for _, r := range late {
-		r.errand.then(notSent())
+		r.requester.then(notSent())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // slotMap keeps a Cluster client's map of slots fresh. By itself go-redis reads
 // it anew when a node redirects, and once a minute: a dead master redirects
-// nobody, so without this an election would ask it long after its replica was
+// no client, so without this an election would ask it long after its replica was
 // promoted.
 type slotMap struct{ c *redis.ClusterClient }
 

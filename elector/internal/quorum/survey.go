@@ -165,7 +165,7 @@ func (s *survey) look(ctx context.Context, c redis.UniversalClient, left *int) e
 	return cmp.Or(s.scan(ctx, c, left), s.campaigned(ctx, c))
 }
 
-// campaigned notes the elections that have candidates: those on whose channel somebody
+// campaigned notes the elections that have candidates: those on whose channel a client
 // receives roll calls. The server knows its subscribers, so no message is believed.
 func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error {
 	channels, err := c.PubSubChannels(ctx, literal(s.prefix)+"*"+closeTag+rollName).Result()

@@ -30,7 +30,7 @@ func (ns *Nodes) read(ctx context.Context, k Keys, limit, atLeast time.Duration)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sent := time.Now()
-	answers := make(chan timedView, len(ns.list)) // a late one finds room, and nobody
+	answers := make(chan timedView, len(ns.list)) // a late one finds room, and no reader
 	seen := make([]timedView, len(ns.list))
 	for i, n := range ns.list {
 		seen[i] = timedView{View: View{Node: n.Name, Err: ns.nodeError(i, context.DeadlineExceeded)}, node: i}

@@ -193,7 +193,7 @@ func (v *Voter) Advertised() string { return v.lock.Advertise }
 
 // Regainable reports whether a node has answered a renewal, also after its round was over,
 // that it is free and that its counter is beyond the term's. It takes the next renewal
-// if nobody claims it before that.
+// if no candidate claims it before that.
 func (v *Voter) Regainable() bool {
 	for _, q := range v.queues {
 		q.mu.Lock()
@@ -251,7 +251,7 @@ func (v *Voter) release(node int, seq uint64) {
 
 // whileAlive are the arguments of a request that is not sent any more once its attempt
 // is over: behind a hung node they would pile up, and be sent one after the other, each
-// for a whole call time-out, when nobody wants them any more.
+// for a whole call time-out, when they are not wanted any more.
 func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 	return func() []any {
 		if v.alive.Load() != seq {
@@ -274,7 +274,7 @@ func (v *Voter) callLate(ctx context.Context, node int, s electionScript, keys [
 	return v.answered(node, o, ctx.Err() == nil)
 }
 
-// answered takes how a request ended. Nobody is told of one whose time was over.
+// answered takes how a request ended. One whose time was over is not reported.
 func (v *Voter) answered(node int, o outcome, inTime bool) Answer {
 	if o.dropped {
 		return o.answer

@@ -1,6 +1,6 @@
 // Package supervised is a process's side of its supervisor: a pipe, inherited from it, on which
 // the process reports its terms while they last. Once the process and everything that it
-// has started is gone, the supervisor releases what is left of them: nobody else can know so
+// has started is gone, the supervisor releases what is left of them: no other process can know so
 // soon that it may. The messages only name what there would be to release; whether it may be
 // is decided by the end of the processes alone, so a lost message costs time and no safety.
 //

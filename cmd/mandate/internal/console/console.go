@@ -61,11 +61,11 @@ const minToken = 16 // bytes
 
 // Console serves the page. Make one with New.
 type Console struct {
-	mux       *http.ServeMux
-	visitors  *visitors
-	operators *operators
-	glances   *glances
-	watch     *watch
+	mux           *http.ServeMux
+	visitors      *visitors
+	operators     *operators
+	shardStatuses *shardStatuses
+	watch         *watch
 }
 
 // New makes a Console. It does no I/O.
@@ -101,7 +101,7 @@ func New(cfg Config) (*Console, error) {
 		},
 	}
 	c.operators = &operators{quorum: cfg.Quorum, elections: cfg.Elections, cache: cache, visitors: c.visitors, running: make(chan struct{}, maxActions), log: cfg.Logger}
-	c.glances = &glances{quorum: cfg.Quorum, cache: cache, turns: make(turns, maxGlances)}
+	c.shardStatuses = &shardStatuses{quorum: cfg.Quorum, cache: cache, turns: make(turns, maxShardStatuses)}
 	if cfg.Token != "" {
 		c.operators.bearer = webguard.NewBearer(cfg.Token, cfg.Logger)
 	}
@@ -125,7 +125,7 @@ func (c *Console) route(live *streams) {
 	}
 	c.mux.HandleFunc("GET /api/live", live.serve)
 	c.mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, healthy{"ok"}) })
-	c.mux.HandleFunc("GET /api/shard", c.glances.serve)
+	c.mux.HandleFunc("GET /api/shard", c.shardStatuses.serve)
 	c.mux.HandleFunc("POST /api/drain", c.operators.drain)
 	for name, do := range actions {
 		c.mux.HandleFunc("POST /api/"+name, func(w http.ResponseWriter, r *http.Request) { c.operators.act(w, r, name, do) })

@@ -41,7 +41,7 @@ type handedOver struct {
 type drained struct {
 	Result     string `json:"result"`
 	HandedOver int    `json:"handed_over"`
-	Failed     int    `json:"failed"` // they are led as before, or it is not known; 1: nobody knows the target
+	Failed     int    `json:"failed"` // they are led as before, or it is not known; 1: the target is not known
 }
 
 // drain hands over what a target leads.

@@ -8,7 +8,7 @@ import (
 )
 
 // What viewers get. Times are in milliseconds, and spans rather than instants
-// wherever only a span is known: a browser's clock is nobody's.
+// wherever only a span is known: a browser's clock is neither theirs nor ours.
 type (
 	site struct {
 		Prefix  string `json:"prefix"`

@@ -141,7 +141,7 @@ func (v *visitors) trusted(remote string) bool {
 }
 
 // operator is who requests an action: as a trusted proxy's login names it, as the request
-// itself does, or at least where from. Who has logged in can't act as somebody else: operators don't replace
+// itself does, or at least where from. Who has logged in can't act as another operator: operators don't replace
 // each other's pauses.
 func (v *visitors) operator(r *http.Request, by string) string {
 	if direct, _ := r.Context().Value(directKey{}).(string); v.trusted(direct) {

@@ -46,7 +46,7 @@ func (p *Process) signal(sig syscall.Signal) {
 }
 
 // rest is what a killed reaper leaves behind: it is below us now. What the reaper of
-// another command has left, if that was killed too, can't be told from it.
+// another command has left, if that was killed too, can't be distinguished from it.
 func (p *Process) rest() tree {
 	t := p.us
 	t.left, t.group, t.cgroup = true, p.pid, p.tree.cgroup
@@ -62,8 +62,8 @@ func (p *Process) Terminate() {
 
 // AwaitGone waits until nothing of the tree is left. It returns false when one of the
 // others came first.
-func (p *Process) AwaitGone(timeout <-chan time.Time, hurry <-chan struct{}) bool {
-	return p.await(timeout, hurry, p.isGone)
+func (p *Process) AwaitGone(timeout <-chan time.Time, force <-chan struct{}) bool {
+	return p.await(timeout, force, p.isGone)
 }
 
 // Kill kills the tree, again and again until nothing is left of it: one scan of a
@@ -76,7 +76,7 @@ func (p *Process) Kill(timeout <-chan time.Time) bool {
 	})
 }
 
-func (p *Process) await(timeout <-chan time.Time, hurry <-chan struct{}, done func() bool) bool {
+func (p *Process) await(timeout <-chan time.Time, force <-chan struct{}, done func() bool) bool {
 	var pause pauses
 	rescan := time.NewTimer(pause.next())
 	defer rescan.Stop()
@@ -89,7 +89,7 @@ func (p *Process) await(timeout <-chan time.Time, hurry <-chan struct{}, done fu
 			rescan.Reset(pause.next())
 		case <-timeout:
 			return p.isGone()
-		case <-hurry:
+		case <-force:
 			return p.isGone()
 		}
 	}

@@ -181,11 +181,11 @@ func TestOutOfReachOfTheTerminal(t *testing.T) {
 }
 
 // A second signal cuts the wait for the command short.
-func TestHurry(t *testing.T) {
+func TestForcedEnd(t *testing.T) {
 	p, _ := start(t, time.Hour, 1, "trap '' TERM; echo $$ >>$PIDS; sleep 60")
-	hurry := make(chan struct{})
-	close(hurry)
-	if p.Terminate(); p.AwaitGone(nil, hurry) {
+	force := make(chan struct{})
+	close(force)
+	if p.Terminate(); p.AwaitGone(nil, force) {
 		t.Fatal("it ended on SIGTERM")
 	}
 	if !p.Kill(time.After(waitLimit)) {

@@ -58,7 +58,7 @@ func (s *Sight) For(now time.Time) time.Duration {
 	return max(time.Millisecond, now.Sub(s.vacant))
 }
 
-// Abandoned reports whether an election that has no candidates is missed by nobody: there has
+// Abandoned reports whether an election that has no candidates is missed by no one: there has
 // been no leader for a day, or never as far as is known; never: the history has no term.
 func (s *Sight) Abandoned(never bool, now time.Time) bool {
 	return never && !s.Led() || s.For(now) > Missed

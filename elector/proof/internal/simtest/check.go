@@ -22,7 +22,7 @@ type record struct {
 	mode      atomic.Int32
 	claimSent time.Time
 	start     time.Time
-	told      time.Time // when the work's context ended
+	cancelled time.Time // when the work's context ended
 	back      time.Time // when the work returned
 	asked     time.Time // when its end was planned
 	reason    elector.Reason
@@ -85,21 +85,21 @@ func (s *Sim) others(r *record) {
 		}
 		switch {
 		case old.term.Context().Err() == nil:
-			s.violate("%s starts term %d while the work of %s (term %d) has not been told to stop", r.proc.name, r.token, p.name, old.token)
-		case s.retiring && now.Sub(old.told) < s.t.lease*9/10:
+			s.violate("%s starts term %d while the work of %s (term %d) has not been cancelled", r.proc.name, r.token, p.name, old.token)
+		case s.retiring && now.Sub(old.cancelled) < s.t.lease*9/10:
 			s.violate("%s starts term %d while the work of %s (term %d) drains, without any fault", r.proc.name, r.token, p.name, old.token)
-		case !old.told.IsZero() && now.Sub(old.told) < s.t.stopMargin*98/100 && old.reason != elector.ReasonLost:
-			s.violate("%s starts term %d only %v after the work of %s (term %d, %s) was told to stop, and it still runs",
-				r.proc.name, r.token, now.Sub(old.told), p.name, old.token, old.reason)
+		case !old.cancelled.IsZero() && now.Sub(old.cancelled) < s.t.stopMargin*98/100 && old.reason != elector.ReasonLost:
+			s.violate("%s starts term %d only %v after the work of %s (term %d, %s) was cancelled, and it still runs",
+				r.proc.name, r.token, now.Sub(old.cancelled), p.name, old.token, old.reason)
 		}
 	}
 }
 
-// told notes that the work's context has ended.
-func (s *Sim) told(r *record) {
+// cancelled notes that the work's context has ended.
+func (s *Sim) cancelled(r *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.told = time.Now()
+	r.cancelled = time.Now()
 	s.waited(r)
 	var ended *elector.Ended
 	if errors.As(context.Cause(r.term.Context()), &ended) {
@@ -170,7 +170,7 @@ func (s *Sim) look() {
 		s.lookWarm()
 	}
 	now := time.Now()
-	var open []*proc // whose work was not told to stop
+	var open []*proc // whose work was not cancelled
 	for _, p := range s.procs {
 		r := p.running
 		if !p.counts() {
@@ -185,20 +185,20 @@ func (s *Sim) look() {
 		}
 		open = append(open, p)
 		if late := now.Sub(r.grant.TrueDeadline()); late > s.slack() {
-			s.violate("%s: the work of term %d was not told to stop %v after its deadline", p.name, r.token, late)
+			s.violate("%s: the work of term %d was not cancelled %v after its deadline", p.name, r.token, late)
 		}
 		if s.o.Mode != TokensOnly && p.e.IsLeader() {
 			s.backed(r.proc, r.token, s.keys, r.proc.prefix)
 		}
 	}
 	if len(open) > 1 && s.o.Mode != TokensOnly && !s.mayOverlap(open...) {
-		s.violate("the works of %d terms run at once, and none was told to stop", len(open))
+		s.violate("the works of %d terms run at once, and none was cancelled", len(open))
 	}
 }
 
 // stopLimit is how long Run may take to return: an heir that gets warm, stubborn work, draining, the
 // release, a probe that is left behind.
-func (s *Sim) stopLimit() time.Duration { return 5*s.t.lease + s.t.patience }
+func (s *Sim) stopLimit() time.Duration { return 5*s.t.lease + s.t.warmTimeout }
 
 // backed checks that a majority of the nodes stands behind a valid term: holds
 // its lock, or abstains because it forgot.
@@ -222,14 +222,14 @@ func (s *Sim) ranOut(ctx context.Context, p *proc, err error) {
 		s.violate("%s: Run returned although the work of term %d runs", p.name, p.running.token)
 	}
 	if err == nil && ctx.Err() == nil {
-		s.violate("%s: Run returned nil without being told to end", p.name)
+		s.violate("%s: Run returned nil without a request to end", p.name)
 	}
 	if err != nil && !errors.Is(err, errWork) && !errors.Is(err, elector.ErrNotReleased) {
 		s.violate("%s: Run returned %v", p.name, err)
 	}
 }
 
-// endedWell reports whether Run returned as it may: told to, or with a lock that it could not release.
+// endedWell reports whether Run returned as it may: on request, or with a lock that it could not release.
 func endedWell(ctx context.Context, err error) bool {
 	return err == nil && ctx.Err() != nil || errors.Is(err, elector.ErrNotReleased)
 }

@@ -116,7 +116,7 @@ func (p *proc) enter(q *elector.Quorum, clients []redis.UniversalClient) *proc {
 		err := ms.m.Run(ctx, p.own)
 		s.history.addf("%s: Run returned: %v", p.name, err)
 		if !endedWell(ctx, err) {
-			s.fault("%s: Run returned %v (told to end: %v)", p.name, err, ctx.Err() != nil)
+			s.fault("%s: Run returned %v (requested to end: %v)", p.name, err, ctx.Err() != nil)
 		}
 		_ = q.Close()
 		for _, c := range clients {

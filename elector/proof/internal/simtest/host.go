@@ -70,9 +70,9 @@ func (h *host) boot(name string) *proc {
 	if s.o.Deploys {
 		s.history.addf("%s: %v", name, p.deploy)
 		cfg.Version, cfg.NoDowngrade = p.deploy.version, p.deploy.guarded
-		cfg.Warm, cfg.WarmTimeout = p.warmth.warm, s.t.patience
-		if s.o.Patience != 0 {
-			cfg.WarmTimeout = time.Duration(s.o.Patience * float64(s.t.lease))
+		cfg.Warm, cfg.WarmTimeout = p.warmth.warm, s.t.warmTimeout
+		if s.o.WarmTimeout != 0 {
+			cfg.WarmTimeout = time.Duration(s.o.WarmTimeout * float64(s.t.lease))
 		}
 	}
 	p.e, err = elector.New(q, cfg)

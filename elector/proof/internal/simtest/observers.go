@@ -15,7 +15,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// attempt is one that has held locks: what the nodes had to say about it. Fields are
+// attempt is one that has held locks: what the nodes have shown of it. Fields are
 // under Sim.mu.
 type attempt struct {
 	candidate, advertise string

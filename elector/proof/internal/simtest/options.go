@@ -43,8 +43,8 @@ type Options struct {
 	// NodeRate, when not 0, is how much faster all nodes' clocks run: beyond
 	// the drift, to see that the checker notices.
 	NodeRate float64
-	// Patience, when not 0, is for how many leases a leader waits for its heir to get warm, whatever it may: for the same purpose.
-	Patience float64
+	// WarmTimeout, when not 0, is for how many leases a leader waits for its heir to get warm, whatever it may: for the same purpose.
+	WarmTimeout float64
 	// Sabotage, if set, is called every now and then: for the same purpose.
 	Sabotage func(*Sim)
 	// Until, if set, ends the simulation at the first violation that contains it.

@@ -48,7 +48,7 @@ func (s *Sim) settle() {
 }
 
 // recoveryLimit is how long an election may take: the lease, the spread of the
-// claims, and the wait for a favourite that is gone.
+// claims, and the wait for an heir that is gone.
 func (s *Sim) recoveryLimit() time.Duration {
 	limit := s.t.lease*105/100 + s.t.lease/8
 	if s.succession != elector.SuccessionRace {
@@ -120,7 +120,7 @@ func (s *Sim) awaitDrained() {
 		draining := false
 		s.mu.Lock()
 		for _, p := range s.procs {
-			draining = draining || p.running != nil && !p.running.told.IsZero()
+			draining = draining || p.running != nil && !p.running.cancelled.IsZero()
 		}
 		s.mu.Unlock()
 		if !draining {
@@ -220,7 +220,7 @@ func (s *Sim) retire() {
 
 // handoverLimit is how long after a release no candidate may lead, whatever messages are
 // forged: a claim that one of them caused in vain is not repeated for a sixteenth of a
-// lease. A favourite is waited for a quarter.
+// lease. An heir is waited for a quarter.
 func (s *Sim) handoverLimit() time.Duration {
 	limit := s.t.lease/8 + 50*time.Millisecond
 	if s.succession != elector.SuccessionRace {

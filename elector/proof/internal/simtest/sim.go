@@ -110,7 +110,7 @@ func newSim(o Options) *Sim {
 	if s.o.Deploys {
 		s.openOperator()
 		s.deathRng = rand.New(rand.NewPCG(o.Seed, 22))
-		s.t.patience = []time.Duration{s.t.lease / 4, s.t.lease / 2, s.t.lease}[s.deathRng.IntN(3)]
+		s.t.warmTimeout = []time.Duration{s.t.lease / 4, s.t.lease / 2, s.t.lease}[s.deathRng.IntN(3)]
 	}
 	hosts := 2 + plan.IntN(3)
 	if s.group != nil {

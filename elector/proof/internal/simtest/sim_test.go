@@ -174,7 +174,7 @@ func TestCheckerNotices(t *testing.T) {
 		{"a probe's passes are not what they seem", Options{Seed: 7, Nodes: 1, Sabotage: staleProbe}, "probe last passed"},
 		{"all nodes forget which versions have led", Options{Seed: 4, Nodes: 3, Deploys: true, Sabotage: forgetVersion}, "know that"},
 		{"all nodes forget the version that leads", Options{Seed: 8, Nodes: 3, Deploys: true, Sabotage: forgetLeadersVersion}, "which holds its lock, keeps"},
-		{"leaders wait longer for warm heirs than they may", Options{Seed: 16, Nodes: 3, Deploys: true, Patience: 2}, "it may wait for its heir for"},
+		{"leaders wait longer for warm heirs than they may", Options{Seed: 16, Nodes: 3, Deploys: true, WarmTimeout: 2}, "it may wait for its heir for"},
 		{"candidates that do not stop to get warm", Options{Seed: 52, Nodes: 3, Deploys: true, Sabotage: disobey}, "still gets warm in its term"},
 		{"no candidate leads after a death", Options{Seed: 64, Nodes: 3, Deploys: true, Sabotage: keepVacant}, " died"},
 		{"a host's clocks stand still", Options{Seed: 8, Nodes: 1, Sabotage: stopClocks}, "after its deadline"},

@@ -9,7 +9,7 @@ import (
 type timing struct {
 	lease, renewEvery, stopMargin, cooldown time.Duration
 	callTimeout                             time.Duration
-	patience                                time.Duration // for how long a planned end of a term waits for a warm heir
+	warmTimeout                             time.Duration // for how long a planned end of a term waits for a warm heir
 }
 
 // leases are those that people choose, from the restless to the patient. A virtual hour

@@ -10,10 +10,10 @@ import (
 
 // How a candidate gets warm.
 const (
-	atOnce = iota
-	slowly // perhaps for longer than the leader waits
-	never  // until its context ends
-	deaf   // for long, whatever its context
+	atOnce   = iota
+	slowly   // perhaps for longer than the leader waits
+	never    // until its context ends
+	ignoring // for long, whatever its context
 	failed
 	panicked
 	warmModes
@@ -56,14 +56,14 @@ func (w *warmth) warm(ctx context.Context) error {
 	}
 	defer w.end()
 	if disobeys {
-		mode = deaf
+		mode = ignoring
 	}
 	switch mode {
 	case slowly:
 		sleep(ctx, takes)
 	case never:
 		<-ctx.Done()
-	case deaf:
+	case ignoring:
 		time.Sleep(takes)
 	case failed:
 		return errWarm
@@ -84,7 +84,7 @@ func (w *warmth) begin(mode int) (disobeys, alive bool) {
 	if w.running++; w.running > 1 {
 		s.violate("%s gets warm twice at a time", w.proc.name)
 	}
-	w.obeys = mode != deaf
+	w.obeys = mode != ignoring
 	s.warmed++
 	s.warming.Add(1)
 	return w.disobeys, true
@@ -113,8 +113,8 @@ func (s *Sim) waited(r *record) {
 	if r.asked.IsZero() || !p.counts() || !p.resumed.IsZero() && !p.resumed.Before(r.asked) {
 		return
 	}
-	if waited := time.Since(r.asked); waited > s.t.patience+s.slack() {
-		s.violate("%s: term %d ended %v after that was asked for, it may wait for its heir for %v", p.name, r.token, waited, s.t.patience)
+	if waited := time.Since(r.asked); waited > s.t.warmTimeout+s.slack() {
+		s.violate("%s: term %d ended %v after that was asked for, it may wait for its heir for %v", p.name, r.token, waited, s.t.warmTimeout)
 	}
 }
 
@@ -129,7 +129,7 @@ func (p *proc) ask() {
 func (s *Sim) perish(p *proc) {
 	if s.deathRng.IntN(2) == 0 {
 		s.halt(p)
-		s.until(time.Now().Add(time.Duration(s.deathRng.Int64N(int64(s.t.patience)))))
+		s.until(time.Now().Add(time.Duration(s.deathRng.Int64N(int64(s.t.warmTimeout)))))
 	}
 	s.history.addf("%s dies", p.name)
 	p.vanish()

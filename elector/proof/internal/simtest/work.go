@@ -109,7 +109,7 @@ func (p *proc) lead(ctx context.Context, term *elector.Term) error {
 		return nil
 	}
 	defer s.finish(r)
-	context.AfterFunc(ctx, func() { s.told(r) })
+	context.AfterFunc(ctx, func() { s.cancelled(r) })
 	step, own := s.t.lease/40, s.share(3*s.t.lease)
 	for time.Since(r.start) < own || r.mode.Load() < early || r.mode.Load() == draining {
 		s.write(r)

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxGlances    = 4 // at a time
-	glanceTimeout = 2 * time.Second
+	maxShardStatuses   = 4 // at a time
+	shardStatusTimeout = 2 * time.Second
 )
 
-// glances are looks at single shards of a map, to which a reader points: a map has no tokens,
+// shardStatuses are looks at single shards of a map, to which a reader points: a map has no tokens,
 // and to follow a thousand elections for them would be dear.
-type glances struct {
+type shardStatuses struct {
 	quorum *elector.Quorum
 	cache  *cache
 	turns  turns
@@ -24,7 +24,7 @@ type glances struct {
 
 // serve is GET /api/shard?election=NAME: the status of one shard of a group that is on the
 // page. Without viewers it is refused, and Redis is not queried.
-func (g *glances) serve(w http.ResponseWriter, r *http.Request) {
+func (g *shardStatuses) serve(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("election")
 	group, _, is := shard.OfElection(name)
 	if !is || !g.cache.has(kindGroup, group) {
@@ -36,16 +36,16 @@ func (g *glances) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "%s", problemText(err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 2*glanceTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*shardStatusTimeout)
 	defer cancel()
 	answered := false
-	g.turns.query(ctx, glanceTimeout, func(reading context.Context) {
+	g.turns.query(ctx, shardStatusTimeout, func(reading context.Context) {
 		st, err := el.Status(reading)
 		reply(w, http.StatusOK, statusOf(name, st, err, time.Now()))
 		answered = true
 	})
 	if !answered {
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "%d shards are being looked at: try again", maxGlances)
+		refuse(w, http.StatusServiceUnavailable, "%d shards are being looked at: try again", maxShardStatuses)
 	}
 }
