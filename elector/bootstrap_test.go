@@ -265,7 +265,7 @@ func TestFirstElectionIsAtOnceOnUnevenNodes(t *testing.T) {
 
 // All nodes lose everything while a leader sits. Whoever has seen it must not take
 // their ignorance for a first start, whatever wakes it.
-func TestWhoHasSeenALeaderDoesNotBootstrap(t *testing.T) {
+func TestNoBootstrapAfterALeaderWasSeen(t *testing.T) {
 	const renewed = shortLease / 20 // after a renewal
 	for _, age := range []time.Duration{shortLease / 2, shortLease} {
 		t.Run(age.String(), func(t *testing.T) {

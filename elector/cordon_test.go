@@ -27,7 +27,7 @@ func uncordon(t *testing.T, q *elector.Quorum, id string) {
 	}
 }
 
-func TestACordonedCandidateDoesNotCampaign(t *testing.T) {
+func TestCordonedCandidateDoesNotCampaign(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -62,7 +62,7 @@ func TestACordonedCandidateDoesNotCampaign(t *testing.T) {
 	}
 }
 
-func TestACordonedLeaderKeepsItsTerm(t *testing.T) {
+func TestCordonedLeaderKeepsItsTerm(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
@@ -81,7 +81,7 @@ func TestACordonedLeaderKeepsItsTerm(t *testing.T) {
 	})
 }
 
-func TestACordonOfAHostIsOfAllThere(t *testing.T) {
+func TestCordonOfAHostIsOfAllThere(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		host, err := os.Hostname()
 		if err != nil {
@@ -98,7 +98,7 @@ func TestACordonOfAHostIsOfAllThere(t *testing.T) {
 	})
 }
 
-func TestACordonIsOfOnePrefix(t *testing.T) {
+func TestCordonIsOfOnePrefix(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		op := c.Quorum("operator")
 		cordon(t, op.Namespace("other"), "a")
@@ -138,7 +138,7 @@ func TestForgedCordonsChangeNothing(t *testing.T) {
 }
 
 // A node that is down does not end a cordon, and one alone does not make it.
-func TestACordonIsOfAMajority(t *testing.T) {
+func TestCordonIsOfAMajority(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Nodes[2].Server().HSet(cordonsKey, "a", `{"by":"mallory"}`)
 		a := c.Start("a")
@@ -166,7 +166,7 @@ func TestACordonIsOfAMajority(t *testing.T) {
 
 // A candidate that was cut off while it was cordoned has heard of nothing. It must read the
 // cordons before it leads.
-func TestACandidateThatWasCutOffReadsTheCordonsFirst(t *testing.T) {
+func TestCandidateThatWasCutOffReadsTheCordonsFirst(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -189,7 +189,7 @@ func TestACandidateThatWasCutOffReadsTheCordonsFirst(t *testing.T) {
 	}
 }
 
-func TestACordonThatNobodyWroteForUs(t *testing.T) {
+func TestForeignCordonIsReported(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		c.Seed()
 		c.Nodes[0].Server().HSet(cordonsKey, "a", "ask bob", "b c", "x", "", "y", "d", strings.Repeat("z", 1<<20))
@@ -256,7 +256,7 @@ func TestTryCampaignOfACordonedCandidate(t *testing.T) {
 }
 
 // Cordons of others cost a candidate a read, and no claims.
-func TestACordonOfAnotherCandidateCostsNoClaim(t *testing.T) {
+func TestCordonOfAnotherCandidateCostsNoClaim(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		_, _, op := trio(t, c)
 		c.Nodes[0].Took()
@@ -270,7 +270,7 @@ func TestACordonOfAnotherCandidateCostsNoClaim(t *testing.T) {
 	})
 }
 
-func TestACordonOfNoName(t *testing.T) {
+func TestCordonWithoutAName(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		q := c.Quorum("operator")
 		for _, id := range []string{"", "a b", strings.Repeat("x", 201)} {

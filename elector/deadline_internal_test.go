@@ -52,7 +52,7 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 
 // A look that comes late, behind other terms or on a busy machine, ends no term late, also not one that had a moment
 // more than the time between two looks left at the look before.
-func TestALateLookEndsNoTermLate(t *testing.T) {
+func TestLateLookEndsNoTermLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timing := lease.Timing{Lease: 10 * time.Second}.WithDefaults()
 		every := timing.RetryEvery()

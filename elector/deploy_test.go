@@ -12,7 +12,7 @@ import (
 // A rolling deploy starts a replica of the new version before it stops one of the old, in an order
 // that nobody chooses. The leadership moves once, to the new version: a leader that stops hands
 // over to none that is about to be stopped, too.
-func TestADeployMovesTheLeadershipOnce(t *testing.T) {
+func TestDeployMovesTheLeadershipOnce(t *testing.T) {
 	for _, s := range []elector.Succession{elector.SuccessionSeniority, elector.SuccessionPriority} {
 		t.Run(string(s), func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, c *cluster) {

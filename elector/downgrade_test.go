@@ -16,7 +16,7 @@ func guarded(version string) func(*elector.Config) {
 }
 
 // Once a newer version has led an older one follows, and says so to operators and in its log; whoever is as new leads.
-func TestAnOlderVersionRefusesToLead(t *testing.T) {
+func TestOlderVersionRefusesToLead(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		op := electionOf(c.Quorum("operator"), "orders")
 		old := c.Start("old", guarded("v1.9.0"))
@@ -55,7 +55,7 @@ func TestAnOlderVersionRefusesToLead(t *testing.T) {
 }
 
 // The claim itself keeps the version: a term that is over before its first renewal has led, too.
-func TestAMomentInTheLeadIsRemembered(t *testing.T) {
+func TestShortTermsVersionIsRemembered(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		c.Seed()
 		fresh := c.Start("new", guarded("v2.0.0"))
@@ -68,7 +68,7 @@ func TestAMomentInTheLeadIsRemembered(t *testing.T) {
 
 // A candidate without a semantic version, or that has not opted in, is not kept from leading, and
 // leaves nothing behind.
-func TestWhoDoesNotRefuseDowngradesLeads(t *testing.T) {
+func TestOlderVersionWithoutNoDowngradeLeads(t *testing.T) {
 	for name, change := range map[string]func(*elector.Config){
 		"not opted in":     func(cfg *elector.Config) { cfg.Version = "v1.0.0" },
 		"no version":       func(cfg *elector.Config) { cfg.NoDowngrade = true },
@@ -96,7 +96,7 @@ func TestWhoDoesNotRefuseDowngradesLeads(t *testing.T) {
 
 // A candidate that starts after the versions have changed without it claims twice at most, and once as soon as it
 // knows: no trip more where leaders change.
-func TestAVersionCostsNoRoundTrip(t *testing.T) {
+func TestVersionCostsNoRoundTrip(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		a := c.Start("a", guarded("v1.0.0"))
 		a.Elected(3 * shortLease)
@@ -115,7 +115,7 @@ func TestAVersionCostsNoRoundTrip(t *testing.T) {
 }
 
 // A majority of the nodes decides: the version outlives the loss of one, and one alone keeps nobody from leading.
-func TestAMajorityKeepsTheHighestVersion(t *testing.T) {
+func TestMajorityKeepsTheHighestVersion(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a", guarded("v2.0.0"))
 		a.Elected(3 * shortLease)
@@ -145,7 +145,7 @@ func TestAMajorityKeepsTheHighestVersion(t *testing.T) {
 }
 
 // What others have written where the version is kept costs no term and no election, and is reported.
-func TestAForgedVersionCostsNoTerm(t *testing.T) {
+func TestForgedVersionCostsNoTerm(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		a := c.Start("a", guarded("v2.0.0"))
 		term := a.Elected(3 * shortLease)
@@ -179,7 +179,7 @@ func TestAForgedVersionCostsNoTerm(t *testing.T) {
 }
 
 // A claim that was lost has led nothing: a renewal of the winner takes its version back.
-func TestALostClaimIsNotTheHighestVersion(t *testing.T) {
+func TestLostClaimIsNotTheHighestVersion(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
 		a := c.Start("a", guarded("v1.0.0"))
@@ -193,7 +193,7 @@ func TestALostClaimIsNotTheHighestVersion(t *testing.T) {
 }
 
 // An operator lets an older version lead: at once, on all, until it has led; and is on record for it.
-func TestAnOperatorLetsAnOlderVersionLead(t *testing.T) {
+func TestOperatorLetsAnOlderVersionLead(t *testing.T) {
 	onAll(t, func(t *testing.T, c *cluster) {
 		op := electionOf(c.Quorum("operator"), "orders").As("ada")
 		if err := op.AllowOlder(t.Context(), elector.AnyVersion, ""); !errors.Is(err, elector.ErrRefused) {
@@ -231,7 +231,7 @@ func TestAnOperatorLetsAnOlderVersionLead(t *testing.T) {
 }
 
 // The permission outlasts another term of the version that it is about, and ends on request.
-func TestAPermissionEnds(t *testing.T) {
+func TestAllowOlderEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		op := electionOf(c.Quorum("operator"), "orders").As("ada")
 		a := c.Start("a", guarded("v2.0.0"))

@@ -18,7 +18,7 @@ func drainMember(t *testing.T, q *elector.Quorum, id string) {
 
 // A drained leader hands over as soon as its cordon is known, is not elected again, also after
 // a restart, and campaigns once it is uncordoned.
-func TestADrainedLeaderHandsOver(t *testing.T) {
+func TestDrainedLeaderHandsOver(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -43,7 +43,7 @@ func TestADrainedLeaderHandsOver(t *testing.T) {
 }
 
 // The last leader stays: no other candidate is there, or it can't lead. It hands over when one can.
-func TestTheLastLeaderIsNotDrained(t *testing.T) {
+func TestLastLeaderIsNotDrained(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
@@ -88,7 +88,7 @@ func TestDrainOfAllKeepsALeader(t *testing.T) {
 }
 
 // A drain that is undone while the leader stays ends nothing.
-func TestAnUndoneDrainEndsNoTerm(t *testing.T) {
+func TestUndoneDrainEndsNoTerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		term := a.Elected(3 * shortLease)
@@ -106,7 +106,7 @@ func TestAnUndoneDrainEndsNoTerm(t *testing.T) {
 }
 
 // While the election is paused no other candidate would be elected.
-func TestADrainedLeaderStaysDuringAPause(t *testing.T) {
+func TestDrainedLeaderStaysDuringAPause(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		all, term, op := trio(t, c)
 		el := electionOf(op, "orders")

@@ -13,7 +13,7 @@ func observing(cfg *elector.Config) { cfg.Observer = true }
 
 // An observer knows who leads and answers roll calls, and leads in no case: not when it was there
 // first, not when everybody else has left, not on request.
-func TestAnObserverNeverLeads(t *testing.T) {
+func TestObserverNeverLeads(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {
@@ -47,7 +47,7 @@ func TestAnObserverNeverLeads(t *testing.T) {
 	}
 }
 
-func TestAnObserverDoesNotWaitForATerm(t *testing.T) {
+func TestObserverDoesNotWaitForATerm(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		o := makeCandidate(t, c.Quorum("o"), "o", observing)
 		for name, campaign := range map[string]func() error{
@@ -62,7 +62,7 @@ func TestAnObserverDoesNotWaitForATerm(t *testing.T) {
 }
 
 // It reports an outage, as every candidate does, and its end.
-func TestAnObserverReportsThatRedisIsAway(t *testing.T) {
+func TestObserverReportsThatRedisIsAway(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		o := c.Start("o", observing)
 		time.Sleep(time.Second)

@@ -163,7 +163,7 @@ func TestGateOfTwoElectorsIsRefused(t *testing.T) {
 
 // A caller that waits for its gate does not miss the term that begins between its questions, and none
 // spins on one that has ended.
-func TestGateTellsWhenItOpens(t *testing.T) {
+func TestGateOpened(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		isOpen := func(opened <-chan struct{}) bool {
 			select {

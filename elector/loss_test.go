@@ -51,7 +51,7 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 
 // A majority that forgets at once costs the term, and nobody leads beside it: also not
 // a candidate that was just started, and that can't reach the node which remembers.
-func TestAMajorityForgets(t *testing.T) {
+func TestMajorityForgets(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		a := c.Start("a")
 		one := a.Elected(3 * shortLease)

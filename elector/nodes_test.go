@@ -94,7 +94,7 @@ var brokenNodes = map[string]struct {
 	},
 }
 
-func TestOneNodeBroken(t *testing.T) {
+func TestBrokenNode(t *testing.T) {
 	for name, tc := range brokenNodes {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 3, func(t *testing.T, c *cluster) {

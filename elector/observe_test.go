@@ -240,7 +240,7 @@ func TestObserverReceivesItsOwnCandidateAtOnce(t *testing.T) {
 
 // What this candidate reports of itself on the channel is no news to its own observer: it must
 // not make it more patient with the news of others.
-func TestObserverHearsOfOthersSoonAfterItsOwnTerms(t *testing.T) {
+func TestOwnTermsDoNotSlowTheObserver(t *testing.T) {
 	const lease = 10 * time.Second
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		config := func(cfg *elector.Config) { cfg.Lease, cfg.Cooldown = lease, -1 }

@@ -125,7 +125,7 @@ func TestPausesOfTwoOperatorsAtOnce(t *testing.T) {
 
 // An operator who can't change a pause must not end it by trying: where another's is in the
 // way on one node, and another node is down for a moment, the old one holds on.
-func TestAFailedChangeOfAPauseEndsNothing(t *testing.T) {
+func TestFailedChangeOfAPauseEndsNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.Seed()
 		el := electionOf(c.Quorum("operator"), "orders")

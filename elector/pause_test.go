@@ -155,7 +155,7 @@ func TestNoLeaderMakesRoomOnFullNodes(t *testing.T) {
 }
 
 // What status does not call a pause is none.
-func TestAnEmptyPauseIsNone(t *testing.T) {
+func TestEmptyPauseIsNone(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
 		if err := c.Nodes[0].Server().Set("mandate:{orders}:pause", ""); err != nil {
 			t.Fatal(err)

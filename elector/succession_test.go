@@ -141,7 +141,7 @@ func TestPriorityDoesNotFlap(t *testing.T) {
 	})
 }
 
-func TestADeadHeirDelaysForABoundedTime(t *testing.T) {
+func TestDeadHeirDelaysForABoundedTime(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprintf("n=%d", n), func(t *testing.T) {
 			bubble(t, n, func(t *testing.T, c *cluster) {

@@ -8,7 +8,7 @@ import (
 
 // After a pause of the process the answer, the end of the context and the end of the
 // patience are all there at once: the answer counts, each time.
-func TestAnAnswerThatIsThereCounts(t *testing.T) {
+func TestAnswerThatIsThereCounts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f, said := &flight{}, errors.New("disk full")

@@ -123,7 +123,7 @@ func TestAfterAFallByAgeTheNewestMessageCounts(t *testing.T) {
 
 // A machine that slept wakes the loop before the timer: the answer that comes now is
 // the first after a fall, and not one more in a row of successes.
-func TestAnAnswerAfterTheBoundComesAfterAFall(t *testing.T) {
+func TestAnswerAfterTheBoundComesAfterAFall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Func(pass), Settings{Successes: 2})
 		r.mu.Lock()

@@ -95,7 +95,7 @@ func (c *crash) ledIn(version int, after uint64) (terms int, newest uint64) {
 
 // A rolling deploy of five replicas moves the leadership once, in whatever order the old ones are stopped.
 // MANDATE_TEST_DEPLOYS is how many deploys there are; of a hundred one may take more moves.
-func TestADeployMovesTheLeadershipOnceReal(t *testing.T) {
+func TestDeployMovesTheLeadershipOnceReal(t *testing.T) {
 	c := newCrash(t)
 	deploys := 10
 	if s := os.Getenv("MANDATE_TEST_DEPLOYS"); s != "" {

@@ -94,7 +94,7 @@ func TestLiveViewShows(t *testing.T) {
 
 // A roll is older than the status: who led then is not shown as leading,
 // and a new leader has the roll called anew.
-func TestLiveViewTrustsRedisMoreThanTheRoll(t *testing.T) {
+func TestLiveViewOldRoll(t *testing.T) {
 	v := &liveView{election: "orders"}
 	leads := func(who string, token uint64) (changed bool) {
 		return v.setStatus(elector.Status{Leader: &elector.Leader{Candidate: who, Token: token, LeaseLeft: time.Second}}, nil, liveNow)

@@ -44,7 +44,7 @@ func find(findings []Finding, check string) Finding {
 	return Finding{}
 }
 
-func TestNothingIsWrong(t *testing.T) {
+func TestGoodNodesNeedNoAdvice(t *testing.T) {
 	for _, f := range judge(goodFacts("a"), goodFacts("b"), goodFacts("c")) {
 		if f.Level != LevelOK || f.Found == "" || f.Advice != "" {
 			t.Errorf("%+v", f)

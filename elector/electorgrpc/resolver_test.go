@@ -92,7 +92,7 @@ func TestRPCsWhileNoCandidateLeads(t *testing.T) {
 	})
 }
 
-func TestRPCsSayWhyNoCandidateCanLead(t *testing.T) {
+func TestRPCsReportWhyNoCandidateCanLead(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		q := s.redis.Quorum("client")
 		orders, err := q.Election("orders")

@@ -209,7 +209,7 @@ func TestNoPromiseWithoutWork(t *testing.T) {
 
 // An unhealthy candidate is not ready, and says since when: an operator who asks at 3 a.m. wants to
 // know what happened then.
-func TestReadinessSaysSinceWhen(t *testing.T) {
+func TestReadinessHasSince(t *testing.T) {
 	bubble(t, func(t *testing.T, s *stage) {
 		p := startPair(t, s, electorhttp.Config{})
 		since := func() (code int, at time.Time) {

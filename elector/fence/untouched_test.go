@@ -42,7 +42,7 @@ func TestElectionsCounterIsOnlyRead(t *testing.T) {
 }
 
 // A mark that can't be read is no mark that refuses: the caller may try again.
-func TestAMarkThatCanNotBeReadIsNotStale(t *testing.T) {
+func TestMarkThatCanNotBeReadIsNotStale(t *testing.T) {
 	m := miniredis.RunT(t)
 	r := newRedis(t, client(t, m.Addr()))
 	m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {

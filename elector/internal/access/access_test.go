@@ -27,7 +27,7 @@ func TestPasswords(t *testing.T) {
 }
 
 // What is wrong with a file is named, and what it holds is not.
-func TestWhatIsWrongWithAFile(t *testing.T) {
+func TestProblemsOfACredentialsFile(t *testing.T) {
 	t.Parallel()
 	missing, dir := filepath.Join(t.TempDir(), "missing"), t.TempDir()
 	junk, two := write(t, "tops3cret"), write(t, "tops3cret\nand more")

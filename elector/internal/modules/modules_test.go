@@ -51,7 +51,7 @@ var required = map[string]string{
 	"golang.org/x/tools":                   "go-internal",
 }
 
-func TestTheLibraryRequiresNoMore(t *testing.T) {
+func TestLibraryRequirements(t *testing.T) {
 	m := read(t, ".")
 	for _, r := range m.Require {
 		if required[r.Path] == "" {
@@ -69,7 +69,7 @@ func TestTheLibraryRequiresNoMore(t *testing.T) {
 // What `go get` of the library does to a program that has most of its dependencies
 // already. MVS takes the highest version that anybody asks for, and those who ask are
 // our go.mod and the go.mod of what is linked (the rest of the graph is pruned).
-func TestATypicalServiceIsLeftAlone(t *testing.T) {
+func TestGoGetMovesFewModules(t *testing.T) {
 	asked := map[string]string{}
 	linked := map[string]bool{library: true}
 	for _, m := range strings.Fields(run(t, root, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./elector/...", "./health/...")) {

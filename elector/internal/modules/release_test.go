@@ -15,7 +15,7 @@ import (
 // People install the command from a release with `go install`, which refuses a module
 // that replaces others. The release is one of this checkout, on a proxy of files; -n
 // stops before the compiler, when everything is resolved.
-func TestTheCommandInstallsFromARelease(t *testing.T) {
+func TestCommandInstallsFromARelease(t *testing.T) {
 	const version = "v0.999.0"
 	proxy := filepath.Join(t.TempDir(), filepath.FromSlash(library), "@v")
 	if err := os.MkdirAll(proxy, 0o700); err != nil {

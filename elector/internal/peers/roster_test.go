@@ -68,7 +68,7 @@ func TestHeir(t *testing.T) {
 
 // A leader makes room for a candidate of higher priority only, and only for one that has
 // been healthy for long: else leadership flaps.
-func TestWhoOutranksALeader(t *testing.T) {
+func TestOutranks(t *testing.T) {
 	now := time.Date(2026, 11, 21, 7, 0, 0, 0, time.UTC)
 	const hold = 10 * time.Second
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestRosterIsBounded(t *testing.T) {
 
 // The next leader: by priority, then the newer version, then who has run longest. What is no semantic version is not
 // older than anything.
-func TestTheNewerVersionLeadsNext(t *testing.T) {
+func TestNewerVersionLeadsNext(t *testing.T) {
 	candidate := func(id, version string, priority int, running time.Duration) Candidate {
 		return Candidate{ID: id, Incarnation: id, Version: version, Priority: priority, Role: following, Healthy: true, RunningFor: running}
 	}

@@ -49,7 +49,7 @@ func TestOtherErrorsOfAReadAreTheirOwn(t *testing.T) {
 // What stands in the way for much longer than a lease was not put there by us, or the
 // clock of the node was set back: it must not block the election for that long. What
 // was put there in order keeps its end.
-func TestWhatLivesTooLongIsCutShort(t *testing.T) {
+func TestForeignTTLIsCutShort(t *testing.T) {
 	k := KeysOf("mandate", "orders")
 	const ours = "x/inc/1 n=1 lease=4000 token=1"
 	for name, tc := range map[string]struct {

@@ -40,7 +40,7 @@ func (p *polls) messages(node int, channel string, subscribers int) func() []str
 
 // A release tells the front row once, with its token and who goes first; whatever
 // ended no term tells nobody and closes no token.
-func TestWhatAReleaseSays(t *testing.T) {
+func TestReleaseNotifiesTheFrontRowOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		next        string // before
 		heir        Heir
@@ -97,7 +97,7 @@ func TestWhatAReleaseSays(t *testing.T) {
 
 // Who goes first: the first that finds room in the front row, for two leases, until it
 // has been, also when the row is full by then; and an heir before all others. Only the one whose reservation it is gives it up.
-func TestWhoIsNamed(t *testing.T) {
+func TestFrontRowIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before    string
 		listening int
@@ -193,7 +193,7 @@ func TestListenersMayBeUnknown(t *testing.T) {
 }
 
 // A renewal brings news of a pause, which does not end the term.
-func TestRenewalTellsOfAPause(t *testing.T) {
+func TestRenewalShowsAPause(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		p.counters("1")
 		a := p.voter("a")
@@ -213,7 +213,7 @@ func TestRenewalTellsOfAPause(t *testing.T) {
 
 // A report reaches the front row first, where there is news for it, then everybody,
 // then the history; what is not allowed does not stand in the way of the rest.
-func TestAnnounceTellsAllItCan(t *testing.T) {
+func TestAnnounceWithoutRights(t *testing.T) {
 	for name, tc := range map[string]struct {
 		front, denied        string
 		wake, events, stream int

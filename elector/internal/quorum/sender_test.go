@@ -159,7 +159,7 @@ func TestLoneRequestWaitsForItsConnection(t *testing.T) {
 }
 
 // A call on a dead connection costs the elections in it one time-out, and the others next to nothing.
-func TestStuckCallHoldsNobodyUp(t *testing.T) {
+func TestStuckCallDelaysNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(6)
 		stuck := true

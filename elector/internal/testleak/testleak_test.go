@@ -19,7 +19,7 @@ func (f mainFunc) Run() int { return f() }
 
 // A closed pool whose dialer is still asleep is no leak: without the wait, it
 // failed a package once in a few hundred runs.
-func TestAClosedPoolOfADeadServerHasTimeToEnd(t *testing.T) {
+func TestClosedPoolOfADeadServerHasTimeToEnd(t *testing.T) {
 	logging.Disable()
 	t.Cleanup(logging.Enable)
 	var dials atomic.Int32

@@ -196,7 +196,7 @@ func TestGroupIsReadAsAWhole(t *testing.T) {
 
 // Regression: what was not there any more stayed on the page until it was loaded again. The
 // assigner's election is listed before the first shard's, as any other one.
-func TestWhatIsGoneLeavesThePage(t *testing.T) {
+func TestEndedElectionsLeaveThePage(t *testing.T) {
 	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		for _, name := range []string{"old", "g/assigner"} {

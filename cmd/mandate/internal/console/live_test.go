@@ -213,7 +213,7 @@ func TestHostileRedis(t *testing.T) {
 }
 
 // Redis is queried only while there are viewers, and no more often when many do.
-func TestNobodyWatches(t *testing.T) {
+func TestNoQueriesWithoutViewers(t *testing.T) {
 	bubble(t, console.Config{}, func(t *testing.T, s *server, _ *console.Console) {
 		rdb := s.redis.Client("x")
 		for i := range 3 {

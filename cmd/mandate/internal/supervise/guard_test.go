@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 }
 
 // Orders that were not named a tree kill nobody: 0 and 1 would be ourselves and everybody.
-func TestNoOrderNoKill(t *testing.T) {
+func TestGuardWithoutATreeKillsNothing(t *testing.T) {
 	for _, root := range []int{0, 1} {
 		keepAlive{tree: tree{root: root, group: root}}.enforce()
 		(tree{root: root, group: root}).signalGroup(9)
