@@ -80,3 +80,24 @@ func testBiller(t *testing.T) {
 func Example() {
 	_ = testBiller // below
 }
+
+// testWork would be your func TestWork: a work function alone, without an election.
+func testWork(t *testing.T) {
+	term, end := electortest.NewTerm(t, 7)
+	returned := make(chan error, 1)
+	go func() {
+		returned <- func(ctx context.Context, _ *elector.Term) error { // your work
+			<-ctx.Done()
+			return nil
+		}(term.Context(), term)
+	}()
+	end(elector.ReasonLost)
+	if err := <-returned; err != nil {
+		t.Error(err)
+	}
+}
+
+// A work function that is called with a term that ends when the test says so.
+func ExampleNewTerm() {
+	_ = testWork // above
+}
