@@ -94,7 +94,7 @@ func TestStepDownThatTheNextLeaderAnswersFirst(t *testing.T) {
 }
 
 // The history is written by the candidates, and anyone else with the right to: entries of
-// other elections, of other formats and of other terms do not change how long nobody led.
+// other elections, of other formats and of other terms do not change how long no candidate led.
 func TestHandoverGapAmongStrangeEntries(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, term, op := trio(t, c)

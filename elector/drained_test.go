@@ -54,7 +54,7 @@ func TestLastLeaderIsNotDrained(t *testing.T) {
 		drainMember(t, op, "a")
 		time.Sleep(12 * time.Second)
 		if !term.Valid() {
-			t.Fatalf("nobody leads: %v", term.Err())
+			t.Fatalf("no candidate leads: %v", term.Err())
 		}
 		if n := len(a.Log.Lines("drained, but remains leader", "b is cordoned")); n != 1 {
 			t.Errorf("%d lines\n%s", n, a.Log.Lines())

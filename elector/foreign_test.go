@@ -13,7 +13,7 @@ import (
 )
 
 // Somebody else's value, or another type, stands under the lock's key, with or without
-// an end: nobody can lead until it is gone, so whoever looks is told of it, and nobody
+// an end: no candidate can lead until it is gone, so whoever looks is told of it, and nobody
 // is told of a leader.
 func TestStrangeLockIsNamed(t *testing.T) {
 	for kind, shown := range map[string]string{

@@ -89,7 +89,7 @@ func TestForgedLeadersAreNotReported(t *testing.T) {
 				publish(c, "events", forge(elector.EventElected, "evil", "evil:80", one.Token()+1))
 				time.Sleep(shortLease / 2)
 				if all := never(t, events, names); len(all) > 0 {
-					t.Errorf("while nobody leads: %+v", all)
+					t.Errorf("while no candidate leads: %+v", all)
 				}
 				two := c.Start("b", advertising).Elected(shortLease)
 				want(t, events, shortLease, elector.EventElected, "b", two.Token())

@@ -10,7 +10,7 @@ import (
 )
 
 // While a handover is under way anybody can publish that somebody was elected. How long
-// nobody led is what the history says.
+// no candidate led is what the history says.
 func TestForgedElectedFalsifiesNoGap(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		_, term, op := trio(t, c)

@@ -97,7 +97,7 @@ func TestDistanceAtWhichNoCandidateLeads(t *testing.T) {
 					} else {
 						time.Sleep(20 * l)
 						if len(a.Terms) > 0 {
-							t.Error("somebody led")
+							t.Error("a candidate led")
 						}
 					}
 				})

@@ -239,7 +239,7 @@ func TestTwoLeadersHoldANodeOfEachOther(t *testing.T) {
 		}
 		time.Sleep(3 * shortLease)
 		if !a.IsLeader() && !b.IsLeader() {
-			t.Error("nobody leads")
+			t.Error("no candidate leads")
 		}
 	})
 }

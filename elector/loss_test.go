@@ -49,7 +49,7 @@ func TestAllNodesForgetOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A majority that forgets at once costs the term, and nobody leads beside it: also not
+// A majority that forgets at once costs the term, and no candidate leads beside it: also not
 // a candidate that was just started, and that can't reach the node which remembers.
 func TestMajorityForgets(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

@@ -118,7 +118,7 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 7, "a", endedReported), leader: leads(9, "b"), messages: []Event{evil(EventElected, 9, "b"), evil(EventElected, 9, "evil"), evil(EventElected, 8, "evil"), evil(EventElected, 10, "evil")},
 			want: "elected 9 b@b:80", newest: 9,
 		},
-		"nobody leads, whatever a message says": {
+		"no candidate leads, whatever a message says": {
 			was: since(reported{}, 7, "a", endedReported), messages: []Event{evil(EventElected, 8, "evil"), evil(EventReleased, 8, "evil")}, newest: 7,
 		},
 
@@ -128,7 +128,7 @@ func TestMerge(t *testing.T) {
 			was: since(reported{}, 7, "a", notEnded), leader: leads(9, "b"), wait: waitForOldEnd, newest: 7,
 		},
 		"replaced without a word": {was: missed(waitForOldEnd, since(reported{}, 7, "a", notEnded)), leader: leads(9, "b"), want: "elected 9 b@b:80", newest: 9},
-		"missed already when nobody led: wait for the rest": {
+		"missed already when no candidate led: wait for the rest": {
 			was: missed(reportDelay, since(reported{}, 7, "a", notEnded)), leader: leads(9, "b"), wait: waitForOldEnd - reportDelay, newest: 7,
 		},
 		"the next one was elected since the lock was read: wait for the end": {
@@ -137,7 +137,7 @@ func TestMerge(t *testing.T) {
 		"its lease was not over: wait longer for its report": {
 			was: since(reported{}, 7, "a", notEnded), early: time.Second, leader: leads(9, "b"), wait: time.Second, newest: 7,
 		},
-		"but not before it is known that nobody leads": {
+		"but not before it is known that no candidate leads": {
 			was: missed(waitForEnd, since(reported{}, 7, "a", notEnded)), early: time.Second, want: "vacant 7", newest: 7,
 		},
 		"the next one's lease counts for its own end": {

@@ -35,7 +35,7 @@ func (cr *crew) restart(c *cluster, old *candidate, nodes []int) {
 	cr.all[slices.Index(cr.all, old)] = next
 }
 
-// vacancy measures how long nobody led, in all, until the returned function is called;
+// vacancy measures how long no candidate led, in all, until the returned function is called;
 // and it wants that never two lead.
 func (cr *crew) vacancy(t *testing.T) (stop func() time.Duration) {
 	quit, total := make(chan struct{}), make(chan time.Duration)
@@ -120,7 +120,7 @@ func TestReplacingANode(t *testing.T) {
 						time.Sleep(3 * shortLease)
 
 						if without := stop(); without > 200*time.Millisecond {
-							t.Errorf("nobody led for %v", without)
+							t.Errorf("no candidate led for %v", without)
 						}
 						all := cr.now()
 						noneDiffers(t, all...)
@@ -147,7 +147,7 @@ func TestReplacingANode(t *testing.T) {
 func TestChangingTheNumberOfNodes(t *testing.T) {
 	for _, to := range []struct {
 		from, to []int
-		within   time.Duration // nobody leads
+		within   time.Duration // no candidate leads
 	}{
 		{[]int{0}, []int{0, 1, 2}, 3 * shortLease / 2},
 		{[]int{0, 1, 2}, []int{0, 1, 2, 3, 4}, 3 * shortLease / 2},
@@ -177,7 +177,7 @@ func TestChangingTheNumberOfNodes(t *testing.T) {
 				}
 				lead, next := first(t, to.within, cr.now()...)
 				time.Sleep(3 * shortLease)
-				t.Logf("nobody led for %v", stop())
+				t.Logf("no candidate led for %v", stop())
 				if next.Token() <= term.Token() || !next.Valid() {
 					t.Errorf("token %d after %d, %v", next.Token(), term.Token(), next.Err())
 				}

@@ -102,13 +102,13 @@ func TestNoLeaderMakesRoomInAPause(t *testing.T) {
 				b := c.Start("b", change)
 				b.Quiet(6 * shortLease)
 				if !term.Valid() {
-					t.Fatalf("nobody leads in the pause: %v", term.Err())
+					t.Fatalf("no candidate leads in the pause: %v", term.Err())
 				}
 				if _, err := electionOf(op, "orders").Transfer(within(t, time.Minute), "b"); !errors.Is(err, elector.ErrRefused) || !strings.Contains(err.Error(), "migration") {
 					t.Errorf("transfer in a pause: %v", err)
 				}
 				if !term.Valid() {
-					t.Fatalf("nobody leads in the pause: %v", term.Err())
+					t.Fatalf("no candidate leads in the pause: %v", term.Err())
 				}
 				if err := electionOf(op, "orders").Resume(t.Context()); err != nil {
 					t.Fatal(err)

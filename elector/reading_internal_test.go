@@ -24,16 +24,16 @@ func TestWhenTheHistoryIsRead(t *testing.T) {
 		messages bool
 		want     bool
 	}{
-		"at first":                        {leader: leads(7, "a1", true), want: true},
-		"at first, and nobody leads":      {want: true},
-		"the same leader":                 {was: was, leader: leads(7, "a1", true)},
-		"the same, whatever is published": {was: was, leader: leads(7, "a1", true), messages: true},
-		"another token":                   {was: was, leader: leads(8, "a1", true), want: true},
-		"another life":                    {was: was, leader: leads(7, "a2", true), want: true},
-		"nodes name different tokens":     {was: was, leader: leads(7, "a1", false), want: true},
-		"it is gone":                      {was: was, want: true},
-		"it has ended, as was reported":   {was: ended},
-		"and now something was reported":  {was: ended, messages: true, want: true},
+		"at first":                         {leader: leads(7, "a1", true), want: true},
+		"at first, and no candidate leads": {want: true},
+		"the same leader":                  {was: was, leader: leads(7, "a1", true)},
+		"the same, whatever is published":  {was: was, leader: leads(7, "a1", true), messages: true},
+		"another token":                    {was: was, leader: leads(8, "a1", true), want: true},
+		"another life":                     {was: was, leader: leads(7, "a2", true), want: true},
+		"nodes name different tokens":      {was: was, leader: leads(7, "a1", false), want: true},
+		"it is gone":                       {was: was, want: true},
+		"it has ended, as was reported":    {was: ended},
+		"and now something was reported":   {was: ended, messages: true, want: true},
 	} {
 		if got := c.was.needsHistory(c.leader, c.messages); got != c.want {
 			t.Errorf("%s: %v", name, got)
@@ -109,7 +109,7 @@ func TestLeaderIsUnknownOnceItsLeaseIsOver(t *testing.T) {
 		unknown(false, "after an answer")
 		o.confirm(nil)
 		time.Sleep(time.Hour)
-		unknown(false, "when nobody led")
+		unknown(false, "when no candidate led")
 		if o.early() != 0 {
 			t.Error("a lease that was over is waited for")
 		}

@@ -133,7 +133,7 @@ func TestExpiredTermIsGivenBackToo(t *testing.T) {
 		began := time.Now()
 		first(t, shortLease, a, b)
 		if took := time.Since(began); took > callTimeout+shortLease/16 {
-			t.Errorf("somebody leads %v after Redis was back", took)
+			t.Errorf("a candidate leads %v after Redis was back", took)
 		}
 	})
 }

@@ -65,7 +65,7 @@ func TestWorkIgnoresItsContext(t *testing.T) {
 		if two.Valid() {
 			t.Error("b leads after its shutdown")
 		}
-		a.Quiet(5 * shortLease) // nobody leads: no second local term
+		a.Quiet(5 * shortLease) // no candidate leads: no second local term
 		close(free)
 		if next := a.Elected(shortLease); next.Token() <= two.Token() {
 			t.Errorf("token %d after %d", next.Token(), two.Token())

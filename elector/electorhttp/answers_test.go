@@ -180,7 +180,7 @@ func TestResign(t *testing.T) {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	})
-	bubble(t, func(t *testing.T, s *stage) { // nobody could lead after it
+	bubble(t, func(t *testing.T, s *stage) { // no candidate could lead after it
 		e, h := s.start("a", electorhttp.Config{Token: token})
 		until(t, "a leads", 2*lease, e.IsLeader)
 		for path, want := range map[string]int{"/resign": http.StatusConflict, "/resign?force=false": http.StatusConflict, "/resign?force=yes": http.StatusBadRequest} {

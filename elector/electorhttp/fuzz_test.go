@@ -14,7 +14,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/electorhttp"
 )
 
-// FuzzRequest sends what is a request to net/http. Nobody leads here, so only a
+// FuzzRequest sends what is a request to net/http. No candidate leads here, so only a
 // probe of liveness may say yes, and nobody has the token.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{

@@ -32,7 +32,7 @@ func TestCutOff(t *testing.T) {
 		healAll := r.CutOff()
 		electortest.Advance(2 * lease)
 		if a.IsLeader() || b.IsLeader() {
-			t.Fatal("somebody leads without Redis")
+			t.Fatal("a candidate leads without Redis")
 		}
 		if err := a.Check(); err == nil {
 			t.Error("a says that it can take part")
@@ -40,7 +40,7 @@ func TestCutOff(t *testing.T) {
 		healAll()
 		electortest.Advance(2 * lease)
 		if !a.IsLeader() && !b.IsLeader() {
-			t.Fatal("nobody leads again")
+			t.Fatal("no candidate leads again")
 		}
 	})
 }

@@ -29,8 +29,8 @@ func TestAbandonedIsVacantForADay(t *testing.T) {
 		"a later term is not in the history yet": {released, ago(1), now, stateVacant},
 		"the history is older than the vacancy":  {lasting, ago(0), now, stateVacant},
 		"no history":                             {nil, time.Time{}, now, stateAbandoned},
-		"no history, and somebody led":           {nil, ago(1), now, stateVacant},
-		"somebody led between two looks":         {recent, time.Time{}, ago(49), stateVacant},
+		"no history, and a candidate led":        {nil, ago(1), now, stateVacant},
+		"a candidate led between two looks":      {recent, time.Time{}, ago(49), stateVacant},
 	} {
 		var sight vacancy.Sight
 		if !test.led.IsZero() {

@@ -144,7 +144,7 @@ func TestExporter(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.CutOff("a", "b")
-		electortest.Advance(15 * time.Second) // more than the lease: then nobody leads, and nobody answers
+		electortest.Advance(15 * time.Second) // more than the lease: then no candidate leads, and nobody answers
 		scrape(t, e)
 		electortest.Advance(25 * time.Second)
 		want("all candidates are gone", map[string]float64{

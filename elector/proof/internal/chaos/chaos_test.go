@@ -99,7 +99,7 @@ func (d *director) finale() {
 	limit := time.Now().Add(maxWait)
 	for d.leader(maxWait) == nil {
 		if time.Now().After(limit) {
-			d.t.Error("nobody leads after all was mended")
+			d.t.Error("no candidate leads after all was healed")
 			break
 		}
 		time.Sleep(lease / 20)

@@ -70,7 +70,7 @@ func TestCheckRefusesBadJournals(t *testing.T) {
 		{"a read of an old value", "old tokens", change(16, func(r *Record) { r.Value = "7/1/1" })},
 		{"a read of what nobody wrote", "old tokens", change(16, func(r *Record) { r.Value = "9/2/2" })},
 		{"the register goes back", "went back", append(good(), Record{Kind: Read, At: 960 * ms, Until: 961 * ms, Register: "r", Value: "7/1/1"})},
-		{"nobody leads for too long", "no leader for", append(good(), Record{Kind: Act, At: 9 * time.Second, Result: "nap"})},
+		{"no candidate leads for too long", "no leader for", append(good(), Record{Kind: Act, At: 9 * time.Second, Result: "nap"})},
 		{"no register", "nothing was written", good()[:6]},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

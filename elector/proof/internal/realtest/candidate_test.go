@@ -148,7 +148,7 @@ func (el *electorate) next(after uint64, within time.Duration) (*candidate, *ele
 	el.t.Helper()
 	var leader *candidate
 	var term *elector.Term
-	servertest.Eventually(el.t, within, "somebody leads with a new token", func() bool {
+	servertest.Eventually(el.t, within, "a candidate leads with a new token", func() bool {
 		el.mu.Lock()
 		defer el.mu.Unlock()
 		for _, c := range el.all {

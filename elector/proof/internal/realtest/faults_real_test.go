@@ -172,7 +172,7 @@ var refusals = []struct {
 }
 
 // A server that refuses half-way: ridden, said once, no process ends; when it
-// is mended somebody leads, with a larger token.
+// is healed a candidate leads, with a larger token.
 func TestRealRefusedHalfWay(t *testing.T) {
 	t.Parallel()
 	for _, r := range refusals {

@@ -41,7 +41,7 @@ func TestRealHungMinority(t *testing.T) {
 	}
 }
 
-// A majority that hangs: the leader stops by its deadline, nobody leads, and
+// A majority that hangs: the leader stops by its deadline, no candidate leads, and
 // when they are back somebody does, within a lease and a little.
 func TestRealHungMajority(t *testing.T) {
 	t.Parallel()
