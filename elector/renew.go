@@ -79,6 +79,7 @@ func (r *renewer) take(of endedRenewal) {
 		}
 	}
 	late := of // or each would be allocated
+	late.tally = of.tally.Clone()
 	r.ended <- &late
 }
 

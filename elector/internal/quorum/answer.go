@@ -106,21 +106,16 @@ func confirmed(args []any) Answer {
 	return a
 }
 
-// parseAnswers reads what a call returned for elections, of which each had these arguments.
-func parseAnswers(v any, err error, args ...[]any) []Answer {
-	all := make([]Answer, len(args))
+// parseReply reads what a call for n elections returned for one of them, which had these arguments.
+func parseReply(v any, err error, i, n int, args []any) Answer {
 	answers, ok := v.([]any)
-	for i, of := range args {
-		switch {
-		case err != nil:
-			all[i] = Answer{Status: Unknown, Err: err}
-		case !ok || len(answers) != len(args):
-			all[i] = Answer{Status: Unknown, Err: unexpected(v)}
-		default:
-			all[i] = parseAnswer(answers[i], of)
-		}
+	switch {
+	case err != nil:
+		return Answer{Status: Unknown, Err: err}
+	case !ok || len(answers) != n:
+		return Answer{Status: Unknown, Err: unexpected(v)}
 	}
-	return all
+	return parseAnswer(answers[i], args)
 }
 
 func integer(v any) int64 { n, _ := v.(int64); return n }

@@ -18,7 +18,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 			t.Errorf("%#v was read as %+v", reply, a)
 		}
 	}
-	if a := parseAnswers([]any{[]any{"won", "7"}}, errors.New("cut"), nil)[0]; a.Status != Unknown || a.Fence != 0 {
+	if a := parseReply([]any{[]any{"won", "7"}}, errors.New("cut"), 0, 1, nil); a.Status != Unknown || a.Fence != 0 {
 		t.Errorf("an answer with an error: %+v", a)
 	}
 	a := parseAnswer([]any{"held", "7", "b/B/1", int64(1500), int64(3), int64(4), "note", "ABCDEF"}, nil)

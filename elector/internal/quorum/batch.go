@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,7 @@ func (w *wire) alone(script electionScript, limit time.Duration, r *request) out
 		o.dropped = r.ctx.Err() == nil
 		return o
 	}
-	o.answer = parseAnswers(v, err, with)[0]
+	o.answer = parseReply(v, err, 0, 1, with)
 	return o
 }
 
@@ -75,7 +76,7 @@ func (b *batch) call(ctx context.Context, all []*request) (again bool) {
 	if len(all) > 1 && (b.master != nil || b.apart.Load()) {
 		return b.pipeline(ctx, all)
 	}
-	answers, err := run(ctx, b.rdb, b.script, all)
+	v, err := run(ctx, b.rdb, b.script, all)
 	switch {
 	case errors.Is(err, conns.ErrUnwanted):
 		return true
@@ -86,32 +87,32 @@ func (b *batch) call(ctx context.Context, all []*request) (again bool) {
 		return b.pipeline(ctx, all)
 	}
 	for i, r := range all {
-		r.end(outcome{answer: answers[i]})
+		r.end(outcome{answer: parseReply(v, err, i, len(all), r.with)})
 	}
 	return false
 }
 
-// run makes one call for all. The answers are as many.
-func run(ctx context.Context, c redis.UniversalClient, script electionScript, all []*request) ([]Answer, error) {
-	with := make([][]any, len(all))
-	for i, r := range all {
-		with[i] = r.with
-	}
-	var v any
-	var err error
+// run makes one call for all.
+func run(ctx context.Context, c redis.UniversalClient, script electionScript, all []*request) (any, error) {
 	if len(all) == 1 {
-		v, err = script.Run(ctx, c, all[0].keys, with[0]...).Result()
-	} else {
-		v, err = script.together(ctx, c, all)
+		return script.Run(ctx, c, all[0].keys, all[0].with...).Result()
 	}
-	return parseAnswers(v, err, with...), err
+	return script.together(ctx, c, all)
 }
+
+// commands are those that together has sent: each is for up to a thousand arguments.
+var commands = sync.Pool{New: func() any { return new([]any) }}
 
 // together is Script.Run for several elections. go-redis would make each key an interface of its own; it takes pointers to
 // strings as they are.
 func (s electionScript) together(ctx context.Context, c redis.UniversalClient, all []*request) (any, error) {
-	command := make([]any, 3, 3+len(all)*(s.keys+s.args))
-	command[0], command[1], command[2] = "evalsha", s.Hash(), len(all)*s.keys
+	again := commands.Get().(*[]any)
+	command := append((*again)[:0], "evalsha", s.Hash(), len(all)*s.keys)
+	defer func() {
+		clear(command)
+		*again = command
+		commands.Put(again)
+	}()
 	for _, r := range all {
 		for i := range r.keys {
 			command = append(command, &r.keys[i])
@@ -156,7 +157,7 @@ func (b *batch) pipeline(ctx context.Context, all []*request) (again bool) {
 			continue
 		}
 		learn(err)
-		r.end(outcome{answer: parseAnswers(v, err, r.with)[0]})
+		r.end(outcome{answer: parseReply(v, err, 0, 1, r.with)})
 	}
 	for _, r := range moved {
 		if b.call(ctx, []*request{r}) {

@@ -37,7 +37,11 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	})
 	call := func(c redis.Scripter, s electionScript, keys []string, args []any) []Answer {
 		v, err := s.Run(ctx, c, keys, args...).Result()
-		return parseAnswers(v, err, slices.Collect(slices.Chunk(args, s.args))...)
+		var all []Answer
+		for i, of := range slices.Collect(slices.Chunk(args, s.args)) {
+			all = append(all, parseReply(v, err, i, len(args)/s.args, of))
+		}
+		return all
 	}
 	set := func(setting, value string) {
 		t.Helper()

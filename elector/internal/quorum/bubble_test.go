@@ -183,7 +183,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 // Renew is StartRenewal with its end.
 func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
 	ended := make(chan Tally, 1)
-	v.StartRenewal(left, token, heir, fit, func(t Tally) { ended <- t })
+	v.StartRenewal(left, token, heir, fit, func(t Tally) { ended <- t.Clone() })
 	return <-ended
 }
 
@@ -244,7 +244,7 @@ func (p *polls) locks() (n int) {
 // run executes a script on one node as a request that was long under way.
 func (p *polls) run(node int, s electionScript, keys []string, args ...any) Answer {
 	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
-	return parseAnswers(v, err, args)[0]
+	return parseReply(v, err, 0, 1, args)
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.

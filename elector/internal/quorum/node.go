@@ -88,6 +88,8 @@ type Nodes struct {
 	once   sync.Once
 	life   context.Context // ends with Close
 	close  context.CancelFunc
+
+	renewals sync.Pool // rounds that have ended, to be used again
 }
 
 // Open derives connections of our own from each client, so that neither a slow

@@ -114,3 +114,25 @@ func TestShortRequestsPutOffNoOther(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// What a renewal is made of is used again by the renewals of other elections, but never while an answer to it is under way.
+func TestRoundsAreUsedAgainOnceAllHaveAnswered(t *testing.T) {
+	atThePolls(t, 3, func(t *testing.T, p *polls) {
+		all := p.process(4)
+		_ = p.redis[2].Set(all.voters[1].cfg.Keys.Lock, "another/abcdefgh/1 n=3 lease=10000 token=9")
+		for _, v := range all.voters {
+			v.lines[2].trip.Store(int64(5 * trip)) // its answers come when other rounds are under way
+		}
+		for range 10 {
+			for i, v := range all.voters {
+				all.renewed([]Tally{v.Renew(testLease, all.tokens[i], Heir{}, fit)})
+			}
+		}
+		time.Sleep(time.Second)
+		for i, v := range all.voters {
+			if n := len(v.Rivals()); (i == 1) != (n == 1) {
+				t.Errorf("election %d has %d rivals", i, n)
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
@@ -14,7 +15,7 @@ import (
 // behind hung ones must not go out on a verdict from before that, or for a term
 // that has ended since.
 //
-// It does not block. ended gets the outcome, once, on a goroutine that others wait for.
+// It does not block. ended gets the outcome, once, on a goroutine that others wait for; it must not keep the answers.
 func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit func() bool, ended func(Tally)) {
 	v.nameNodes()
 	v.lock.Advertise = v.cfg.Advertise()
@@ -24,15 +25,14 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 			args: renewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", v.cfg.Version, ""),
 		}
 	}
-	began := time.Now()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Mine, nil)
-	r.decided = func(answers []Answer) { ended(v.nodes.Tally(answers, time.Since(began))) }
-	all := make([]posted, len(v.queues))
-	for node := range all {
-		p := &all[node]
-		p.v, p.node, p.round, p.left, p.began, p.fit, p.same = v, node, r, left, began, fit, v.term.args
+	r := v.nodes.renewal(time.Now(), ended)
+	for node := range r.posts {
+		p := &r.posts[node]
+		*p = posted{v: v, node: node, round: r, left: left, fit: fit, same: v.term.args}
 		p.keys, p.requester = v.term.keys, p
-		p.send()
+	}
+	for node := range r.posts {
+		r.posts[node].send()
 	}
 }
 
@@ -53,15 +53,48 @@ func (v *Voter) nameNodes() {
 	}
 }
 
+// renewing is the round of one renewal, with its requests. Nearly all are used again: a process with ten thousand elections
+// makes four thousand a second, and memory that it has not used for long is the slowest part of each.
+type renewing struct {
+	round
+
+	nodes     *Nodes
+	posts     []posted // by node
+	ended     func(Tally)
+	onDecided func([]Answer)
+	// uses is how often it is used still: by the call of each request, and by its end. An end that is out of the ordinary,
+	// and a call that is left behind, stay for ever: then it is not used again.
+	uses atomic.Int32
+}
+
+// renewal is the round of one that begins.
+func (ns *Nodes) renewal(began time.Time, ended func(Tally)) *renewing {
+	r, again := ns.renewals.Get().(*renewing)
+	if !again {
+		r = &renewing{nodes: ns, posts: make([]posted, ns.Len())}
+		r.onDecided = func(answers []Answer) { r.ended(ns.Tally(answers, time.Since(r.started))) }
+	}
+	r.ended = ended
+	r.uses.Store(int32(2 * len(r.posts)))
+	r.post(began, len(r.posts), ns.Majority(), Mine, r.onDecided)
+	return r
+}
+
+// release is the end of one of its uses.
+func (r *renewing) release() {
+	if r.uses.Add(-1) == 0 && r.timer == nil { // a timer that was stopped may run still
+		r.nodes.renewals.Put(r)
+	}
+}
+
 // posted is the request of a renewal to one node.
 type posted struct {
 	request
 
 	v     *Voter
 	node  int
-	round *round
+	round *renewing
 	left  time.Duration
-	began time.Time
 	fit   func() bool
 	same  []any // what all renewals of the term have
 	own   [renewArity]any
@@ -105,6 +138,7 @@ func (p *posted) then(o outcome) {
 	q.give()
 	if ordinary {
 		p.end(o)
+		p.round.release()
 	} else { // what is logged then must not hold up the others that the call was for
 		go p.end(o)
 	}
@@ -112,5 +146,8 @@ func (p *posted) then(o outcome) {
 
 func (p *posted) end(o outcome) {
 	defer p.v.background.end()
-	p.round.record(p.node, p.v.answered(p.node, o, time.Since(p.began) < p.left))
+	p.round.record(p.node, p.v.answered(p.node, o, time.Since(p.round.started) < p.left))
 }
+
+// carried is the end of the call that it travelled in.
+func (p *posted) carried() { p.round.release() }

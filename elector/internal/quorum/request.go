@@ -36,6 +36,7 @@ type request struct {
 type requester interface {
 	args() []any  // nil: it is not wanted any more
 	then(outcome) // once, on a goroutine that others wait for
+	carried()     // when the call that it was in has ended, unless it was withdrawn or late: nothing here uses it any more
 }
 
 // outcome is what has come of a request.

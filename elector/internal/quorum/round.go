@@ -40,15 +40,29 @@ const (
 	minExtraWait = time.Millisecond
 )
 
+// newRound is one whose answers ask brings.
 func newRound(n, majority int, yes Status, ask func(int) Answer) *round {
-	r := &round{ask: ask, majority: majority, yes: yes, started: time.Now(), answers: make([]Answer, n), missing: n}
+	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{}), answers: make([]Answer, n)}
+	r.begin(time.Now(), majority, yes)
+	return r
+}
+
+// post begins one that no goroutine waits for: who brings the answers calls record. What was a round may be one again when
+// nothing of it is under way any more.
+func (r *round) post(at time.Time, n, majority int, yes Status, decided func([]Answer)) {
+	answers := r.answers
+	if len(answers) != n {
+		answers = make([]Answer, n)
+	}
+	*r = round{decided: decided, answers: answers}
+	r.begin(at, majority, yes)
+}
+
+func (r *round) begin(at time.Time, majority int, yes Status) {
+	r.majority, r.yes, r.started, r.missing = majority, yes, at, len(r.answers)
 	for i := range r.answers {
 		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
 	}
-	if ask != nil {
-		r.over, r.complete = make(chan struct{}), make(chan struct{})
-	}
-	return r
 }
 
 // vote asks one node and waits until it answered or the round has ended.

@@ -210,10 +210,13 @@ func (s *sender) next(q *scriptQueue) {
 // end is that of a call.
 func (s *sender) end(q *scriptQueue, c *call) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
 	s.next(q)
 	s.tidy(q)
+	s.mu.Unlock()
+	for _, r := range c.posted {
+		r.requester.carried()
+	}
 }
 
 // watch has the alarm go off now and then while the queue is in use, and within that time at the latest. With mu held.

@@ -3,6 +3,7 @@ package quorum
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -11,6 +12,12 @@ type Tally struct {
 	Answers []Answer // by node
 	RTT     time.Duration
 	nodes   *Nodes
+}
+
+// Clone is for who keeps it: the answers of a renewal are used again.
+func (t Tally) Clone() Tally {
+	t.Answers = slices.Clone(t.Answers)
+	return t
 }
 
 // Count is how many nodes gave one of the answers.
