@@ -62,8 +62,8 @@
 //	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
 //	                  per 256 terms                                 those whose deadline has passed, and passes over
 //	                                                                those whose deadline is far
-//	due renewals      schedule.go, a timer  with those renewals     nothing: behind the renewer's mutex a renewal is sent,
-//	                  per 256 of them                               and counted where it changes the lease alone; all
+//	due renewals      schedule.go, a timer  with their call to the  nothing: behind the renewer's mutex a renewal is sent,
+//	                  per 64 of them        last node               and counted where it changes the lease alone; all
 //	                                                                else is for the state machine
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      a request's time-out    nothing

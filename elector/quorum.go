@@ -42,7 +42,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts another one
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {

@@ -8,6 +8,8 @@ import (
 // schedule has the renewals of all terms of a process made when they are due: many by one timer, because they are due at
 // common moments (quorum.Nodes.Together).
 type schedule struct {
+	gather func(func()) // has what the tasks send travel together
+
 	mu   sync.Mutex // of all below, of the bunches, and of where a task stands
 	open []*bunch   // those that have room
 }
@@ -29,8 +31,8 @@ type task struct {
 }
 
 const (
-	// maxBunch is how many renewals one goroutine starts, one after the other.
-	maxBunch = 256
+	// maxBunch is how many renewals one goroutine starts, one after the other: as many as travel in one call.
+	maxBunch = 64
 	// oneMoment is how far apart they may be due: timers are no finer.
 	oneMoment = time.Millisecond
 )
@@ -102,9 +104,11 @@ func (s *schedule) fire(b *bunch) {
 		}
 	}
 	s.mu.Unlock()
-	for _, t := range due {
-		if t != nil {
-			t.fire()
+	s.gather(func() {
+		for _, t := range due {
+			if t != nil {
+				t.fire()
+			}
 		}
-	}
+	})
 }

@@ -9,17 +9,60 @@ import (
 
 // post has a request carried as send does, and returns at once: its then gets the outcome, at the latest when the time of the
 // request is over and it was not sent, on the goroutine of the call that it travels in. So a process that leads ten
-// thousand elections renews them without a goroutine or a timer for each.
-func (s *sender) post(script electionScript, limit, within time.Duration, r *request) {
-	r.ctx, r.until = context.Background(), time.Now().Add(within)
+// thousand elections renews them without a goroutine or a timer for each. now is a moment before.
+func (s *sender) post(script electionScript, limit time.Duration, now time.Time, within time.Duration, r *request) {
+	r.ctx, r.until = context.Background(), now.Add(within)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queue(queueID{script: script.Script, limit: limit}, script)
 	q.waiting = append(q.waiting, r)
-	s.watch(q, within)
-	if q.free() {
+	s.watch(q, now, within)
+	if s.holds == 0 {
 		s.next(q)
 	}
+}
+
+// Gather has the requests that f posts travel together: they are sent when it has returned, by its own goroutine where there is
+// a call for them, and Gather returns when that has ended. A second goroutine would wait for each piece of memory that f has
+// just written: that takes longer than all else. f must not block.
+func (ns *Nodes) Gather(f func()) {
+	for _, n := range ns.list {
+		n.sender.hold()
+	}
+	var calls []func()
+	defer func() {
+		for _, n := range ns.list {
+			calls = append(calls, n.sender.letGo()...)
+		}
+		for i, carry := range calls {
+			if i < len(calls)-1 {
+				go carry()
+			} else {
+				carry()
+			}
+		}
+	}()
+	f()
+}
+
+// hold is before requests are posted that are to travel together. None of its kind is sent until as many have been letGo.
+func (s *sender) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds++
+}
+
+// letGo returns the calls for what may be sent now.
+func (s *sender) letGo() (calls []func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds--
+	for _, q := range s.queues {
+		if call := s.start(q); call != nil {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 // posts reports whether requests can be posted: to find the server of an election in a Cluster takes I/O.

@@ -115,7 +115,7 @@ func (p *posted) send() {
 		}()
 		return
 	}
-	snd.post(renewScript, v.cfg.CallTimeout, min(p.left, (connecting+1)*v.cfg.CallTimeout), &p.request)
+	snd.post(renewScript, v.cfg.CallTimeout, p.round.started, min(p.left, (connecting+1)*v.cfg.CallTimeout), &p.request)
 }
 
 // args are made when it is sent.

@@ -33,6 +33,7 @@ type sender struct {
 
 	mu     sync.Mutex // guards all below, and the queues
 	queues map[queueID]*scriptQueue
+	holds  int // how many goroutines are about to post more renewals
 }
 
 // queueID distinguishes what can't travel together. A release must not wait behind renewals,
@@ -117,7 +118,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	r.done = make(chan struct{})
 	q.waiting = append(q.waiting, r)
 	if !q.free() {
-		s.watch(q, limit)
+		s.watch(q, time.Now(), limit)
 		s.mu.Unlock()
 		return s.wait(q, r)
 	}
@@ -167,7 +168,6 @@ func (s *sender) leave(q *scriptQueue, r *request) {
 func (s *sender) gather(q *scriptQueue, c *call) []*request {
 	began, n := time.Now(), -1
 	for q.gathers() && time.Since(began) < gathering {
-		runtime.Gosched()
 		s.mu.Lock()
 		before := n
 		n = len(q.waiting)
@@ -175,6 +175,7 @@ func (s *sender) gather(q *scriptQueue, c *call) []*request {
 		if n == before || n >= maxBatch {
 			break
 		}
+		runtime.Gosched()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,10 +202,19 @@ func (s *sender) carry(q *scriptQueue, c *call, all []*request) {
 
 // next starts a call for those that wait, unless they wait for another one. With mu held.
 func (s *sender) next(q *scriptQueue) {
-	if len(q.waiting) > 0 && q.free() {
-		c := q.begin()
-		go func() { s.carry(q, c, s.gather(q, c)) }()
+	if call := s.start(q); call != nil {
+		go call()
 	}
+}
+
+// start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
+func (s *sender) start(q *scriptQueue) (call func()) {
+	n := len(q.waiting)
+	if n == 0 || !q.free() || s.holds > 0 && n < maxBatch && q.gathers() {
+		return nil
+	}
+	c := q.begin()
+	return func() { s.carry(q, c, s.gather(q, c)) }
 }
 
 // end is that of a call.
@@ -220,9 +230,9 @@ func (s *sender) end(q *scriptQueue, c *call) {
 }
 
 // watch has the alarm go off now and then while the queue is in use, and within that time at the latest. With mu held.
-func (s *sender) watch(q *scriptQueue, within time.Duration) {
+func (s *sender) watch(q *scriptQueue, now time.Time, within time.Duration) {
 	in := min(q.id.limit/overdue, within)
-	at := time.Now().Add(in)
+	at := now.Add(in)
 	switch {
 	case q.alarm == nil:
 		q.alarm, q.rings = time.AfterFunc(in, func() { s.look(q) }), at
@@ -262,7 +272,7 @@ func (s *sender) look(q *scriptQueue) {
 		q.alarm = nil
 	}
 	if s.tidy(q); s.queues[q.id] == q {
-		s.watch(q, next)
+		s.watch(q, now, next)
 	}
 	s.mu.Unlock()
 	for _, r := range late {
