@@ -28,7 +28,7 @@ func TestEachTermEndsAtItsDeadline(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(5 * time.Second)
-		all[renewed].grant.Renew(clock.Now())
+		all[renewed].grant.Renew(clock.Anchor())
 		time.Sleep(4 * time.Second)
 		for i, term := range all {
 			if ended := term.Err() != nil; ended != (i != renewed) {
@@ -68,7 +68,7 @@ func TestLateLookEndsNoTermLate(t *testing.T) {
 		g.add(term, every)
 		deadline := time.Now().Add(timing.Deadline())
 		time.Sleep(timing.Deadline() / 2)
-		before.grant.Renew(slow.Now())
+		before.grant.Renew(slow.Anchor())
 		time.Sleep(time.Until(deadline) - every/2) // the looks up to here were in time
 		late.Store(int64(every / 4))
 		<-term.ctx.Done()
@@ -97,7 +97,7 @@ func TestLooksDoNotMultiply(t *testing.T) {
 			before := readings.Load()
 			for range time.Minute / timing.RenewEvery {
 				time.Sleep(timing.RenewEvery)
-				term.grant.Renew(clock.Now())
+				term.grant.Renew(clock.Anchor())
 			}
 			return readings.Load() - before
 		}
@@ -130,7 +130,7 @@ func TestRenewedTermsAreRarelyLookedAt(t *testing.T) {
 		const renewals = 40
 		for range renewals {
 			time.Sleep(timing.RenewEvery)
-			term.grant.Renew(clock.Now())
+			term.grant.Renew(clock.Anchor())
 		}
 		looks := int64(renewals * timing.RenewEvery / timing.RetryEvery())
 		if n := readings.Load() - before - 2*renewals; n > looks+looks/2 { // one for each look, and few for the term
@@ -163,7 +163,7 @@ func TestNoTermIsPassedOverAfterASuspend(t *testing.T) {
 				g.add(term, timing.RetryEvery())
 				for range 8 {
 					time.Sleep(timing.RenewEvery)
-					term.grant.Renew(clock.Now())
+					term.grant.Renew(clock.Anchor())
 				}
 				suspend(w)
 				woke := time.Now()

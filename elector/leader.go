@@ -219,7 +219,7 @@ func (l *leadership) release(ended *Ended) {
 	heir := m.heir(l.term)
 	ev := m.termEvent(EventReleased, l.term, ended)
 	ev.Next = heir.Incarnation
-	lock := &heldLock{m: m, token: l.term.token, lastSent: l.lease.lastSent, releasing: m.voter.Releasing(l.term.token, heir)}
+	lock := &heldLock{m: m, token: l.term.token, lastSent: *l.lease.lastSent, releasing: m.voter.Releasing(l.term.token, heir)}
 	lost := ended.Reason == ReasonExpired || ended.Reason == ReasonLost
 	l.term.unreleased = lock.giveBack(lost && l.term.stopped == nil && l.ctx.Err() == nil)
 	if l.term.unreleased == nil {

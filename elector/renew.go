@@ -26,21 +26,21 @@ type renewer struct {
 	task   task               // fires when it is due
 
 	// The state machine holds it for as long as a log handler blocks it: then no goroutine renews in its place.
-	mu       sync.Mutex  // of all below
-	inFlight bool        // a renewal is under way
-	repeats  bool        // it repeats the one before, to take a node back
-	lastSent lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
+	mu       sync.Mutex   // of all below
+	inFlight bool         // a renewal is under way
+	repeats  bool         // it repeats the one before, to take a node back
+	lastSent *lease.Stamp // when the newest renewal was sent, or else the claim, whatever came of it
 }
 
 // endedRenewal is how one renewal ended.
 type endedRenewal struct {
-	sent  lease.Stamp
+	sent  *lease.Stamp // it may be that of many
 	tally quorum.Tally
 	took  time.Duration
 }
 
 func (m *machine) newRenewer(term *Term) *renewer {
-	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *endedRenewal, 1), lastSent: m.clock.Now()}
+	r := &renewer{m: m, term: term, due: make(chan struct{}, 1), ended: make(chan *endedRenewal, 1), lastSent: m.clock.Anchor()}
 	r.task.fire = r.fire
 	r.wanted.Store(true)
 	return r
@@ -54,12 +54,15 @@ func (r *renewer) begin() {
 	m.schedule.add(&r.task, m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
 }
 
-// fire renews when that is due, on a goroutine that does so for many.
-func (r *renewer) fire() {
+// fire renews when that is due, on a goroutine that does so for many. at is a moment before, by the machine's clock.
+func (r *renewer) fire(at *lease.Stamp) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
 		if !r.term.ended.Load() {
-			r.renew()
+			if m := r.m; !m.clock.IsAs(&m.schedule.clock) {
+				at = m.clock.Anchor()
+			}
+			r.renew(at)
 			return
 		}
 	}
@@ -99,7 +102,7 @@ func (r *renewer) quiet(of *endedRenewal) bool {
 func (r *renewer) renewNow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.renew()
+	r.renew(r.m.clock.Anchor())
 }
 
 // countNow takes there how one ended.
@@ -110,13 +113,12 @@ func (r *renewer) countNow(of *endedRenewal) {
 }
 
 // renew is the only function that renews. It checks health last before it
-// sends, and for the time before that: a process that is stopped in between
+// sends, and for a time before that: a process that is stopped in between
 // then loses lease, instead of renewing on an old verdict. The request runs
 // beside the state machine, which stays able to end the term at once. There is one at a
 // time: count has the next one due. With mu held.
-func (r *renewer) renew() {
+func (r *renewer) renew(sent *lease.Stamp) {
 	m := r.m
-	sent := m.clock.Now()
 	left, _ := r.term.grant.Left()
 	if left <= 0 {
 		return // nothing is sent after the deadline: fit would find that, too, at each node's turn
@@ -131,7 +133,7 @@ func (r *renewer) renew() {
 	// still while the machine sleeps: so the clock is read too.
 	fit := func() bool { return r.wanted.Load() && r.term.grant.Valid() && m.probes.failing() == nil }
 	m.voter.StartRenewal(left, r.term.token, heir, fit, func(tally quorum.Tally) {
-		took, _ := m.clock.PeekSince(sent)
+		took, _ := m.clock.PeekSince(*sent)
 		r.take(endedRenewal{sent: sent, tally: tally, took: took})
 	})
 }
@@ -190,11 +192,11 @@ func (r *renewer) placed(address string) {
 // candidate that reaches no other node claims it and gives it back every few seconds; each
 // time its counter rises, and the next renewal would be refused for the same reason, for
 // ever: the term would end with the next node that fails.
-func (r *renewer) next(sent lease.Stamp) time.Duration {
+func (r *renewer) next(sent *lease.Stamp) time.Duration {
 	if r.repeats = !r.repeats && r.m.voter.Regainable(); r.repeats {
 		return 0
 	}
-	elapsed, _ := r.m.clock.Since(sent)
+	elapsed, _ := r.m.clock.Since(*sent)
 	return r.m.nodes.Together(r.m.timing.RenewEvery-elapsed, r.m.timing.RenewEvery)
 }
 

@@ -3,12 +3,15 @@ package elector
 import (
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
 // schedule has the renewals of all terms of a process made when they are due: many by one timer, because they are due at
 // common moments (quorum.Nodes.Together).
 type schedule struct {
 	gather func(func()) // has what the tasks send travel together
+	clock  lease.Clock  // of this machine
 
 	mu   sync.Mutex // of all below, of the bunches, and of where a task stands
 	open []*bunch   // those that have room
@@ -24,7 +27,7 @@ type bunch struct {
 
 // task is what one term has done when that is due.
 type task struct {
-	fire func() // must not block
+	fire func(at *lease.Stamp) // must not block; at is when those of its bunch began to be done
 
 	in *bunch // nil: it is not due
 	i  int    // where it stands there
@@ -105,9 +108,10 @@ func (s *schedule) fire(b *bunch) {
 	}
 	s.mu.Unlock()
 	s.gather(func() {
+		at := s.clock.Anchor()
 		for _, t := range due {
 			if t != nil {
-				t.fire()
+				t.fire(at)
 			}
 		}
 	})

@@ -61,6 +61,12 @@ func (c *Clock) Now() Stamp {
 	return c.Peek()
 }
 
+// Anchor is Now for leases that are to count from it: it may be that of many, and never changes.
+func (c *Clock) Anchor() *Stamp {
+	s := c.Now()
+	return &s
+}
+
 // Peek is Now past the gate: what the candidate's clocks show while the
 // candidate itself stands still.
 func (c *Clock) Peek() Stamp {

@@ -25,12 +25,12 @@ func NewGrant(c *Clock, t Timing, sent Stamp) *Grant {
 
 // Renew moves the anchor to the moment before the renewal was sent. An answer
 // that arrives after the deadline does not count: the work's context was cancelled
-// by then, and an ended lease never revives.
-func (g *Grant) Renew(sent Stamp) bool {
+// by then, and an ended lease never revives. The anchor may be that of many leases, and never changes.
+func (g *Grant) Renew(sent *Stamp) bool {
 	if !g.Valid() {
 		return false
 	}
-	g.anchor.Store(&sent)
+	g.anchor.Store(sent)
 	return true
 }
 

@@ -57,7 +57,7 @@ func TestHowLongAnIdentityIsGoodFor(t *testing.T) {
 		}
 		known := func(want, when string) {
 			t.Helper()
-			if got := l.known(lease); got != want {
+			if got := l.known(time.Now(), lease); got != want {
 				t.Errorf("%s: known as %q, want %q", when, got, want)
 			}
 		}
@@ -89,12 +89,16 @@ func TestRivalIsOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := func(holder string) Answer { return Answer{Status: Taken, Holder: holder} }
 		one, other := "b/B/1 n=5 lease=10000 token=7", "b/B/2 n=5 lease=10000 token=8"
-		var r rival
+		var r *rival
 		met := func(a Answer, holder string, since time.Duration) {
 			t.Helper()
 			time.Sleep(time.Second)
-			if r = r.next(a); r.holder != holder || r.last.Sub(r.since) != since {
-				t.Errorf("%+v: held by %q for %v, want %q for %v", a, r.holder, r.last.Sub(r.since), holder, since)
+			var got rival
+			if r = r.next(a); r != nil {
+				got = *r
+			}
+			if got.holder != holder || got.last.Sub(got.since) != since {
+				t.Errorf("%+v: held by %q for %v, want %q for %v", a, got.holder, got.last.Sub(got.since), holder, since)
 			}
 		}
 		met(taken(one), one, 0)

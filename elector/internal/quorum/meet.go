@@ -62,7 +62,7 @@ func (v *Voter) Rivals() []Rival {
 		q.mu.Lock()
 		r := q.rival
 		q.mu.Unlock()
-		if r.holder != "" {
+		if r != nil {
 			all = append(all, Rival{Node: v.nodes.list[i].Name, Holder: r.holder, For: r.last.Sub(r.since)})
 		}
 	}

@@ -38,6 +38,8 @@ import (
 const (
 	stepTimeout = 2 * time.Second
 	bufferSize  = 4 << 10 // our messages are small, and there may be many clients
+	// writeBuffer holds a third of a full batch: each part that is sent wakes the server.
+	writeBuffer = 16 << 10
 )
 
 // ofSentinel is go-redis' own name for "query the sentinels".
@@ -232,7 +234,7 @@ func own(o *redis.Options) {
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
-	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
 	o.MinIdleConns, o.MaxActiveConns, o.Limiter = 0, 0, nil
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 }
@@ -251,7 +253,7 @@ func ownCluster(o *redis.ClusterOptions) {
 	o.ContextTimeoutEnabled = true
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = noMaintenance()
-	o.ReadBufferSize, o.WriteBufferSize = bufferSize, bufferSize
+	o.ReadBufferSize, o.WriteBufferSize = bufferSize, writeBuffer
 	o.MinIdleConns, o.MaxActiveConns = 0, 0
 	o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 }

@@ -18,7 +18,7 @@ type nodeQueue struct {
 	unresponsive bool   // the last request got no answer
 	identity     identity
 	shown        shown  // what renewals say of the node
-	rival        rival  // who held this node's lock at the last renewal, if not we
+	rival        *rival // who held this node's lock at the last renewal, if not we; nil: no candidate
 	gone         bool   // at the last renewal it was free, and its counter beyond ours
 	highest      string // what the version's key held at the last claim that was lost
 	abandoned    uint64 // highest seq whose grant must be given back; 0 none waiting
@@ -124,7 +124,7 @@ func (q *nodeQueue) show() shown {
 
 func (q *nodeQueue) forget() {
 	q.mu.Lock()
-	q.counter, q.rival, q.gone = 0, rival{}, false
+	q.counter, q.rival, q.gone = 0, nil, false
 	q.mu.Unlock()
 }
 
@@ -197,10 +197,10 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 
 // known is the node's identity, empty when it has not been confirmed lately: a node
 // that was taken out of service must not count for ever.
-func (q *nodeQueue) known(lease time.Duration) string {
+func (q *nodeQueue) known(now time.Time, lease time.Duration) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now, at := time.Now(), q.identity.asked
+	at := q.identity.asked
 	if q.identity.id == "" || max(now.Sub(at), now.Sub(at.Round(0))) > confirmedWithin(lease) {
 		return ""
 	}
@@ -214,14 +214,15 @@ type rival struct {
 }
 
 // next is what an answer makes of what was known.
-func (r rival) next(a Answer) rival {
+func (r *rival) next(a Answer) *rival {
 	if a.Status != Taken || a.Holder == "" {
-		return rival{}
+		return nil
 	}
 	_, attempt := attemptOf(a.Holder)
-	if attempt != r.attempt {
-		r.since = time.Now()
+	now := time.Now()
+	next := &rival{attempt: attempt, holder: a.Holder, since: now, last: now}
+	if r != nil && r.attempt == attempt {
+		next.since = r.since
 	}
-	r.attempt, r.holder, r.last = attempt, a.Holder, time.Now()
-	return r
+	return next
 }

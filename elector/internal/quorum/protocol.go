@@ -19,10 +19,16 @@ type Keys struct {
 
 // KeysOf names the keys of an election under a prefix.
 func KeysOf(prefix, election string) Keys {
+	names := [...]string{lockKey, fenceKey, "new", "next", pauseKey, "id", "version", "history", "events", "wake", "ask", rollName}
 	p := prefix + openTag + election + closeTag
+	all := p + strings.Join(names[:], p)
+	var k [len(names)]string // beside each other in memory: those that a renewal names first
+	for i, name := range names {
+		k[i], all = all[:len(p)+len(name)], all[len(p)+len(name):]
+	}
 	return Keys{
-		Lock: p + lockKey, Fence: p + fenceKey, New: p + "new", Pause: p + pauseKey, Heir: p + "next", ID: p + "id", Version: p + "version",
-		History: p + "history", Events: p + "events", Wake: p + "wake", Ask: p + "ask", Roll: p + rollName,
+		Lock: k[0], Fence: k[1], New: k[2], Heir: k[3], Pause: k[4], ID: k[5], Version: k[6],
+		History: k[7], Events: k[8], Wake: k[9], Ask: k[10], Roll: k[11],
 	}
 }
 

@@ -17,15 +17,18 @@ import (
 //
 // It does not block. ended gets the outcome, once, on a goroutine that others wait for; it must not keep the answers.
 func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit func() bool, ended func(Tally)) {
-	v.nameNodes()
-	v.lock.Advertise = v.cfg.Advertise()
-	if of := &v.term; of.args == nil || of.lock != v.lock || of.token != token || of.heir != heir {
+	began := time.Now()
+	v.nameNodes(began)
+	if at := v.cfg.Advertise(); at != v.lock.Advertise {
+		v.lock.Advertise, v.term.args = at, nil
+	}
+	if of := &v.term; of.args == nil || of.token != token || of.heir != heir {
 		v.term = renewed{
-			lock: v.lock, token: token, heir: heir, keys: v.cfg.Keys.forRenew(),
+			token: token, heir: heir, keys: v.cfg.Keys.forRenew(),
 			args: renewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", v.cfg.Version, ""),
 		}
 	}
-	r := v.nodes.renewal(time.Now(), ended)
+	r := v.nodes.renewal(began, ended)
 	for node := range r.posts {
 		p := &r.posts[node]
 		*p = posted{v: v, node: node, round: r, left: left, fit: fit, same: v.term.args}
@@ -37,19 +40,19 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 }
 
 // nameNodes has the lock name the nodes that answered lately.
-func (v *Voter) nameNodes() {
+func (v *Voter) nameNodes(now time.Time) {
 	if v.named == nil {
 		v.named = make([]string, len(v.queues))
-		v.lock.Identities = ""
+		v.lock.Identities, v.term.args = "", nil
 	}
 	changed := false
 	for i, q := range v.queues {
-		if id := q.known(v.cfg.Lease); id != v.named[i] {
+		if id := q.known(now, v.cfg.Lease); id != v.named[i] {
 			v.named[i], changed = id, true
 		}
 	}
 	if changed {
-		v.lock.Identities = IdentitiesOf(v.named)
+		v.lock.Identities, v.term.args = IdentitiesOf(v.named), nil
 	}
 }
 

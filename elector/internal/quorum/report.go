@@ -32,7 +32,7 @@ const unrecordedWait = time.Minute
 // vanished, as if the process had been killed.
 type recorder struct {
 	rdb        redis.UniversalClient
-	keys       Keys
+	keys       *Keys
 	limit      time.Duration // of one request
 	refused    func(error)   // gets the error of a report that the node did not record
 	background *flights

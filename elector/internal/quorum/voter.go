@@ -44,15 +44,14 @@ type Voter struct {
 	background flights
 }
 
-// renewed is what the renewals of a term have in common while it stays the same: a process with ten thousand elections
-// does little but renew.
+// renewed is what the renewals of a term have in common while its lock value stays the same: a process with ten thousand
+// elections does little but renew.
 type renewed struct {
-	lock  LockValue
 	token uint64
 	heir  Heir
 
 	keys []string
-	args []any // but for the counter and the identity, which each request has of its own
+	args []any // but for the counter and the identity, which each request has of its own; nil: to be made
 }
 
 // NewVoter does no I/O.
@@ -61,7 +60,7 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	for i := range ns.list {
 		v.queues = append(v.queues, newNodeQueue())
 		v.recorders = append(v.recorders, &recorder{
-			rdb: ns.list[i].rdb, keys: cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
+			rdb: ns.list[i].rdb, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
 			refused: func(err error) {
 				if cfg.Unrecorded != nil {
 					cfg.Unrecorded(ns.nodeError(i, err))
@@ -93,7 +92,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),
 	}
-	v.named = nil
+	v.named, v.term = nil, renewed{}
 	value := v.lock.String()
 	for _, q := range v.queues {
 		q.forget()
@@ -179,7 +178,7 @@ func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since
 func (v *Voter) identities() Identities {
 	all := make([]string, len(v.queues))
 	for i, q := range v.queues {
-		all[i] = q.known(v.cfg.Lease)
+		all[i] = q.known(time.Now(), v.cfg.Lease)
 	}
 	return IdentitiesOf(all)
 }
