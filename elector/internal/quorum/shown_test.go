@@ -100,6 +100,27 @@ func TestShortWayOfARenewal(t *testing.T) {
 	}
 }
 
+// Elections have followers: that a node names the first of them, for a release, lets renewals go the short way still.
+func TestShortWayBesideFollowers(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		p.counters("1")
+		a := p.voter("a")
+		token := a.wins(1)
+		a.Renew(testLease, token, Heir{}, fit)
+		for first, short := range map[string]bool{"incb": true, "!incb": false} {
+			_ = p.redis[0].Set(p.keys.Heir, first)
+			args := renewArgs(p.get(0, p.keys.Lock), "inca", a.Attempt(), testLease, token, token, Heir{}, "OTHER1", "", p.get(0, p.keys.ID))
+			v, err := renewScript.Run(t.Context(), p.own[0], p.keys.forRenew(), args...).Slice()
+			if err != nil || (v[0] == int64(asShown)) != short {
+				t.Errorf("%s goes first: %v, %v", first, v, err)
+			}
+			if got := p.redis[0].Exists(p.keys.Heir); got != short { // a reservation that the leader does not want is taken back
+				t.Errorf("%s goes first, and stays: %v", first, got)
+			}
+		}
+	})
+}
+
 // A node whose counter is lower than the token, and known to be, gets the token at the next renewal that reaches it.
 func TestShortWayCopiesTheToken(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {

@@ -2,11 +2,16 @@
 -- differs in any way, or fails, is left to the script: nothing has been done but that leases were prolonged.
 -- KEYS and ARGV are those of the renewal, behind k and a. -> AS_SHOWN, or nothing
 quick = function(k, a)
-  local call, counter, heir, keep = server.pcall, ARGV[a + 6], false, ARGV[a + 7] ~= ''
+  local call, counter, keep = server.pcall, ARGV[a + 6], ARGV[a + 7] ~= ''
   if call('GET', KEYS[k + 1]) ~= ARGV[a + 1] then return end
   if call('GET', KEYS[k + 2]) ~= counter or counter ~= ARGV[a + 5] and tonumber(counter) < tonumber(ARGV[a + 5]) then return end
-  if keep then heir = RESERVED .. ARGV[a + 7] end
-  if call('GET', KEYS[k + 4]) ~= heir or call('GET', KEYS[k + 5]) then return end
+  local first = call('GET', KEYS[k + 4])
+  if keep then
+    if first ~= RESERVED .. ARGV[a + 7] then return end
+  elseif first then -- nearly always the hint of a follower, which stays
+    if type(first) ~= 'string' or string.sub(first, 1, #RESERVED) == RESERVED then return end
+  end
+  if call('GET', KEYS[k + 5]) then return end
   if ARGV[a + 11] == '' or call('GET', KEYS[k + 6]) ~= ARGV[a + 11] then return end
   if ARGV[a + 10] ~= '' and call('GET', KEYS[k + 7]) ~= ARGV[a + 10] then return end
   if call('PEXPIRE', KEYS[k + 1], ARGV[a + 4]) ~= 1 then return end
