@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,6 +116,10 @@ type Holder struct {
 // none has a majority the highest stands for what is being agreed on. Its address is the
 // one on a majority, too, and any of them where none has one.
 func HolderOf(values []string, majority int) (in Holder, ok bool) {
+	if len(values) >= majority && !slices.ContainsFunc(values, func(v string) bool { return v != values[0] }) { // as nearly always
+		b, attempt := attemptOf(values[0])
+		return Holder{Attempt: attempt, LockValue: b, Agreed: true, Placed: true, Lowest: b.Token}, true
+	}
 	votes, tokens := map[string]int{}, map[string]map[uint64]int{}
 	addresses := map[[2]string]int{} // by attempt and address
 	for _, value := range values {

@@ -19,8 +19,7 @@ func (v *Voter) Identities() Identities { return v.identities() }
 // comes without them could win beside another that names none either. It blocks for a
 // round trip to a majority, at most for the call time-out.
 func (v *Voter) Meet(ctx context.Context) {
-	known := len(v.identities().Known())
-	if known >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease) {
+	if v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease) {
 		return
 	}
 	v.met = time.Now()
@@ -44,6 +43,17 @@ func (v *Voter) Meet(ctx context.Context) {
 	})
 	r.poll()
 	r.awaitExpected()
+}
+
+// knows is of how many nodes the identity is known.
+func (v *Voter) knows() int {
+	n, now := 0, time.Now()
+	for _, q := range v.queues {
+		if q.known(now, v.cfg.Lease) != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // Rival is an attempt of another candidate that holds the lock of a node while this voter
