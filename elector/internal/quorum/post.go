@@ -45,11 +45,13 @@ func (ns *Nodes) Gather(f func()) {
 	f()
 }
 
-// hold is before requests are posted that are to travel together. None of its kind is sent until as many have been letGo.
+// hold is before requests are posted that are to travel together: none of their kind is sent until as many have been letGo.
 func (s *sender) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holds++
+	if s.holds++; s.holds == 1 {
+		s.held = time.Now()
+	}
 }
 
 // letGo returns the calls for what may be sent now.

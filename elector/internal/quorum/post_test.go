@@ -170,3 +170,21 @@ func TestGatheredRequestsTravelTogether(t *testing.T) {
 		}
 	})
 }
+
+// One that is stuck while it posts requests holds up no other for long.
+func TestStuckGathererHoldsUpNoOther(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all := p.process(3)
+		stuck := make(chan struct{})
+		go all.voters[0].nodes.Gather(func() { <-stuck })
+		time.Sleep(time.Second)
+		for _, i := range []int{1, 2} {
+			began := time.Now()
+			all.renewed([]Tally{all.voters[i].Renew(testLease, all.tokens[i], Heir{}, fit)})
+			if took := time.Since(began); took > all.voters[i].cfg.CallTimeout/overdue+2*trip {
+				t.Errorf("the renewal of election %d took %v", i, took)
+			}
+		}
+		close(stuck)
+	})
+}

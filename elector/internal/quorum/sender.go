@@ -33,7 +33,8 @@ type sender struct {
 
 	mu     sync.Mutex // guards all below, and the queues
 	queues map[queueID]*scriptQueue
-	holds  int // how many goroutines are about to post more renewals
+	holds  int       // how many goroutines are about to post more renewals
+	held   time.Time // since when there are any
 }
 
 // queueID distinguishes what can't travel together. A release must not wait behind renewals,
@@ -210,12 +211,16 @@ func (s *sender) next(q *scriptQueue) {
 // start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
 func (s *sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !q.free() || s.holds > 0 && n < maxBatch && q.gathers() {
+	if n == 0 || !q.free() || n < maxBatch && q.gathers() && s.holding() {
 		return nil
 	}
 	c := q.begin()
 	return func() { s.carry(q, c, s.gather(q, c)) }
 }
+
+// holding reports whether more requests are about to come. One that posts them and is stuck must not cost the others their
+// leases. With mu held.
+func (s *sender) holding() bool { return s.holds > 0 && time.Since(s.held) < gathering }
 
 // end is that of a call.
 func (s *sender) end(q *scriptQueue, c *call) {
