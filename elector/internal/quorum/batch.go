@@ -107,7 +107,8 @@ var commands = sync.Pool{New: func() any { return new([]any) }}
 // strings as they are.
 func (s electionScript) together(ctx context.Context, c redis.UniversalClient, all []*request) (any, error) {
 	again := commands.Get().(*[]any)
-	command := append((*again)[:0], "evalsha", s.Hash(), len(all)*s.keys)
+	command := (*again)[:0]
+	command = append(command, "evalsha", s.Hash(), len(all)*s.keys)
 	defer func() {
 		clear(command)
 		*again = command
