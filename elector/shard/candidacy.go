@@ -76,7 +76,7 @@ func newCandidacy(ctx context.Context, m *Member, shard int, began any, floor ui
 	inside.Began(e, began)
 	inside.Above(e, floor)
 	c := &candidacy{m: m, shard: shard, work: work, report: report, elector: e, since: time.Now()}
-	inside.Listening(e, func() { go c.report(listens{c}) })
+	inside.Listening(e, func() { c.report(listens{c}) })
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c, nil
 }

@@ -231,7 +231,7 @@ func TestSettingsSettle(t *testing.T) {
 		}
 		old, grown := group.Settings{Shards: 8, Lease: m.cfg.Lease}, group.Settings{Shards: 24, Lease: m.cfg.Lease, From: 8}
 		r := newReconciler(t.Context(), m, nil)
-		close(r.ended) // its loop does not run
+		r.inbox.close() // its loop does not run
 		shown := func(all ...group.Settings) bool {
 			for node, s := range all {
 				r.shown[node] = &group.Answer{Settings: s}

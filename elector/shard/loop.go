@@ -14,7 +14,7 @@ var errDone = errors.New("done")
 
 // run is the reconciler's loop, until all that this member owned was handed over or released.
 func (r *reconciler) run(ctx context.Context) error {
-	defer close(r.ended)
+	defer r.inbox.close()
 	tick := time.NewTicker(r.m.cfg.beatEvery())
 	defer tick.Stop()
 	stopping := ctx.Done()
@@ -22,8 +22,8 @@ func (r *reconciler) run(ctx context.Context) error {
 	err := error(nil)
 	for err == nil {
 		select {
-		case e := <-r.events:
-			r.apply(e)
+		case <-r.inbox.arrived:
+			r.apply()
 			err = r.failed
 		case <-tick.C:
 			r.look()
@@ -81,22 +81,18 @@ func (r *reconciler) endAll() {
 		c.cancel()
 	}
 	for len(r.running) > 0 {
-		r.apply(<-r.events)
+		<-r.inbox.arrived
+		r.apply()
 	}
 }
 
-// apply takes an event and those that wait behind it, and then looks once at what they have
-// changed: a thousand shards that begin or end together would otherwise be looked at a
-// thousand times.
-func (r *reconciler) apply(e event) {
-	for {
-		r.take(e)
-		select {
-		case e = <-r.events:
-			continue
-		default:
+// apply takes the events that wait, and then looks once at what they have changed: a thousand
+// shards that begin or end together would otherwise be looked at a thousand times.
+func (r *reconciler) apply() {
+	for all := r.inbox.take(); len(all) > 0; all = r.inbox.take() {
+		for _, e := range all {
+			r.take(e)
 		}
-		break
 	}
 	r.cut()
 	if r.changed {

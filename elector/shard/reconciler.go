@@ -23,8 +23,7 @@ type reconciler struct {
 	// standing is whether this member is cordoned; recordoned is signaled when that changes.
 	standing   *cordon.Subject
 	recordoned chan struct{}
-	events     chan event
-	ended      chan struct{} // closed when Run's loop has ended: events are dropped then
+	inbox      *inbox
 
 	byNode   []*group.Plan // what each node has shown last
 	errs     []error       // the last error of each node
@@ -70,7 +69,7 @@ type failure struct{ err error }
 func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	n := m.nodes.Len()
 	r := &reconciler{
-		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), events: make(chan event), ended: make(chan struct{}),
+		m: m, ctx: ctx, work: work, began: inside.Now(ctx), links: make([]link, n), inbox: newInbox(),
 		byNode: make([]*group.Plan, n), errs: make([]error, n), took: make([]roundTrips, n), running: map[int]*candidacy{}, meter: meter{}, unable: map[int]inability{},
 		shown: make([]*group.Answer, n), me: group.NoMember, recordoned: make(chan struct{}, 1),
 		self: group.Member{
@@ -85,13 +84,8 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 	return r
 }
 
-// send gives an event to the reconciler, unless that has ended.
-func (r *reconciler) send(e event) {
-	select {
-	case r.events <- e:
-	case <-r.ended:
-	}
-}
+// send gives an event to the reconciler, unless that has ended. It does not block.
+func (r *reconciler) send(e event) { r.inbox.put(e) }
 
 // record is what the links send: this member, and the settings of the group as it knows them.
 func (r *reconciler) record() (self group.Member, settings group.Settings) {

@@ -3,7 +3,6 @@ package shard
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -57,7 +56,7 @@ func (r *reconciler) agree() {
 		case s == r.settings:
 			r.agreed = true
 		case !r.m.cfg.fits(s):
-			go r.send(failure{r.m.differs(s)})
+			r.send(failure{r.m.differs(s)})
 		case s.After(r.settings) || !r.agreed:
 			r.adopt(s)
 			r.agreed = n >= majority
@@ -199,19 +198,19 @@ func (r *reconciler) cut() {
 		return // the work could not begin again, or the new shards could not
 	}
 	running := 0
-	for _, c := range r.running {
-		if c.term != nil && c.term.Shards != r.settings.Shards && c.again == nil {
+	var uncut []int // none but while the group grows: this runs at every event
+	for s, c := range r.running {
+		switch {
+		case c.term == nil || c.term.Shards == r.settings.Shards:
+		case c.again == nil:
 			running++
+		default:
+			uncut = append(uncut, s)
 		}
 	}
-	for _, s := range slices.Sorted(maps.Keys(r.running)) {
+	slices.Sort(uncut)
+	for _, s := range uncut[:min(len(uncut), max(0, r.m.cfg.Moves-running))] {
 		c := r.running[s]
-		if c.term == nil || c.again == nil || c.term.Shards == r.settings.Shards {
-			continue
-		}
-		if running++; running > r.m.cfg.Moves {
-			return
-		}
 		c.again()
 		c.again = nil
 	}

@@ -59,7 +59,7 @@ func (r *reconciler) candidacyOver(e over) {
 	// One shard whose keys another program has written must not end what else this member
 	// does; a member that can't work at all must not go on in silence.
 	if errors.Is(e.err, elector.ErrPermanent) && !r.led && len(r.running) == 0 {
-		go r.send(failure{e.err})
+		r.send(failure{e.err})
 	}
 	moved := c.shard < len(r.next) && r.next[c.shard] != r.me
 	failed := e.err != nil || c.unfit != nil || e.why != nil && leaves(e.why.Reason)
@@ -106,7 +106,7 @@ func (r *reconciler) refused() {
 		}
 	}
 	if count >= r.m.nodes.Majority() {
-		go r.send(failure{fmt.Errorf("shard: group %s: an election has this name: choose another one", r.m.cfg.Group)})
+		r.send(failure{fmt.Errorf("shard: group %s: an election has this name: choose another one", r.m.cfg.Group)})
 	}
 }
 
@@ -120,6 +120,6 @@ func (r *reconciler) misconfigured() {
 		}
 	}
 	if !r.joined && count >= r.m.nodes.Majority() {
-		go r.send(failure{fmt.Errorf("shard: group %s: %w: %w", r.m.cfg.Group, elector.ErrPermanent, errors.Join(r.errs...))})
+		r.send(failure{fmt.Errorf("shard: group %s: %w: %w", r.m.cfg.Group, elector.ErrPermanent, errors.Join(r.errs...))})
 	}
 }
