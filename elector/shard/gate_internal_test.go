@@ -167,8 +167,8 @@ func TestTheGateCountsFromBeforeTheBeat(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for node := range 3 {
 			l := link{woken: make(chan struct{}, 1)}
-			go l.beat(ctx, m, node, func() (group.Member, group.Settings) {
-				return group.Member{ID: "a", Incarnation: m.incarnation, Shards: 8}, group.Settings{Shards: 8, Lease: m.cfg.Lease}
+			go l.beat(ctx, m, node, func() (group.Record, group.Settings) {
+				return group.Member{ID: "a", Incarnation: m.incarnation, Shards: 8}.Record(), group.Settings{Shards: 8, Lease: m.cfg.Lease}
 			}, func(event) { reported <- struct{}{} })
 		}
 		for range 3 {

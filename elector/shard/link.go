@@ -31,7 +31,7 @@ func (l *link) rest(ctx context.Context, d time.Duration) bool {
 }
 
 // beat reports to one node that this member lives, and takes the plan from it.
-func (l *link) beat(ctx context.Context, m *Member, node int, record func() (group.Member, group.Settings), report func(event)) {
+func (l *link) beat(ctx context.Context, m *Member, node int, record func() (group.Record, group.Settings), report func(event)) {
 	var have group.Version
 	for {
 		sent, at := time.Now(), m.gate.recent.now()

@@ -52,9 +52,10 @@ type reconciler struct {
 
 	unreleased []error // of the shards whose locks have lapsed at the end of Run
 
-	mu   sync.Mutex // of what the links send
-	self group.Member
-	seen *group.Plan // the plan in force, for a new assigner
+	mu     sync.Mutex // of what the links send
+	self   group.Member
+	record group.Record // of self
+	seen   *group.Plan  // the plan in force, for a new assigner
 }
 
 // inability is that this member has failed at a shard.
@@ -77,6 +78,7 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 			Host: hostname(), PID: os.Getpid(), Weight: m.cfg.Weight, Shards: m.cfg.Shards,
 		},
 	}
+	r.record = r.self.Record()
 	for i := range r.links {
 		r.links[i].woken = make(chan struct{}, 1)
 		r.answered = append(r.answered, time.Now())
@@ -87,14 +89,14 @@ func newReconciler(ctx context.Context, m *Member, work Work) *reconciler {
 // send gives an event to the reconciler, unless that has ended. It does not block.
 func (r *reconciler) send(e event) { r.inbox.put(e) }
 
-// record is what the links send: this member, and the settings of the group as it knows them.
-func (r *reconciler) record() (self group.Member, settings group.Settings) {
+// sends is what the links send: this member, and the settings of the group as it knows them.
+func (r *reconciler) sends() (self group.Record, settings group.Settings) {
 	if s := r.m.gate.settings.Load(); s != nil {
 		settings = *s
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.self, settings
+	return r.record, settings
 }
 
 // known is the plan in force.

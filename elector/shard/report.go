@@ -51,8 +51,9 @@ func (r *reconciler) report() {
 		return
 	}
 	next.Seq++
+	record := next.Record()
 	r.mu.Lock()
-	r.self = next
+	r.self, r.record = next, record
 	r.mu.Unlock()
 	for i := range r.links {
 		r.links[i].wake()

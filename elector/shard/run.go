@@ -49,7 +49,7 @@ func (m *Member) Run(ctx context.Context, work Work) error {
 	var all sync.WaitGroup
 	for node := range r.links {
 		all.Go(func() {
-			r.links[node].beat(inner, m, node, r.record, r.send)
+			r.links[node].beat(inner, m, node, r.sends, r.send)
 			r.leave(inner, node)
 		})
 	}

@@ -45,6 +45,9 @@ type Store struct {
 	settingsKey, members, planKey string
 	cuts                          string // the shards of a group that grows which are not owned as they were any more
 	fence                         string // of an election that has the group's name
+
+	plans   plans
+	records records
 }
 
 // NewStore does no I/O. A member counts as dead for ttl after its last beat; the group is
@@ -71,21 +74,30 @@ type Answer struct {
 	Cuts     map[int]uint64 // of a group that grows: the shards that are cut, and by which term
 }
 
+// Record is what a member publishes of itself, as the nodes keep it.
+type Record struct {
+	Incarnation string
+	text        string
+}
+
+// Record is made once for all beats with it.
+func (m Member) Record() Record { return Record{m.Incarnation, m.encode()} }
+
 // Beat reports to a node that a member lives, and what the settings of its group are: a node
 // that is behind takes them over. The zero value queries only what they are.
-func (s *Store) Beat(ctx context.Context, node int, settings Settings, m Member, have Version) (a Answer, err error) {
+func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Record, have Version) (a Answer, err error) {
 	ours := ""
 	if settings != (Settings{}) {
 		ours = settings.encode()
 	}
 	answer, err := s.run(ctx, node, beatScript, []string{s.settingsKey, s.members, s.planKey, s.fence, s.cuts},
-		ours, m.Incarnation, m.encode(), s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
+		ours, self.Incarnation, self.text, s.ttl.Milliseconds(), s.keep.Milliseconds(), s.Changes, have.String())
 	if err != nil {
 		return a, err
 	}
 	switch word(answer, 0) {
 	case "ok":
-		a.Accepted, a.Plan = true, parsePlan(word(answer, 2))
+		a.Accepted, a.Plan = true, s.plans.parse(word(answer, 2))
 		a.Cuts = parseCuts(answer[min(3, len(answer)):])
 	case "differs":
 	case "none":
@@ -142,13 +154,7 @@ func (s *Store) Look(ctx context.Context, node int) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	snapshot := Snapshot{Plan: parseVersion(word(answer, 0))}
-	for i := 1; i+1 < len(answer); i += 2 {
-		if m, err := parseMember(word(answer, i+1)); err == nil && m.Incarnation == word(answer, i) {
-			snapshot.Members = append(snapshot.Members, m)
-		}
-	}
-	return snapshot, nil
+	return Snapshot{Plan: parseVersion(word(answer, 0)), Members: s.records.parse(node, answer[min(1, len(answer)):])}, nil
 }
 
 // Publish stores a plan on a node and announces it. newer is the version of a plan that
