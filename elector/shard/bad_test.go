@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
@@ -19,6 +21,7 @@ import (
 const (
 	planKey    = "mandate:{orders}:plan"
 	membersKey = "mandate:{orders}:members"
+	groupKey   = "mandate:{orders}:group"
 )
 
 // Anything that another program writes over the plan costs balance for a moment at most: a
@@ -116,24 +119,33 @@ func TestClockOfANodeSetBack(t *testing.T) {
 	})
 }
 
-// A key of another type is refused by the node: the members log that and remain owners.
+// A key of another type is refused by the node: the members log which one, and remain owners.
 func TestKeyOfAnotherType(t *testing.T) {
-	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
-		c.Nodes[0].Server().Del(membersKey)
-		if err := c.Nodes[0].Server().Set(membersKey, "x"); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(3 * lease)
-		if !g.l.even(4, "a") {
-			t.Errorf("a lost shards: %v", g.l.counts())
-		}
-		if len(g.log.Lines("level=WARN", "refused this member or did not answer", "WRONGTYPE")) == 0 {
-			t.Error("the log does not name the key of another type")
-		}
-	})
+	for key, write := range map[string]func(s *miniredis.Miniredis, key string) error{
+		membersKey: func(s *miniredis.Miniredis, key string) error { return s.Set(key, "x") },
+		planKey:    func(s *miniredis.Miniredis, key string) error { _, err := s.Push(key, "x"); return err },
+		groupKey:   func(s *miniredis.Miniredis, key string) error { _, err := s.Push(key, "x"); return err },
+	} {
+		t.Run(key, func(t *testing.T) {
+			testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
+				g := newGroup(t, c, 4)
+				g.join("a")
+				g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
+				server := c.Nodes[0].Server()
+				server.Del(key)
+				if err := write(server, key); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(3 * lease)
+				if !g.l.even(4, "a") {
+					t.Errorf("a lost shards: %v", g.l.counts())
+				}
+				if len(g.log.Lines("level=WARN", "refused this member or did not answer", "MANDATE key "+key+" holds another type than a ", "remove that key")) == 0 {
+					t.Error("the log does not name the key of another type")
+				}
+			})
+		})
+	}
 }
 
 // Without an assigner, as when its election is paused, every member keeps what it owns.

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -42,6 +43,13 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		settings, plan = p.Get(ctx, s.settingsKey), p.Get(ctx, s.planKey)
 		members, cuts, now = p.HGetAll(ctx, s.members), p.HGetAll(ctx, s.cuts), p.Time(ctx)
 		_, err := p.Exec(ctx)
+		for kind, cmds := range map[string][]redis.Cmder{"a string": {settings, plan}, "a hash": {members, cuts}} {
+			for _, cmd := range cmds {
+				if quorum.WrongType(cmd.Err()) {
+					return quorum.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
+				}
+			}
+		}
 		if errors.Is(err, redis.Nil) { // of a key that is not there
 			err = errors.Join(members.Err(), cuts.Err(), now.Err())
 		}
@@ -51,7 +59,7 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		return v
 	}
 	if text := settings.Val(); text != "" {
-		v.Settings, v.Err = parseSettings(text)
+		v.Settings, v.Err = s.settings(node, text)
 	}
 	v.Plan = parsePlan(plan.Val())
 	list := make([]any, 0, 2*len(cuts.Val()))

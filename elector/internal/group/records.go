@@ -54,7 +54,7 @@ func parseSettings(s string) (Settings, error) {
 	var j settingsJSON
 	if err := json.Unmarshal([]byte(s), &j); err != nil || j.Version < 1 || j.Shards < 1 || j.Shards > MaxShards ||
 		j.From < 0 || j.From >= j.Shards || j.From > 0 && j.Shards%j.From != 0 {
-		return Settings{}, fmt.Errorf("the group's key holds %.100q, which no member wrote: delete it", s)
+		return Settings{}, fmt.Errorf("holds %.100q, which no member wrote: delete it", s)
 	}
 	return Settings{Shards: j.Shards, Lease: time.Duration(j.LeaseMs) * time.Millisecond, From: j.From, Floor: j.Floor}, nil
 }

@@ -4,10 +4,12 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -107,8 +109,17 @@ func (s *Store) Beat(ctx context.Context, node int, settings Settings, self Reco
 	default:
 		return a, fmt.Errorf("unexpected answer %.200q", fmt.Sprint(answer...))
 	}
-	a.Settings, err = parseSettings(word(answer, 1))
+	a.Settings, err = s.settings(node, word(answer, 1))
 	return a, err
+}
+
+// settings are those that a node has.
+func (s *Store) settings(node int, text string) (Settings, error) {
+	f, err := parseSettings(text)
+	if err != nil {
+		err = fmt.Errorf("%s: the key %s %w", s.nodes.Names()[node], s.settingsKey, err)
+	}
+	return f, err
 }
 
 func parseCuts(list []any) map[int]uint64 {
@@ -180,6 +191,9 @@ func (s *Store) run(ctx context.Context, node int, script *redis.Script, keys []
 		answer, err = script.Run(ctx, c, keys, args...).Slice()
 		return err
 	})
+	if err != nil && strings.Contains(err.Error(), "WRONGTYPE") { // a script does not say of which key
+		err = cmp.Or(s.view(ctx, node).Err, err)
+	}
 	return answer, err
 }
 

@@ -105,6 +105,9 @@ const foreignKey = "MANDATE key "
 // it is an answer of the node.
 type foreignError struct{ key, holds string }
 
+// ForeignKey is the error of a key that holds what none of ours does. Below a NodeError it is shown with what to do.
+func ForeignKey(key, holds string) error { return &foreignError{key, holds} }
+
 func (e *foreignError) Error() string { return foreignKey + e.key + " " + e.holds }
 
 // RedisError makes it a redis.Error.
