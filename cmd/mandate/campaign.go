@@ -67,6 +67,10 @@ func (a *app) ofGroup(f *pflag.FlagSet, o *campaignFlags) bool {
 		a.problem("--shards is missing: give how many shards the group has, the same for all its members")
 		o.group.shards = 1
 	}
+	if o.group.weight == 0 { // in Go the zero value is the default
+		a.problem("--weight is 0: above 0 (a member that should own nothing need not run)")
+		o.group.weight = 1
+	}
 	for _, name := range []string{"once", "succession", "priority", "max-term", "no-lead", "warm", "warm-url", "warm-timeout", "http-token-file"} {
 		if f.Changed(name) {
 			a.problem("--%s is for one election: leave it out with --group", name)
