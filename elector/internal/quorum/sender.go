@@ -14,6 +14,9 @@ const (
 	// maxBatch is how many elections one call is for at most: it holds up every other client of the
 	// node for as long as it runs, about half a millisecond.
 	maxBatch = 64
+	// abreast is how many calls of releases, or of claims, are under way at a time: as many as there are connections ready for. Were
+	// it one, all but the first of the elections that a process hands over together would wait for a round trip without a leader.
+	abreast = 2
 	// maxCalls is how many full calls of a queue are under way at a time: to a node that is far
 	// away the elections of thousands must not go one call after the other.
 	maxCalls = 8
@@ -22,10 +25,13 @@ const (
 	overdue = 8
 	// gathering is how long a renewal lets others join it at most.
 	gathering = time.Millisecond
+	// idle is how many times in a row nothing may join a call until it goes: what hands elections over together passes
+	// through several goroutines for each of them.
+	idle = 4
 )
 
 // sender carries what the elections of a process request of one node. Requests that come while a call
-// is under way wait, and travel together in the next one, as the commits of a database share a
+// is under way (of releases and claims: a few calls) wait, and travel together in the next one, as the commits of a database share a
 // write to its log. One that meets no other is sent at once, by its own goroutine. The nodeQueue of each election
 // stands before it: an election has one request at a time here.
 type sender struct {
@@ -76,11 +82,13 @@ func (q *scriptQueue) busy() int {
 // free reports whether a request that comes need not wait for a call to end.
 func (q *scriptQueue) free() bool {
 	busy := q.busy()
-	return busy == 0 || len(q.waiting) >= maxBatch && busy < maxCalls
+	return busy == 0 || !q.renews() && busy < abreast || len(q.waiting) >= maxBatch && busy < maxCalls
 }
 
-// gathers reports whether a call lets others join it before it goes.
-func (q *scriptQueue) gathers() bool { return q.id.script == renewScript.Script }
+func (q *scriptQueue) renews() bool { return q.id.script == renewScript.Script }
+
+// gathers reports whether a call lets others join it before it goes: renewals, and what has met others.
+func (q *scriptQueue) gathers() bool { return q.renews() || len(q.calls) > 0 }
 
 func (q *scriptQueue) begin() *call {
 	c := &call{since: time.Now()}
@@ -164,19 +172,27 @@ func (s *sender) leave(q *scriptQueue, r *request) {
 }
 
 // gather takes the requests that the next call is for. Renewals of one lease length are due at
-// the same moments (Nodes.Together), and there is no hurry: so all goroutines that can run get
+// the same moments (Nodes.Together), and elections are handed over together: so all goroutines that can run get
 // the chance to join. It costs one that is alone a fraction of a microsecond.
 func (s *sender) gather(q *scriptQueue, c *call) []*request {
-	began, n := time.Now(), -1
-	for q.gathers() && time.Since(began) < gathering {
+	began, n, same := time.Now(), -1, 0
+	if q.renews() {
+		same = idle - 1
+	}
+	for same < idle && time.Since(began) < gathering {
 		s.mu.Lock()
 		before := n
 		n = len(q.waiting)
 		s.mu.Unlock()
-		if n == before || n >= maxBatch {
-			break
+		switch {
+		case n >= maxBatch:
+			same = idle
+		case n == before:
+			same++
 		}
-		runtime.Gosched()
+		if same < idle {
+			runtime.Gosched()
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +227,7 @@ func (s *sender) next(q *scriptQueue) {
 // start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
 func (s *sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !q.free() || n < maxBatch && q.gathers() && s.holding() {
+	if n == 0 || !q.free() || n < maxBatch && q.renews() && s.holding() {
 		return nil
 	}
 	c := q.begin()

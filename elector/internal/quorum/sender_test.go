@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -91,26 +90,52 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 	})
 }
 
-// Those that meet a request that went alone wait for it, and travel together behind it.
+// Those that meet a request that went alone travel together beside and behind it, in a few calls.
 func TestOthersWaitForALoneRequest(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		all := p.process(5)
-		var wg sync.WaitGroup
-		for i, v := range all.voters {
-			wg.Go(func() {
-				if tally := v.Releasing(all.tokens[i], Heir{}).Try(testLease); tally.Count(Released) != 1 {
-					t.Errorf("election %d: %+v", i, tally.Answers)
-				}
-			})
-			if i == 0 {
-				time.Sleep(trip / 2)
-			}
+		all := p.process(50)
+		began := time.Now()
+		all.release(trip / 2)
+		calls, sum := all.took(), 0
+		for _, c := range calls {
+			sum += c
 		}
-		wg.Wait()
-		if calls := all.took(); !slices.Equal(calls, []int{1, 4}) {
-			t.Errorf("calls for %v elections, want one and four", calls)
+		if sum != 50 || calls[0] != 1 || len(calls) > 1+abreast {
+			t.Errorf("%d releases came in calls for %v elections, want one and a few", sum, calls)
+		}
+		if took := time.Since(began); took > 2*trip {
+			t.Errorf("they took %v, more than two round trips", took)
 		}
 	})
+}
+
+// Two elections that are handed over together need one round trip each, not one after the other.
+func TestFewReleasesWaitForNoOther(t *testing.T) {
+	atThePolls(t, 1, func(t *testing.T, p *polls) {
+		all := p.process(abreast)
+		began := time.Now()
+		all.release(0)
+		if took := time.Since(began); took != trip {
+			t.Errorf("they took %v, want a round trip", took)
+		}
+	})
+}
+
+// release gives all terms back, the first one that much before the others.
+func (p *process) release(before time.Duration) {
+	p.t.Helper()
+	var wg sync.WaitGroup
+	for i, v := range p.voters {
+		wg.Go(func() {
+			if tally := v.Releasing(p.tokens[i], Heir{}).Try(testLease); tally.Count(Released) != 1 {
+				p.t.Errorf("election %d: %+v", i, tally.Answers)
+			}
+		})
+		if i == 0 {
+			time.Sleep(before)
+		}
+	}
+	wg.Wait()
 }
 
 // One that waits for its connection is not sent when its election has ended in that time.
