@@ -49,3 +49,38 @@ func TestSize(t *testing.T) {
 		}
 	})
 }
+
+// A rolling restart of all members moves each shard at most twice, and leaves none without an owner for longer than any planned
+// move does.
+func TestRollingRestartOfAll(t *testing.T) {
+	const shards = 64 // BenchmarkRollingRestart has 1,024
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, shards)
+		var ids []string
+		all := map[string]*member{}
+		for i := range 8 {
+			ids = append(ids, fmt.Sprint("m", i))
+			all[ids[i]] = g.join(ids[i])
+		}
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(shards, ids...) })
+		began := time.Now()
+		for i, id := range ids {
+			all[id].stop()
+			if err := all[id].ended(t, 2*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			ids[i] = "new-" + id
+			g.join(ids[i])
+			g.eventually(time.Second, "even again", func() bool { return g.l.even(shards, ids...) })
+		}
+		t.Logf("restarted in %v with %d moves, the longest time without an owner: %v", time.Since(began), g.l.moved(), g.l.gap)
+		for s, n := range g.l.terms {
+			if n > 3 {
+				t.Errorf("shard %d has moved %d times", s, n-1)
+			}
+		}
+		if g.l.gap > 5*time.Millisecond {
+			t.Errorf("a shard was without an owner for %v", g.l.gap)
+		}
+	})
+}
