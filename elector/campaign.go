@@ -54,7 +54,11 @@ func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, erro
 func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
 	token, tally := m.claim(ctx)
-	if token == 0 {
+	switch {
+	case token > 0:
+	case ctx.Err() != nil: // the requests were given up, which says nothing of the nodes
+		return nil, tally, condition{}, nil
+	default:
 		return nil, tally, condition{}, m.assess(tally)
 	}
 	grant := lease.NewGrant(m.clock, m.timing, sent)

@@ -329,6 +329,9 @@ func TestOtherSettings(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the members of the group have 8 shards and a lease of 10s, this one 16 shards and a lease of 5s: all members need the same") {
 			t.Errorf("Run: %v", err)
 		}
+		if lines := g.log.Lines("cannot campaign"); len(lines) > 0 {
+			t.Errorf("nodes that answer are logged as unreachable: %v", lines)
+		}
 	})
 }
 
