@@ -52,6 +52,9 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	st, err := shard.Read(ctx, a.quorum, group)
 	switch {
 	case errors.Is(err, shard.ErrNoGroup):
+		if a.isElection(ctx, group) {
+			return &exitError{code: exitNoLeader, err: errors.New(anElection(group, a.given))}
+		}
 		return &exitError{code: exitNoLeader, err: fmt.Errorf("no members of a group %s: is the name right, and the prefix? Its members are forgotten two leases after the last one has ended", group)}
 	case err != nil:
 		return err
