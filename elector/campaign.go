@@ -57,7 +57,7 @@ func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, 
 	switch {
 	case token > 0:
 	case ctx.Err() != nil: // the requests were given up, which says nothing of the nodes
-		return nil, tally, condition{}, nil
+		return nil, tally, condition{}, nil //nolint:nilerr // the caller sees that ctx has ended
 	default:
 		return nil, tally, condition{}, m.assess(tally)
 	}
