@@ -44,7 +44,7 @@ func newAssigner(m *Member, term *elector.Term, known *group.Plan, propose func(
 	n := m.nodes.Len()
 	a := &assigner{m: m, term: term, last: known, loads: knownLoads{}, growth: growth{m: m, propose: propose}, snapshots: make([]snapshot, n), seen: make(chan snapshot), pollers: make([]link, n)}
 	if known != nil {
-		maps.Copy(a.loads, known.Loads)
+		a.loads.take(known.Loads, known.Shards)
 	}
 	for i := range a.pollers {
 		a.pollers[i].woken = make(chan struct{}, 1)
@@ -166,7 +166,7 @@ func (a *assigner) decide(ctx context.Context) {
 				in.Owner[s] = i
 			}
 		}
-		maps.Copy(a.loads, m.Loads)
+		a.loads.take(m.Loads, in.Shards)
 	}
 	in.Loads = a.loads.of(in.Shards)
 	if a.last != nil {

@@ -63,6 +63,16 @@ const unknown = -1
 // member without Config.Load makes none unknown: moves would follow from the moves before them.
 type knownLoads map[int]float64
 
+// take takes what a member has measured, of so many shards: a record that another program has written must not
+// fill the assigner's memory with those of others.
+func (k knownLoads) take(loads map[int]float64, shards int) {
+	for s, l := range loads {
+		if s >= 0 && s < shards {
+			k[s] = l
+		}
+	}
+}
+
 // of are the loads of so many shards.
 func (k knownLoads) of(shards int) []float64 {
 	if len(k) == 0 {
