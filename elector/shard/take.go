@@ -106,7 +106,7 @@ func (r *reconciler) refused() {
 		}
 	}
 	if count >= r.m.nodes.Majority() {
-		r.send(failure{fmt.Errorf("shard: group %s: an election has this name: choose another one", r.m.cfg.Group)})
+		r.send(failure{fmt.Errorf("shard: group %[1]s: an election has this name: choose another one, or mandate forget %[1]s if none of its candidates runs any more", r.m.cfg.Group)})
 	}
 }
 
