@@ -19,23 +19,6 @@ func aGroup(name string, given nextFlags) string {
 	return fmt.Sprintf("%s is a group of shards, not an election: %s", output.Printable(name), given.command("shards", name))
 }
 
-// anElection is the same the other way round.
-func anElection(name string, given nextFlags) string {
-	return fmt.Sprintf("%s is an election, not a group of shards: %s", output.Printable(name), given.command("status", name))
-}
-
-// isElection reports whether the nodes know an election of that name.
-func (a *app) isElection(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	el, err := a.quorum.Election(name)
-	if err != nil {
-		return false
-	}
-	st, err := el.Status(ctx)
-	return err == nil && st.Traced()
-}
-
 // explainGroups adds to an error about an unknown election that its name is that of a group:
 // at night both are just a name, and "is the name right?" would send people the wrong way.
 func (a *app) explainGroups(cmd *cobra.Command, exit *exitError, err error) error {

@@ -77,6 +77,23 @@ func (a *app) shards(ctx context.Context, group string, f format) error {
 	return err
 }
 
+// anElection is what to type in place of a command about a group whose name an election has.
+func anElection(name string, given nextFlags) string {
+	return fmt.Sprintf("%s is an election, not a group of shards: %s", output.Printable(name), given.command("status", name))
+}
+
+// isElection reports whether the nodes know an election of that name.
+func (a *app) isElection(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	el, err := a.quorum.Election(name)
+	if err != nil {
+		return false
+	}
+	st, err := el.Status(ctx)
+	return err == nil && st.Traced()
+}
+
 // groupFields begin with what is wrong, or that nothing is.
 func (a *app) groupFields(st shard.Status) []output.Field {
 	var all []output.Field

@@ -187,3 +187,12 @@ func encode(v any) string {
 	}
 	return string(b)
 }
+
+// word is one of the answers of a script.
+func word(answer []any, i int) string {
+	if i >= len(answer) {
+		return ""
+	}
+	w, _ := answer[i].(string)
+	return w
+}
