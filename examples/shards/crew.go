@@ -143,6 +143,7 @@ func (c *crew) kill(name string) {
 func (c *crew) stop(name string) error {
 	c.signal(name, syscall.SIGTERM)
 	ch := c.children[name]
+	ch.ends() // of the signal: one that ends of its standard input meanwhile is killed by a signal that is delivered late
 	ch.end()
 	delete(c.children, name)
 	if code := ch.cmd.ProcessState.ExitCode(); code != 0 {
@@ -154,13 +155,21 @@ func (c *crew) stop(name string) error {
 // end waits for a child to end, kills it after a while, and a suspended one at once.
 func (ch *child) end() {
 	_ = ch.alive.Close()
-	select {
-	case <-ch.done:
-	case <-time.After(20 * time.Second):
+	if !ch.ends() {
 		_ = ch.cmd.Process.Kill()
 		<-ch.done
 	}
 	_ = ch.log.Close()
+}
+
+// ends waits for that, for a while.
+func (ch *child) ends() bool {
+	select {
+	case <-ch.done:
+		return true
+	case <-time.After(20 * time.Second):
+		return false
+	}
 }
 
 // rest are the members that run, but for some, by name.
