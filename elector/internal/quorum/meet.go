@@ -19,7 +19,7 @@ func (v *Voter) Identities() Identities { return v.identities() }
 // comes without them could win beside another that names none either. It blocks for a
 // round trip to a majority, at most for the call time-out.
 func (v *Voter) Meet(ctx context.Context) {
-	if v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease) {
+	if v.Acquainted() {
 		return
 	}
 	v.met = time.Now()
@@ -43,6 +43,11 @@ func (v *Voter) Meet(ctx context.Context) {
 	})
 	r.poll()
 	r.awaitExpected()
+}
+
+// Acquainted reports whether the next claim needs no Meet before it.
+func (v *Voter) Acquainted() bool {
+	return v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease)
 }
 
 // knows is of how many nodes the identity is known.

@@ -91,7 +91,7 @@ type Nodes struct {
 	life   context.Context // ends with Close
 	close  context.CancelFunc
 
-	renewals sync.Pool // rounds that have ended, to be used again
+	rounds sync.Pool // posted rounds that have ended, to be used again
 }
 
 // Open derives connections of our own from each client, so that neither a slow

@@ -16,6 +16,7 @@ type round struct {
 	majority int
 	yes      Status // the answer that a majority has to give
 	started  time.Time
+	every    bool // it is decided only when all that are expected to have answered, or it has ended
 
 	mu       sync.Mutex
 	answers  []Answer
@@ -116,13 +117,13 @@ func (r *round) record(node int, a Answer) {
 	}
 	if a.Status != Unknown {
 		r.definite++
-		waited := r.ask != nil || r.agreed < r.majority
+		waited := r.ask != nil || r.every || r.agreed < r.majority
 		if r.definite == r.majority && waited && r.definite < len(r.answers) {
 			wait := max(minExtraWait, waitFactor*time.Since(r.started))
 			r.timer = time.AfterFunc(wait, r.end)
 		}
 	}
-	decide := r.decide(max(r.agreed, r.definite-r.agreed) >= r.majority || r.missing == 0)
+	decide := r.decide(!r.every && max(r.agreed, r.definite-r.agreed) >= r.majority || r.missing == 0)
 	r.mu.Unlock()
 	decide()
 }

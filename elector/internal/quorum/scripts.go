@@ -30,7 +30,7 @@ var (
 	//go:embed scripts/many.lua
 	manyLua string
 
-	claimScript    = newElectionScript(claimLua, "", 6, 7, 12)
+	claimScript    = newElectionScript(claimLua, "", 6, 7, claimArity)
 	renewScript    = newElectionScript(renewLua, quickLua, 6, 7, renewArity)
 	raiseScript    = newElectionScript(raiseLua, "", 2, 2, 3)
 	releaseScript  = newElectionScript(releaseLua, "", 4, 4, 10)
@@ -80,11 +80,16 @@ const (
 	ClaimValue    = 0 // the lock value that is requested
 	ClaimSeq      = 2
 	ClaimHint     = 4
+	claimIdentity = 9
+	claimShown    = 10
+	claimVersion  = 11
+	claimArity    = 12
 	RenewToken    = 4
 	renewCounter  = 5
 	renewIdentity = 8
 	renewShown    = 10
 	renewArity    = 11
+	maxArity      = max(claimArity, renewArity)
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: the release of a failed attempt, which notifies no candidate
 )

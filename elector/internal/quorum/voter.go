@@ -77,101 +77,6 @@ func (v *Voter) Go(fn func()) { v.background.Go(fn) }
 // WaitIdle waits until no request is under way any more, at most for d.
 func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 
-// Claim is one attempt to win, with a fresh lock value. It blocks for one round
-// trip to a majority (two when the nodes granted different tokens), at most for
-// the call time-out. hint is the lowest token that the caller wants; markers
-// are the notes of nodes that answered New and that the caller found to be a
-// bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
-// was granted is given back in the background.
-func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
-	v.seq++
-	seq := v.seq
-	v.alive.Store(seq)
-	v.lock = LockValue{
-		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: seq,
-		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
-		Identities: v.identities(),
-	}
-	v.named, v.term = nil, renewed{}
-	value := v.lock.String()
-	for _, q := range v.queues {
-		q.forget()
-	}
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer {
-		marker := ""
-		if node < len(markers) {
-			marker = markers[node]
-		}
-		shown, version := v.queues[node].versions(v.cfg.Version)
-		a := v.callLate(ctx, node, claimScript, v.cfg.Keys.forClaim(), v.whileAlive(seq,
-			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity(), shown, version)))
-		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
-		return a
-	})
-	for i, q := range v.queues {
-		if q.isUnresponsive() {
-			r.ignore(i)
-		}
-	}
-	granted := v.poll(ctx, r, value)
-	r.awaitExpected()
-	t = v.tally(r)
-	for i, a := range t.Answers {
-		if a.Status == Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
-			v.queues[i].markUnresponsive()
-		}
-	}
-	if !granted {
-		v.giveBack(t)
-		return 0, t
-	}
-	token, agreed := v.agree(ctx, t)
-	if !agreed {
-		v.Abandon()
-		return 0, t
-	}
-	v.lock.Token = token
-	return token, t
-}
-
-// poll has all nodes vote, and reports whether a majority granted the claim. The vote of a single node is the decision: redsync
-// would pass it on, over a goroutine whose stack grows with each claim.
-func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
-	if v.nodes.Len() == 1 {
-		return r.vote(0).Status == Won
-	}
-	return newRedlock(v.nodes.Len(), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
-}
-
-// agree finds the token that a majority granted. Where the values differ, the
-// lower ones are raised to the highest, in a second round.
-func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
-	for _, a := range t.Answers {
-		if a.Status == Won {
-			token = max(token, a.Fence)
-		}
-	}
-	votes := 0
-	for _, a := range t.Answers {
-		if a.Status == Won && a.Fence == token {
-			votes++
-		}
-	}
-	if votes >= v.nodes.Majority() {
-		return token, true
-	}
-	seq := v.seq
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Raised, func(node int) Answer {
-		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
-			return Answer{Status: Raised, Fence: token}
-		}
-		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
-	})
-	r.poll()
-	r.awaitExpected() // a token that more nodes have survives more of them
-	return token, v.tally(r).Majority(Raised)
-}
-
 func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }
 
 // identities are what this voter's lock names.
@@ -211,17 +116,6 @@ func (v *Voter) Abandon() {
 	v.alive.Store(0)
 	for i := range v.queues {
 		v.release(i, v.seq)
-	}
-}
-
-// giveBack is Abandon for the nodes of a failed claim that granted it, or may
-// have: a definite loss left nothing behind, and costs no request.
-func (v *Voter) giveBack(t Tally) {
-	v.alive.Store(0)
-	for i, a := range t.Answers {
-		if a.Status == Won || a.Status == Unknown {
-			v.release(i, v.seq)
-		}
 	}
 }
 

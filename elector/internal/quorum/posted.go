@@ -1,0 +1,149 @@
+package quorum
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/conns"
+)
+
+// errand is what the requests of one round have in common that no goroutine waits for.
+type errand struct {
+	*errandKind
+
+	v    *Voter
+	keys []string
+	same []any         // the arguments, but for those that each request has of its own
+	left time.Duration // nothing is sent after that
+	fit  func() bool   // asked when a node's turn comes: false: nothing is sent any more
+}
+
+// errandKind is what all errands by one script have in common.
+type errandKind struct {
+	script electionScript
+	yes    Status                      // the answer that a majority has to give
+	usual  Status                      // the answer that nearly all get: nothing is logged then
+	claims bool                        // the answers of all nodes are wanted, not only those that decide
+	fill   func(p *posted, args []any) // puts those in that each request has of its own
+}
+
+// postedRound is the round of an errand, with its requests. Nearly all are used again: a process with ten thousand elections
+// makes four thousand a second, and memory that it has not used for long is the slowest part of each.
+type postedRound struct {
+	round
+
+	nodes     *Nodes
+	posts     []posted // by node
+	ended     func(Tally)
+	onDecided func([]Answer)
+	// uses is how often it is used still: by the call of each request, and by its end. An end that is out of the ordinary,
+	// and a call that is left behind, stay for ever: then it is not used again.
+	uses atomic.Int32
+}
+
+// start sends an errand to all nodes. It does not block. ended gets the outcome, once, on a goroutine that others wait for; it
+// must not keep the answers.
+func (ns *Nodes) start(e errand, began time.Time, ended func(Tally)) {
+	r, again := ns.rounds.Get().(*postedRound)
+	if !again {
+		r = &postedRound{nodes: ns, posts: make([]posted, ns.Len())}
+		r.onDecided = func(answers []Answer) { r.ended(ns.Tally(answers, time.Since(r.started))) }
+	}
+	r.ended = ended
+	r.uses.Store(int32(2 * len(r.posts)))
+	r.post(began, len(r.posts), ns.Majority(), e.yes, r.onDecided)
+	if e.claims {
+		r.every = true
+		for i, q := range e.v.queues {
+			if q.isUnresponsive() {
+				r.ignore(i)
+			}
+		}
+	}
+	for node := range r.posts {
+		p := &r.posts[node]
+		*p = posted{errand: e, node: node, round: r}
+		p.request.keys, p.requester = e.keys, p
+	}
+	for node := range r.posts {
+		r.posts[node].send()
+	}
+}
+
+// release is the end of one of its uses.
+func (r *postedRound) release() {
+	if r.uses.Add(-1) == 0 && r.timer == nil { // a timer that was stopped may run still
+		r.nodes.rounds.Put(r)
+	}
+}
+
+// posted is the request of an errand to one node.
+type posted struct {
+	request
+	errand
+
+	node  int
+	round *postedRound
+	own   [maxArity]any // its arguments
+}
+
+// send is callLate for a round that no goroutine waits for. Only a request that has to wait for its
+// turn has a goroutine of its own.
+func (p *posted) send() {
+	v := p.v
+	q, snd := v.queues[p.node], v.nodes.list[p.node].sender
+	v.background.begin()
+	if !snd.posts() || !q.take() {
+		go func() {
+			defer v.background.end()
+			ctx, cancel := conns.Until(context.Background(), p.left)
+			defer cancel()
+			p.round.record(p.node, p.judged(v.callLate(ctx, p.node, p.script, p.request.keys, p.args)))
+		}()
+		return
+	}
+	snd.post(p.script, v.cfg.CallTimeout, p.round.started, min(p.left, (connecting+1)*v.cfg.CallTimeout), &p.request)
+}
+
+// args are made when it is sent.
+func (p *posted) args() []any {
+	if !p.fit() {
+		p.round.end() // none waits for the others, a hung one perhaps: a release may be next
+		return nil
+	}
+	args := p.own[:len(p.same)]
+	copy(args, p.same)
+	p.fill(p, args)
+	return args
+}
+
+// then takes its outcome.
+func (p *posted) then(o outcome) {
+	v, q := p.v, p.v.queues[p.node]
+	o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
+	ordinary := o.answer.Status == p.usual && !q.isUnresponsive()
+	q.give()
+	if ordinary {
+		p.end(o)
+		p.round.release()
+	} else { // what is logged then must not hold up the others that the call was for
+		go p.end(o)
+	}
+}
+
+func (p *posted) end(o outcome) {
+	defer p.v.background.end()
+	p.round.record(p.node, p.judged(p.v.answered(p.node, o, time.Since(p.round.started) < p.left)))
+}
+
+// judged is the answer, with what this candidate's version makes of it.
+func (p *posted) judged(a Answer) Answer {
+	if p.claims {
+		a.Outdated = p.v.queues[p.node].judge(a, p.v.cfg.Version)
+	}
+	return a
+}
+
+// carried is the end of the call that it travelled in.
+func (p *posted) carried() { p.round.release() }
