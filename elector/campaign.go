@@ -13,47 +13,57 @@ import (
 // a permanent error before anything ever worked.
 func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(RoleFollowing, nil)
-	w := m.standBy()
-	defer w.Close()
-	for m.awaitHealth(ctx, w) {
-		if !m.awaitUncordoned(ctx, w) {
+	f := m.standBy()
+	defer f.w.Close()
+	var made *ballot
+	for m.awaitHealth(ctx, f.w) {
+		if !m.awaitUncordoned(ctx, f.w) {
 			continue
 		}
-		term, err := m.claimOnce(ctx, w)
+		term, err := m.claimOnce(ctx, f, made)
 		if term != nil || err != nil {
 			return term, err
 		}
-		if m.cordoned() != nil {
+		if made = nil; m.cordoned() != nil {
 			continue
 		}
-		w.Wait(ctx, m.probes.changes().candidate, m.recordoned, m.peers.PauseEnded())
+		made = f.wait(ctx)
+	}
+	if made != nil {
+		m.voter.GiveBack(*made.votes)
 	}
 	return nil, ctx.Err()
 }
 
-// claimOnce claims, and has the waiter plan the next claim when this one was lost.
-func (m *machine) claimOnce(ctx context.Context, w *standby.Waiter) (*Term, error) {
-	if m.meet(ctx); m.cordoned() != nil {
-		return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
+// claimOnce claims, or takes a claim that was made already, and has the follower plan the next one when this was lost.
+func (m *machine) claimOnce(ctx context.Context, f *follower, made *ballot) (*Term, error) {
+	if made == nil {
+		if m.meet(ctx); m.cordoned() != nil {
+			return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
+		}
+		f.w.Claiming()
 	}
-	w.Claiming()
-	term, tally, no, err := m.attempt(ctx)
+	term, tally, no, err := m.attempt(ctx, made)
 	if term != nil || err != nil {
 		return term, err
 	}
-	w.Lost(tally)
+	f.learn(tally)
+	f.w.Lost(tally)
 	if no.err != nil {
-		w.Refused(tally)
+		f.w.Refused(tally)
 	}
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
-// attempt claims once. It returns the term; or why this candidate gave up a majority that
+// attempt claims once, or takes a claim that was made already. It returns the term; or why this candidate gave up a majority that
 // it had won; or neither, when the claim was lost. The error is one that waiting does not
 // cure.
-func (m *machine) attempt(ctx context.Context) (*Term, quorum.Tally, condition, error) {
+func (m *machine) attempt(ctx context.Context, made *ballot) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
-	token, tally := m.claim(ctx)
+	if made != nil {
+		sent = made.sent
+	}
+	token, tally := m.claim(ctx, made)
 	switch {
 	case token > 0:
 	case ctx.Err() != nil: // the requests were given up, which says nothing of the nodes
@@ -93,7 +103,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if m.cordoned() != nil {
 		return nil, m.notForCordoned()
 	}
-	term, tally, _, err := m.attempt(ctx)
+	term, tally, _, err := m.attempt(ctx, nil)
 	switch {
 	case term != nil:
 		return term, nil
@@ -114,37 +124,6 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 		return nil, failed(ErrNotLeader, "not the leader: nodes that are new or lost their data abstain for a lease")
 	default:
 		return nil, failed(ErrNotLeader, "not the leader: another candidate leads, or is about to")
-	}
-}
-
-// standBy makes what waits for the time to claim.
-func (m *machine) standBy() *standby.Waiter {
-	return standby.New(standby.Config{
-		Settings: standby.Settings{
-			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
-			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
-		},
-		Bus: m.bus, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
-	})
-}
-
-// wakeMessageIn reads an event as those on standby need it.
-func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
-	ev, err := c.received.parse(payload)
-	if err != nil || ev.Election != c.cfg.Election {
-		return m, false
-	}
-	switch ev.Kind {
-	case EventElected:
-		return quorum.WakeMessage{Elected: true, Token: ev.Token}, true
-	case EventReleased:
-		m.Token = ev.Token
-		if ev.Next != "" {
-			m.First = quorum.Reservation(ev.Next)
-		}
-		return m, true
-	default:
-		return m, false
 	}
 }
 

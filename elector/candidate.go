@@ -26,7 +26,8 @@ type candidate struct {
 	cordons     *cordon.Watcher
 	recordoned  chan struct{} // signaled when a cordon of this candidate begins or ends, or the shard that it campaigns for has no owner
 	guards      *guards       // of terms
-	schedule    *schedule     // of renewals
+	renewals    *schedule     // of leaders
+	claims      *schedule     // of followers
 	received    *lastEvent    // in this process
 	keys        *quorum.Keys
 	incarnation string

@@ -6,15 +6,26 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// claim tries once. When all nodes answer that they are new, and this candidate may
+// ballot is a claim that was made while the state machine waited (follower.go).
+type ballot struct {
+	sent  lease.Stamp
+	votes *quorum.Tally
+}
+
+// claim tries once, or takes a claim that was made already. When all nodes answer that they are new, and this candidate may
 // believe that no leader sits, it is a bootstrap: it claims again, and names the
 // markers it found, so that a node which forgot only afterwards still abstains.
-func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
-	hint := max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
-	token, tally := m.voter.Claim(ctx, hint, nil)
+func (m *machine) claim(ctx context.Context, made *ballot) (token uint64, tally quorum.Tally) {
+	hint := m.hint()
+	if made != nil {
+		token, tally = m.voter.Settle(ctx, *made.votes)
+	} else {
+		token, tally = m.voter.Claim(ctx, hint, nil)
+	}
 	m.memory.alive(tally)
 	if token == 0 && tally.Count(quorum.New) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
@@ -42,6 +53,11 @@ func (m *machine) claim(ctx context.Context) (uint64, quorum.Tally) {
 		}
 	}
 	return token, tally
+}
+
+// hint is the lowest token that a claim wants.
+func (m *machine) hint() uint64 {
+	return max(m.memory.highest+1, uint64(max(0, time.Now().UnixMilli())))
 }
 
 // noteLease takes what a claim has shown of another leader's lease.
@@ -76,8 +92,13 @@ func (m *machine) noteHeld(locks []heldFor) {
 			left = append(left, l.left)
 		}
 	}
+	m.noteLeft(in.Lease, left)
+}
+
+// noteLeft takes for how long nodes hold a leader's lock still, a majority of all.
+func (m *machine) noteLeft(life time.Duration, left []time.Duration) {
 	slices.Sort(left)
-	m.memory.holds(m.clock.Now(), in.Lease, left[len(left)-m.nodes.Majority()])
+	m.memory.holds(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may believe that no leader sits when no

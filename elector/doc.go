@@ -65,6 +65,10 @@
 //	due renewals      schedule.go, a timer  with their call to the  nothing: behind the renewer's mutex a renewal is sent,
 //	                  per 64 of them        last node               and counted where it changes the lease alone; all
 //	                                                                else is for the state machine
+//	due claims        schedule.go, a timer  with their call to the  nothing: a claim that meets the leader of before plans
+//	                  per 64 of them, when  last node               the next one, behind the waiter's mutex; whatever else
+//	                  the leases end that                           one shows is for the state machine (follower.go),
+//	                  followers have seen                           which waits meanwhile
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      a request's time-out    nothing
 //	                  begin and the end     after those before it
@@ -83,9 +87,10 @@
 //	                  needs it, a timer
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round, but for
-//	                  renewals
-//	a batch           quorum, renewals and  its call time-out       the requests in it, until each has its answer;
-//	                  what waited for it                            renewals return their tally by it
+//	                  what is due above
+//	a batch           quorum, what is due   its call time-out       the requests in it, until each has its answer;
+//	                  above, and what                               what is due returns its tally by it
+//	                  waited for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
 //	cordons           the first Run of a    with the last Run       what each node has shown is behind a mutex

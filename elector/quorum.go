@@ -24,6 +24,7 @@ type Quorum struct {
 	cordons  *cordon.Watcher         // which candidates are cordoned
 	guards   *guards                 // of the terms of all candidates
 	renewals *schedule               // of the terms of all candidates
+	claims   *schedule               // of all followers
 	last     *lastEvent              // that one of them received
 	owned    []redis.UniversalClient // only the options were needed
 	prefix   string                  // of every key; "": the default one
@@ -42,7 +43,7 @@ func NewQuorum(clients ...redis.UniversalClient) (*Quorum, error) {
 	}
 	supervised.Inherit() // before this program starts another one
 	bus := pubsub.New(nodes)
-	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
+	return &Quorum{nodes: nodes, bus: bus, guards: &guards{}, renewals: &schedule{gather: nodes.Gather}, claims: &schedule{gather: nodes.Gather}, last: &lastEvent{}, cordons: cordon.New(nodes, bus)}, nil
 }
 
 func closeAll(clients []redis.UniversalClient) {
@@ -83,7 +84,7 @@ func (q *Quorum) Size() int { return q.nodes.Len() }
 //
 //	orders, err := q.Namespace("team-a").Election("orders")
 func (q *Quorum) Namespace(prefix string) *Quorum {
-	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
+	return &Quorum{nodes: q.nodes, bus: q.bus, guards: q.guards, renewals: q.renewals, claims: q.claims, last: q.last, cordons: q.cordons, owned: q.owned, prefix: cmp.Or(prefix, defaultPrefix)}
 }
 
 // Prefix is the first part of the keys of all elections that are made on this Quorum.

@@ -51,15 +51,17 @@ func (m *machine) newRenewer(term *Term) *renewer {
 func (r *renewer) begin() {
 	m := r.m
 	age, _ := r.term.grant.Age()
-	m.schedule.add(&r.task, m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
+	r.dueIn(m.nodes.Together(max(0, m.timing.RenewEvery-age), m.timing.RenewEvery))
 }
+
+func (r *renewer) dueIn(d time.Duration) { r.m.renewals.add(&r.task, d, oneMoment, oneMoment) }
 
 // fire renews when that is due, on a goroutine that does so for many. at is a moment before, by the machine's clock.
 func (r *renewer) fire(at *lease.Stamp) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
 		if !r.term.ended.Load() {
-			if m := r.m; !m.clock.IsAs(&m.schedule.clock) {
+			if m := r.m; !m.clock.IsAs(&m.renewals.clock) {
 				at = m.clock.Anchor()
 			}
 			r.renew(at)
@@ -154,7 +156,7 @@ func (r *renewer) count(of *endedRenewal) {
 				r.placed(m.voter.Advertised())
 			}
 		}
-		m.schedule.add(&r.task, r.next(of.sent))
+		r.dueIn(r.next(of.sent))
 	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
@@ -164,7 +166,7 @@ func (r *renewer) count(of *endedRenewal) {
 		m.counters.unconfirmed()
 		r.term.unconfirmed(of.tally)
 		m.setCondition(whyUnconfirmed(of.tally))
-		m.schedule.add(&r.task, m.timing.RetryEvery())
+		r.dueIn(m.timing.RetryEvery())
 	}
 	if err := m.rival(); err != nil {
 		r.term.end(ReasonLost, err)
@@ -204,7 +206,7 @@ func (r *renewer) next(sent *lease.Stamp) time.Duration {
 // follows its end.
 func (r *renewer) finish() {
 	r.wanted.Store(false)
-	r.m.schedule.remove(&r.task)
+	r.m.renewals.remove(&r.task)
 	r.mu.Lock()
 	inFlight := r.inFlight
 	r.mu.Unlock()

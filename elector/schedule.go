@@ -7,25 +7,28 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// schedule has the renewals of all terms of a process made when they are due: many by one timer, because they are due at
-// common moments (quorum.Nodes.Together).
+// schedule has what all candidates of a process do at times done when it is due, many by one timer: the renewals of leaders, which
+// are due at common moments (quorum.Nodes.Together), and the claims of followers, which are due when the leases end that
+// leaders elsewhere have renewed at such moments.
 type schedule struct {
 	gather func(func()) // has what the tasks send travel together
 	clock  lease.Clock  // of this machine
 
-	mu   sync.Mutex // of all below, of the bunches, and of where a task stands
-	open []*bunch   // those that have room
+	mu   sync.Mutex       // of all below, of the bunches, and of where a task stands
+	base time.Time        // of the moments; zero: there was none yet
+	open map[int64]*bunch // those that have room, by their moment
 }
 
-// bunch is renewals that are due at one moment.
+// bunch is what is due at one moment.
 type bunch struct {
 	at    time.Time
+	n     int64   // the number of its moment
 	due   []*task // nil: it was taken out
 	left  int     // of those
 	timer *time.Timer
 }
 
-// task is what one term has done when that is due.
+// task is what one candidate has done when that is due.
 type task struct {
 	fire func(at *lease.Stamp) // must not block; at is when those of its bunch began to be done
 
@@ -34,22 +37,22 @@ type task struct {
 }
 
 const (
-	// maxBunch is how many renewals one goroutine starts, one after the other: as many as travel in one call.
+	// maxBunch is how many one goroutine starts, one after the other: as many as travel in one call.
 	maxBunch = 64
-	// oneMoment is how far apart they may be due: timers are no finer.
+	// oneMoment is how long a moment is, and how far apart renewals of one bunch may be due: timers are no finer.
 	oneMoment = time.Millisecond
 )
 
-// add has it done in that time. It must not be in.
-func (s *schedule) add(t *task, in time.Duration) {
+// add has it done in that time, or with others that are due at most so much earlier or later. It must not be in.
+func (s *schedule) add(t *task, in, earlier, later time.Duration) {
 	at := time.Now().Add(in)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.bunch(at)
+	b := s.bunch(at, earlier, later)
 	if b == nil {
-		b = &bunch{at: at}
+		b = &bunch{at: at, n: s.moment(at)}
 		b.timer = time.AfterFunc(in, func() { s.fire(b) })
-		s.open = append(s.open, b)
+		s.open[b.n] = b
 	}
 	t.in, t.i = b, len(b.due)
 	b.due = append(b.due, t)
@@ -59,25 +62,30 @@ func (s *schedule) add(t *task, in time.Duration) {
 	}
 }
 
-// bunch is one with room at that time; nil: there is none. With mu held.
-func (s *schedule) bunch(at time.Time) *bunch {
-	for _, b := range s.open {
-		if apart := b.at.Sub(at); apart <= oneMoment && apart >= -oneMoment {
-			return b
+// bunch is one with room at about that time; nil: there is none. With mu held.
+func (s *schedule) bunch(at time.Time, earlier, later time.Duration) *bunch {
+	for n, last := s.moment(at.Add(-earlier)), s.moment(at.Add(later)); n <= last; n++ {
+		if b := s.open[n]; b != nil {
+			if apart := b.at.Sub(at); apart <= later && apart >= -earlier {
+				return b
+			}
 		}
 	}
 	return nil
 }
 
+// moment is the number of the moment that a time is in. With mu held.
+func (s *schedule) moment(at time.Time) int64 {
+	if s.open == nil {
+		s.base, s.open = at, map[int64]*bunch{}
+	}
+	return int64(at.Sub(s.base) / oneMoment)
+}
+
 // shut lets none join any more. With mu held.
 func (s *schedule) shut(b *bunch) {
-	for i, other := range s.open {
-		if other == b {
-			last := len(s.open) - 1
-			s.open[i], s.open[last] = s.open[last], nil
-			s.open = s.open[:last]
-			return
-		}
+	if s.open[b.n] == b {
+		delete(s.open, b.n)
 	}
 }
 

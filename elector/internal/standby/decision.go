@@ -70,21 +70,32 @@ func (n neighbours) and(waiters, listening int) (int, int) {
 
 // lost plans when to claim again from what the last claim has shown.
 func (d *decision) lost(t quorum.Tally, now time.Time) {
-	majority := d.majority()
 	d.rtt = t.RTT
-	d.count(t)
-	in, _ := quorum.HolderOf(t.Holders(), majority)
+	in, _ := quorum.HolderOf(t.Holders(), d.majority())
 	holder := in.Attempt
-	d.first = t.Named() >= majority
 	_, d.outdated = t.Outdated()
 	if d.woken && holder != "" && holder == d.holder {
 		d.ignoreUntil = now.Add(d.RetryEvery) // a false alarm: its sender must not drive this candidate
 	}
 	d.holder, d.token, d.woken = holder, in.Token, false
+	d.plan(t, now)
+}
 
+// held is lost where the claim has met the holder of before, and travelled with many others: how long that took says
+// nothing of the nodes.
+func (d *decision) held(t quorum.Tally, now time.Time) {
+	d.rtt = min(d.rtt, t.RTT)
+	d.plan(t, now)
+}
+
+// plan plans the next claim by whose leases the last one has met.
+func (d *decision) plan(t quorum.Tally, now time.Time) {
+	d.count(t)
+	d.first = t.Named() >= d.majority()
 	d.notices.forget(d.token)
 
-	left, ok := opensAt(t, majority)
+	holder := d.holder
+	left, ok := opensAt(t, d.majority())
 	switch {
 	case !ok: // too few answered: again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)

@@ -18,12 +18,21 @@ type Subscriber interface {
 	Subscribers(channel string) int
 }
 
+// Alarm goes off when a claim is due: it calls Waiter.Due, on any goroutine.
+type Alarm interface {
+	// Set has it go off in that time, and not as it was set before. With slack it may be a moment later, together with those of
+	// other elections.
+	Set(in, slack time.Duration)
+	Stop()
+}
+
 // Config is what a Waiter is made of.
 type Config struct {
 	Settings
 
-	Bus  Subscriber
-	Keys *quorum.Keys
+	Bus   Subscriber
+	Alarm Alarm
+	Keys  *quorum.Keys
 	// ParseEvent reads a message of the events channel as if it were one of the wake
 	// channel; false when it is none of this election, or reports neither an election
 	// nor the end of a term.
@@ -36,17 +45,21 @@ type Config struct {
 	Listening func()
 }
 
-// Waiter waits for the time to claim. Its methods belong to the goroutine that campaigns;
+// Waiter waits for the time to claim. Its methods belong to the goroutine that campaigns, but for Due, Held, Shown and Wake;
 // messages arrive on others. A message is a hint: only a claim shows what is true.
 type Waiter struct {
 	c          Config
 	stopEvents func()
 	stopWake   func()        // nil while not in the front row
-	arrived    chan struct{} // a message has changed the decision: it is time, or Wait has to look
+	arrived    chan struct{} // it is time, or Wait has to look
 
 	mu       sync.Mutex // of all below
 	d        decision
-	timer    *time.Timer // goes off when due; nil unless Wait waits
+	waiting  bool          // in Wait
+	claiming bool          // a claim is under way that Wait has not left for
+	votes    *quorum.Tally // of such a claim, for the goroutine that campaigns; nil: none
+	woken    bool          // it has to claim
+	resumed  bool          // a pause has ended meanwhile
 	due      time.Time
 	joined   map[int]bool // the nodes that send what is published to the front row
 	refusals map[int]bool // the nodes that refuse a subscription
@@ -115,75 +128,112 @@ func (w *Waiter) Refused(t quorum.Tally) {
 }
 
 // Wait blocks until it is time to claim, healthChanged is closed, cordoned is signaled, or ctx
-// ends. After pauseEnded it may be time soon.
-func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) {
-	timer := w.begin()
-	defer w.end()
+// ends. After pauseEnded it may be time soon. It returns the votes of a claim that was made meanwhile, and has shown more than
+// that the leader leads on; nil: there is none. A claim that is under way it waits for.
+func (w *Waiter) Wait(ctx context.Context, healthChanged, cordoned, pauseEnded <-chan struct{}) *quorum.Tally {
+	w.begin()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return w.end()
 		case <-healthChanged:
-			return
+			return w.end()
 		case <-cordoned:
-			return
-		case <-timer.C:
-			return
+			return w.end()
 		case <-pauseEnded:
-			if w.afterPause() {
-				return
-			}
+			w.afterPause()
 		case <-w.arrived:
-			if w.afterMessage() {
-				return
+			if w.over() {
+				return w.end()
 			}
 		}
 	}
 }
 
-// begin sets the timer for the time to claim if nothing is received. As those below, it is not a
+// begin sets the alarm for the time to claim if nothing is received. As those below, it is not a
 // part of Wait: ten thousand followers wait there, each on a stack of its own.
-func (w *Waiter) begin() *time.Timer {
+func (w *Waiter) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.due = w.d.at
-	w.timer = time.NewTimer(time.Until(w.due))
-	return w.timer
-}
-
-func (w *Waiter) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer.Stop()
-	w.timer = nil
-}
-
-// afterPause plans the claim after the end of a pause; true: now.
-func (w *Waiter) afterPause() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	return w.plan(now, earlier(w.due, now.Add(w.d.spreadOfAll())))
-}
-
-// afterMessage plans the claim after what was received; true: now.
-func (w *Waiter) afterMessage() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	return w.plan(now, w.d.next(now))
-}
-
-// plan sets the timer; true: it is time. With mu held, while Wait waits.
-func (w *Waiter) plan(now, at time.Time) bool {
-	if !at.After(now) {
-		return true
+	w.waiting, w.woken, w.votes = true, false, nil
+	w.set(time.Now(), w.d.at)
+	if w.resumed {
+		w.resume(time.Now())
 	}
-	if !at.Equal(w.due) {
-		w.due = at
-		w.timer.Reset(at.Sub(now))
+}
+
+// end is that of Wait, when no claim is under way.
+func (w *Waiter) end() *quorum.Tally {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waiting = false
+	w.c.Alarm.Stop()
+	for w.claiming {
+		w.mu.Unlock()
+		<-w.arrived
+		w.mu.Lock()
 	}
-	return false
+	return w.votes
+}
+
+// over reports whether Wait has to return. What was received while it did not wait counts from now on.
+func (w *Waiter) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.woken && !w.claiming {
+		now := time.Now()
+		w.plan(now, w.d.next(now))
+	}
+	return w.woken
+}
+
+// afterPause plans the claim after the end of a pause.
+func (w *Waiter) afterPause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.claiming {
+		w.resumed = true
+		return
+	}
+	w.resume(time.Now())
+}
+
+func (w *Waiter) resume(now time.Time) {
+	w.resumed = false
+	w.plan(now, earlier(w.due, now.Add(w.d.spreadOfAll())))
+}
+
+// plan sets the alarm, or has Wait return if it is time. With mu held, while it waits.
+func (w *Waiter) plan(now, at time.Time) {
+	switch {
+	case !at.After(now):
+		w.wake()
+	case !at.Equal(w.due):
+		w.set(now, at)
+	}
+}
+
+// set sets the alarm. With mu held.
+func (w *Waiter) set(now, at time.Time) {
+	slack := time.Duration(0)
+	if at.Equal(w.d.at) && w.d.backoff == 0 {
+		slack = 2 * claimSpacing // a lease's end, which the leader nearly always puts off in time
+	}
+	w.due = at
+	w.c.Alarm.Set(at.Sub(now), slack)
+}
+
+// wake has Wait return. With mu held.
+func (w *Waiter) wake() {
+	w.woken = true
+	w.signal()
+}
+
+func (w *Waiter) signal() {
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
 }
 
 // receive runs on the subscription's goroutine.
@@ -203,13 +253,12 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {
 		return
 	}
-	// Of a thousand followers nearly all have another one go first: they need not wake up for that.
-	if now := time.Now(); w.timer != nil && !w.plan(now, w.d.next(now)) {
-		return
-	}
-	select {
-	case w.arrived <- struct{}{}:
+	switch now := time.Now(); {
+	case w.claiming: // Held plans what follows from it
+	case w.waiting: // of a thousand followers nearly all have another one go first: they need not wake up for that
+		w.plan(now, w.d.next(now))
 	default:
+		w.signal()
 	}
 }
 

@@ -1,0 +1,143 @@
+package elector
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/standby"
+)
+
+// follower waits for the time to claim. When the lease that it saw would end it claims without the state machine, with the
+// followers of other elections: nearly always that shows no more than that the leader leads on, and to wake the goroutine of
+// each, twice, takes longer than all the rest. Whatever else a claim shows is for the state machine, which waits meanwhile: the
+// machine's fields are the follower's until then.
+type follower struct {
+	m    *machine
+	w    *standby.Waiter
+	task task
+	sent lease.Stamp   // when the newest claim of its own was sent
+	met  quorum.Answer // of all nodes to the newest claim of the state machine; zero: they differed, or there is more to see to
+}
+
+// standBy makes what waits for the time to claim.
+func (m *machine) standBy() *follower {
+	f := &follower{m: m}
+	f.task.fire = f.fire
+	f.w = standby.New(standby.Config{
+		Settings: standby.Settings{
+			Incarnation: m.incarnation, Nodes: m.nodes.Len(), Lease: m.cfg.Lease,
+			RetryEvery: m.timing.RetryEvery(), ReservedFor: m.reservedFor(),
+		},
+		Bus: m.bus, Alarm: f, Keys: m.keys, ParseEvent: m.wakeMessageIn, NotSubscribed: m.logNotSubscribed, Listening: m.listening,
+	})
+	return f
+}
+
+// Set has a claim made in that time.
+func (f *follower) Set(in, slack time.Duration) {
+	f.m.claims.remove(&f.task)
+	f.m.claims.add(&f.task, in, 0, slack)
+}
+
+// Stop has none made.
+func (f *follower) Stop() { f.m.claims.remove(&f.task) }
+
+// wait blocks until it is time to claim, or has returned what a claim has shown that was made meanwhile.
+func (f *follower) wait(ctx context.Context) *ballot {
+	changed := f.m.probes.changes().candidate
+	return f.made(ctx, f.w.Wait(ctx, changed, f.m.recordoned, f.m.peers.PauseEnded()))
+}
+
+// made is what a claim has shown. A candidate that must not lead by now gives back what it was granted.
+func (f *follower) made(ctx context.Context, votes *quorum.Tally) *ballot {
+	m := f.m
+	switch {
+	case votes == nil:
+		return nil
+	case ctx.Err() != nil || !m.probes.fit() || m.cordoned() != nil:
+		m.voter.GiveBack(*votes)
+		return nil
+	}
+	return &ballot{f.sent, votes}
+}
+
+// fire claims when that is due, on a goroutine that does so for many.
+func (f *follower) fire(at *lease.Stamp) {
+	if !f.w.Due() {
+		return
+	}
+	m := f.m
+	if f.met.Status != quorum.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted() {
+		f.w.Wake()
+		return
+	}
+	if !m.clock.IsAs(&m.claims.clock) {
+		at = m.clock.Anchor()
+	}
+	f.sent = *at
+	if !m.voter.StartClaim(m.hint(), f.take) {
+		f.w.Wake()
+	}
+}
+
+// take takes the votes, on a goroutine that others wait for.
+func (f *follower) take(t quorum.Tally) {
+	if f.leadsOn(t) {
+		f.m.voter.Lost()
+		f.m.noteHolder(t)
+		if f.w.Held(t) {
+			return
+		}
+	}
+	t = t.Clone()
+	f.w.Shown(&t)
+}
+
+// learn keeps what a claim has shown that was lost, if others that show the same need no second look.
+func (f *follower) learn(t quorum.Tally) {
+	f.met = t.Answers[0]
+	if !f.leadsOn(t) || !f.m.calm() || f.m.memory.differs != "" || f.m.outdated.Load() != nil {
+		f.met = quorum.Answer{}
+	}
+}
+
+// leadsOn reports whether votes show no more than the leader that the last claim of the state machine has met.
+func (f *follower) leadsOn(t quorum.Tally) bool {
+	return !slices.ContainsFunc(t.Answers, func(a quorum.Answer) bool {
+		return a.Status != quorum.Held || a.Holder != f.met.Holder || a.Highest != f.met.Highest || a.Outdated
+	})
+}
+
+// noteHolder takes what such votes show.
+func (m *machine) noteHolder(t quorum.Tally) {
+	m.memory.alive(t)
+	m.memory.asked = m.clock.Now()
+	left := make([]time.Duration, 0, 8)
+	for _, a := range t.Answers {
+		left = append(left, a.Left)
+	}
+	m.noteLeft(m.cfg.Lease, left)
+}
+
+// wakeMessageIn reads an event as those on standby need it.
+func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
+	ev, err := c.received.parse(payload)
+	if err != nil || ev.Election != c.cfg.Election {
+		return m, false
+	}
+	switch ev.Kind {
+	case EventElected:
+		return quorum.WakeMessage{Elected: true, Token: ev.Token}, true
+	case EventReleased:
+		m.Token = ev.Token
+		if ev.Next != "" {
+			m.First = quorum.Reservation(ev.Next)
+		}
+		return m, true
+	default:
+		return m, false
+	}
+}

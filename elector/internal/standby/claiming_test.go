@@ -1,0 +1,175 @@
+package standby
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// claims has claims made while a Waiter waits: each takes a while, and then shows what shown does.
+func claims(w *Waiter, took time.Duration, shown func()) (made *int) {
+	bell, n := w.c.Alarm.(*alarm), 0
+	bell.claim = func() {
+		n++
+		time.AfterFunc(took, shown)
+	}
+	return &n
+}
+
+// leadsOn is what claims show while the leader of waiting leads on: a lease with so much left.
+func leadsOn(left time.Duration) quorum.Tally {
+	a := holding("a", "7", left)
+	return quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Second}
+}
+
+// As long as claims meet the leader of before, the goroutine that campaigns is not woken, and each plans the next one.
+func TestClaimsWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := waiting(t, 1)
+		made := claims(w, time.Millisecond, func() {
+			if !w.Held(leadsOn(10 * time.Second)) {
+				t.Error("not enough to go on waiting")
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		defer cancel()
+		if d := wait(ctx, w, nil, nil); d != 60*time.Second {
+			t.Errorf("woken after %v", d)
+		}
+		if *made != 6 { // after 8 s, and then once a lease
+			t.Errorf("%d claims in a minute", *made)
+		}
+		if w.d.rtt != time.Millisecond {
+			t.Errorf("the nodes' round trip is now that of a call for many: %v", w.d.rtt)
+		}
+	})
+}
+
+// What a claim shows beside a leader is for the goroutine that campaigns, and it gets the votes.
+func TestClaimWhileWaitingThatShowsMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := waiting(t, 1)
+		votes := leadsOn(10 * time.Second)
+		made := claims(w, time.Millisecond, func() { w.Shown(&votes) })
+		if got := w.Wait(t.Context(), nil, nil, nil); got != &votes || *made != 1 {
+			t.Errorf("%d claims, and the votes %v", *made, got)
+		}
+		synctest.Wait()
+		if got := w.Wait(canceled(t), nil, nil, nil); got != nil {
+			t.Error("votes are given twice")
+		}
+	})
+}
+
+func canceled(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// Too full a row is left, and one with room joined, by the goroutine that campaigns.
+func TestClaimWhileWaitingThatChangesTheRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := waiting(t, quorum.FrontRow) // outside
+		votes := leadsOn(10 * time.Second)
+		for i := range votes.Answers {
+			votes.Answers[i].Waiters = 1
+		}
+		claims(w, time.Millisecond, func() {
+			if !w.Held(votes) {
+				w.Shown(&votes)
+			}
+		})
+		if got := w.Wait(t.Context(), nil, nil, nil); got == nil {
+			t.Error("no votes")
+		}
+		if w.Lost(votes); w.stopWake == nil {
+			t.Error("it has not joined")
+		}
+	})
+}
+
+// Wait ends when no claim is under way: what the goroutine that campaigns does next must not meet one.
+func TestWaitEndsAfterTheClaim(t *testing.T) {
+	for name, held := range map[string]bool{"that the leader leads on": true, "more": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := waiting(t, 1)
+				votes := leadsOn(10 * time.Second)
+				claims(w, time.Second, func() {
+					if !held || !w.Held(votes) {
+						w.Shown(&votes)
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second+500*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				got := w.Wait(ctx, nil, nil, nil)
+				if d := time.Since(began); d < 9*time.Second || d > 9*time.Second+10*time.Millisecond {
+					t.Errorf("ended after %v", d)
+				}
+				if (got == nil) != held {
+					t.Errorf("returned the votes %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A release, and the end of a pause, that come while a claim is under way count after it: it may have been sent before.
+func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
+	for name, news := range map[string]func(b bus, pause chan struct{}){
+		"a release": func(b bus, _ chan struct{}) {
+			b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
+		},
+		"the end of a pause": func(_ bus, pause chan struct{}) { pause <- struct{}{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, b := waiting(t, 1)
+				began, pause := time.Now(), make(chan struct{}, 1)
+				made := 0
+				claims(w, time.Second, func() {
+					if made++; made == 1 {
+						w.Held(leadsOn(10 * time.Second))
+						return
+					}
+					votes := leadsOn(10 * time.Second)
+					w.Shown(&votes)
+				})
+				time.AfterFunc(8*time.Second+500*time.Millisecond, func() { news(b, pause) })
+				w.Wait(t.Context(), nil, nil, pause)
+				if d := time.Since(began); d < 9*time.Second || d > 11*time.Second {
+					t.Errorf("claims again after %v", d)
+				}
+			})
+		})
+	}
+}
+
+// An alarm that comes when it is set for later, or when a message has the goroutine claim itself, makes no claim.
+func TestAlarmThatIsNotDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, b := waiting(t, 1)
+		if w.Due() {
+			t.Error("it does not wait")
+		}
+		w.begin()
+		if w.Due() {
+			t.Error("the claim is due later")
+		}
+		time.Sleep(time.Second)
+		b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
+		if w.Due() {
+			t.Error("the goroutine that campaigns is woken already")
+		}
+		w.end()
+		if w.Due() {
+			t.Error("it does not wait any more")
+		}
+	})
+}
