@@ -100,3 +100,36 @@ func TestClaimThatIsNotWantedAnyMore(t *testing.T) {
 		})
 	}
 }
+
+// The lease of a term counts from the moment before its claim was sent, also of a claim that travelled with others.
+func TestLeaseCountsFromTheFollowersClaim(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		const slow = shortLease / 10
+		a := c.Start("a")
+		full := a.Elected(3 * shortLease).Left()
+		b := c.Start("b")
+		b.Quiet(2 * shortLease)
+		c.Each(cut, "a")
+		c.Each(fault{Delay: slow}, "b")
+		if left := b.Elected(2 * shortLease).Left(); left > full-slow {
+			t.Errorf("%v are left at the begin of a term whose claim took %v, and %v of one whose claim took no time", left, slow, full)
+		}
+	})
+}
+
+// A follower that receives no messages learns of a new leader by its own claims.
+func TestFollowersClaimShowsANewLeader(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		c.Nodes[0].Deny("publish")
+		a := c.Start("a")
+		a.Elected(3 * shortLease)
+		b := c.Start("b")
+		b.Quiet(2 * shortLease)
+		a.Shutdown()
+		c.Start("c").Elected(shortLease / 10) // before b, which has not heard of the release
+		b.Quiet(2 * shortLease)
+		if l, ok := b.LastLeader(); !ok || l.Candidate != "c" {
+			t.Errorf("%+v, %t", l, ok)
+		}
+	})
+}
