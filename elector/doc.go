@@ -70,11 +70,9 @@
 //	                  the leases end that                           one shows is for the state machine (follower.go),
 //	                  followers have seen                           which waits meanwhile
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
-//	an announcement   leader.go at the      a request's time-out    nothing
-//	                  begin and the end     after those before it
-//	                  of a term; quorum,    on its node
-//	                  of what was not
-//	                  recorded
+//	an announcement   leader.go at the      when it may be sent     nothing: it waits for the announcement before it
+//	                  begin and the end
+//	                  of a term
 //	a warm handover   leader.go, of a       when the heir is warm,  nothing: it answers to the term
 //	                  planned end           or the term has ended
 //	Config.Warm       peers, a message      when it returns         nothing
@@ -89,8 +87,9 @@
 //	                  and round, but for
 //	                  what is due above
 //	a batch           quorum, what is due   its call time-out       the requests in it, until each has its answer;
-//	                  above, and what                               what is due returns its tally by it
-//	                  waited for it
+//	                  above, announcements                          what is due returns its tally by it
+//	                  and what waited
+//	                  for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are
 //	                  and Quorum            subscriber, or Close    behind a mutex
 //	cordons           the first Run of a    with the last Run       what each node has shown is behind a mutex

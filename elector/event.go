@@ -127,8 +127,8 @@ func (ev Event) encode() []byte {
 	// Details hold foreign text (a probe's, a child's): bounded, so that no
 	// event outgrows what a reader accepts.
 	ev.Detail = quorum.Clip(ev.Detail, quorum.MaxDetail)
-	b, err := json.Marshal(ev)
-	if err != nil { // strings, numbers and a time of this century
+	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would read once more what that returns
+	if err != nil {                            // strings, numbers and a time of this century
 		panic("elector: an event that can't be encoded: " + err.Error())
 	}
 	return b

@@ -3,6 +3,7 @@ package elector
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -12,8 +13,10 @@ import (
 
 type millis time.Duration
 
-func (m millis) MarshalJSON() ([]byte, error) {
-	return json.Marshal(float64(time.Duration(m).Microseconds()) / 1000)
+func (m millis) MarshalJSON() ([]byte, error) { return m.append(nil), nil }
+
+func (m millis) append(b []byte) []byte {
+	return strconv.AppendFloat(b, float64(time.Duration(m).Microseconds())/1000, 'f', -1, 64)
 }
 
 func (m *millis) UnmarshalJSON(b []byte) error {

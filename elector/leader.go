@@ -51,8 +51,8 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 	elected := m.termEvent(EventElected, term, nil)
 	m.become(RoleLeading, &elected, slog.Uint64("token", term.token))
 	l.disarm, l.probeDone = m.probes.arm()
-	recorded := elected
-	recorded.Vacant = m.memory.vacant(m.clock)
+	recorded := &report{ev: elected}
+	recorded.ev.Vacant = m.memory.vacant(m.clock)
 	before := m.memory.reported
 	m.memory.reported = l.run.reported
 	go l.run.serve(work, func() {
@@ -227,11 +227,12 @@ func (l *leadership) release(ended *Ended) {
 	}
 	close(l.run.released)
 	m.subscribers.publish(ev)
+	recorded := &report{ev: ev}
 	m.voter.Go(func() {
 		defer close(l.run.reported)
 		time.Sleep(standby.FrontRowLead)
 		<-l.announced
-		m.voter.Announce(quorum.Report{Event: func(late bool) []byte { return l.reportOf(ev, held, late || held > 0) }})
+		m.voter.Announce(quorum.Report{Event: func(late bool) []byte { return l.reportOf(recorded, held, late || held > 0) }})
 	})
 	<-l.probeDone
 }
@@ -239,11 +240,11 @@ func (l *leadership) release(ended *Ended) {
 // reportOf is a report as a node is to record it. held is for how long the lease covered
 // the work; zero: it has just begun, or that is not known. late: how long ago what it
 // reports was is part of it.
-func (l *leadership) reportOf(ev Event, held time.Duration, late bool) []byte {
+func (l *leadership) reportOf(r *report, held time.Duration, late bool) []byte {
 	if since, ok := l.m.clock.Since(l.term.begun); ok && late {
-		ev.Held, ev.Late = held, max(0, since-held)
+		return r.at(held, max(0, since-held))
 	}
-	return ev.encode()
+	return r.at(0, 0)
 }
 
 // returned takes the end of the work. Once the term has ended an error of the

@@ -79,6 +79,9 @@ func TestLateReportDisturbsNoTerm(t *testing.T) {
 				if !full.Load() || cl.Script != "announce" {
 					return false
 				}
+				p.WriteLen(1) // as the script answers, for one election
+				p.WriteLen(2)
+				p.WriteBulk("error")
 				p.WriteBulk("OOM command not allowed when used memory > 'maxmemory'.")
 				return true
 			})

@@ -26,6 +26,7 @@ const (
 	Taken    Status = "taken"
 	Raised   Status = "raised"
 	Released Status = "released"
+	Recorded Status = "recorded"
 	Met      Status = "met" // queried for its identity alone
 )
 

@@ -103,3 +103,80 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)
 	}
 }
+
+// The same of reports: that one history is another program's, or may not be written, is that election's alone; a full memory is
+// refused to each. What is not recorded is published all the same.
+func TestRealReportsAreEachElections(t *testing.T) {
+	s := servertest.Redis(t)
+	c := s.Client(t)
+	ctx := t.Context()
+	const n = 3
+	keys, args := callFor(n, Keys.forAnnounce, func(k Keys, _ string) []any {
+		a := announceArgs([]byte("one"), &k.Events, &k, new(string))
+		return a[:]
+	})
+	call := func(c redis.Scripter) (all []Answer) {
+		v, err := announceScript.Run(ctx, c, keys, args...).Result()
+		for i := range n {
+			all = append(all, parseReply(v, err, i, n, nil))
+		}
+		return all
+	}
+	messages := c.Subscribe(ctx)
+	defer messages.Close()
+	for i := range n {
+		if err := messages.Subscribe(ctx, KeysOf("mandate", fmt.Sprint("orders-", i)).Events); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := messages.Receive(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(what string, answers []Answer, published bool, refused ...string) {
+		t.Helper()
+		for i, a := range answers {
+			why := refused[i]
+			if why == "" && (a.Status != Recorded || a.Err != nil) || why != "" && (a.Err == nil || !strings.Contains(a.Err.Error(), why) || !Answered(a.Err)) {
+				t.Errorf("%s: election %d: %+v, want %q", what, i, a, why)
+			}
+			if !published {
+				continue
+			}
+			if m, err := messages.ReceiveMessage(ctx); err != nil || m.Channel != KeysOf("mandate", fmt.Sprint("orders-", i)).Events || m.Payload != "one" {
+				t.Errorf("%s: published: %v, %v", what, m, err)
+			}
+		}
+	}
+	want("reports", call(c), true, "", "", "")
+	c.Del(ctx, keys[1])
+	c.Set(ctx, keys[1], "x", 0)
+	want("a history of another type", call(c), true, "", "WRONGTYPE", "")
+	c.Del(ctx, keys[1])
+	for i, m := range []string{"1", "0"} {
+		if err := c.ConfigSet(ctx, "maxmemory", m).Err(); err != nil {
+			t.Fatal(err)
+		}
+		why := [2]string{"OOM ", ""}[i]
+		want("a memory of "+m, call(c), true, why, why, why)
+	}
+	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "on", ">secret", "~*", "&*", "+@all", "-xadd").Err(); err != nil {
+		t.Fatal(err)
+	}
+	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
+	defer limited.Close()
+	answers := call(limited)
+	want("no right", answers, true, " script", " script", " script") // each version of Redis has its own words
+	if err := answers[0].Err; !Denied(err) {
+		t.Errorf("no right: %v", err)
+	}
+	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+xadd", "-publish").Err(); err != nil {
+		t.Fatal(err)
+	}
+	want("no right to publish", call(limited), false, "", "", "")
+	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := announceScript.Run(ctx, c, keys, args...).Result(); !redis.IsReadOnlyError(err) {
+		t.Errorf("a replica answered the call with %v: its connection stays", err)
+	}
+}

@@ -8,6 +8,7 @@
 //	Voter, Release   what one election asks of a round, and the arguments (voter.go, release.go)
 //	round            queries all nodes at once, and ends with a majority and a short wait for the others
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
+//	recorder         one report of an election at a time, in order, beside those: reports delay no renewal (report.go)
 //	sender           the requests of all elections of the process to a node: those that meet travel together, one that meets none goes alone
 //	batch            one script call for up to 64 elections; on a Cluster a pipeline of calls
 //	conns            a connection, made outside of the request's time

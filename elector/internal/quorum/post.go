@@ -17,7 +17,7 @@ func (s *sender) post(script electionScript, limit time.Duration, now time.Time,
 	q := s.queue(queueID{script: script.Script, limit: limit}, script)
 	q.waiting = append(q.waiting, r)
 	s.watch(q, now, within)
-	if s.holds == 0 {
+	if s.holds == 0 || !q.renews() {
 		s.next(q)
 	}
 }
@@ -60,6 +60,9 @@ func (s *sender) letGo() (calls []func()) {
 	defer s.mu.Unlock()
 	s.holds--
 	for _, q := range s.queues {
+		if !q.renews() { // nothing else waits for that
+			continue
+		}
 		if call := s.start(q); call != nil {
 			calls = append(calls, call)
 		}

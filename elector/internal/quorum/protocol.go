@@ -58,6 +58,8 @@ func (k Keys) forRenew() []string {
 func (k Keys) forRaise() []string   { return []string{k.Lock, k.Fence} }
 func (k Keys) forRelease() []string { return []string{k.Lock, k.Fence, k.New, k.Heir} }
 
+func (k Keys) forAnnounce() []string { return []string{k.History} }
+
 // FrontRow is how many waiters listen on the wake channel of a node. Redis
 // writes a message to all its subscribers before it reads the next claim, so a
 // release is published to a few first.

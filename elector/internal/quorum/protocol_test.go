@@ -42,6 +42,8 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 			switch a := a.(type) {
 			case string:
 				s = append(s, a)
+			case *string:
+				s = append(s, *a)
 			default:
 				s = append(s, "0")
 			}
@@ -50,12 +52,16 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 	}
 	for script, keys := range map[Script][]string{
 		ScriptClaim: k.forClaim(), ScriptRenew: k.forRenew(), ScriptRaise: k.forRaise(), ScriptRelease: k.forRelease(),
+		ScriptAnnounce: k.forAnnounce(),
 	} {
+		report := announceArgs([]byte("{}"), &k.Events, &k, new(string))
 		args := map[Script][]any{
 			ScriptClaim:   claimArgs(value, "i", 3, time.Second, 5, "", k, "id", "v1.0.0", "v2.0.0"),
 			ScriptRenew:   renewArgs(value, "i", 3, time.Second, 5, 4, Heir{}, "id", "v2.0.0", ""),
 			ScriptRaise:   raiseArgs("i", 3, 5),
 			ScriptRelease: releaseArgs("i", 3, time.Second, 5, k, value, Heir{}, 4, false),
+
+			ScriptAnnounce: report[:],
 		}[script]
 		sent := append([]string{scripts[script].Hash(), string('0' + rune(len(keys)))}, append(keys, strs(args)...)...)
 		for _, command := range []string{"EVALSHA", "evalsha", "EVAL"} {
@@ -63,7 +69,7 @@ func TestCallsAreKnownByTheirScript(t *testing.T) {
 				sent[0] = script.Source()
 			}
 			c := ParseCalls(command, sent...)
-			if len(c) != 1 || c[0].Script != script || c[0].Keys[0] != k.Lock || len(c[0].Args) != len(args) {
+			if len(c) != 1 || c[0].Script != script || c[0].Keys[0] != keys[0] || len(c[0].Args) != len(args) {
 				t.Errorf("%s of %s: %+v", command, script, c)
 			}
 			two := slices.Concat([]string{sent[0], strconv.Itoa(2 * len(keys))}, keys, keys, strs(args), strs(args))

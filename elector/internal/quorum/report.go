@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
 // Report is a change of a term that the nodes are to publish and to record.
@@ -26,12 +26,16 @@ const maxUnrecorded = 16
 // has refused: its memory may be full for days.
 const unrecordedWait = time.Minute
 
+// lateAfter is for how long a report may wait to be sent without being late. Readers of the history compare when a node received
+// the reports of several terms.
+const lateAfter = 100 * time.Millisecond
+
 // recorder has one node publish and record reports, in their order. What the node did not
 // record is kept, and recorded when it answers again: a process that lives through an
 // outage of Redis can record why its term ended, and without that the history calls the term
 // vanished, as if the process had been killed.
 type recorder struct {
-	rdb        redis.UniversalClient
+	sender     *sender
 	keys       *Keys
 	limit      time.Duration // of one request
 	refused    func(error)   // gets the error of a report that the node did not record
@@ -41,85 +45,153 @@ type recorder struct {
 	denies atomic.Bool // the node answered the last attempt, and did not record: for want of a right, or of memory
 
 	mu         sync.Mutex    // of all below
-	last       chan struct{} // closed when the newest attempt has ended; nil: there was none
+	turns      []turn        // the first is under way
+	repeated   []Report      // of that one, where it repeats some: those that are not recorded yet
 	unrecorded []Report      // oldest first
-	repeating  bool          // an attempt to record them is under way
+	repeating  bool          // one of the turns is to record them
 	wait       time.Duration // between such attempts; doubles with each
 	next       time.Time     // when the next one may be made
 }
 
+// turn is what a recorder does behind what came before it: to have a report published and recorded, or to have those recorded that
+// the node did not.
+type turn struct {
+	report  Report
+	repeats bool
+	since   time.Time
+}
+
 // announce publishes a report and has it recorded, behind those before it. It does not wait
 // for that.
-func (rec *recorder) announce(r Report) {
-	rec.inOrder(func() {
-		if !rec.record(r, true) {
-			rec.keep(r)
-		}
-	})
-}
+func (rec *recorder) announce(r Report) { rec.queue(turn{report: r, since: time.Now()}) }
 
 // again is called when the node has answered: it repeats the reports that the node has not
 // recorded yet. They are not published again: what they report is known to the candidates,
 // and must not wake them.
 func (rec *recorder) again() {
-	if !rec.waits.Load() || !rec.begin() {
+	if rec.waits.Load() && rec.begin() {
+		rec.queue(turn{repeats: true})
+	}
+}
+
+// queue has a turn follow those before it, each of which is bounded by the time of its requests.
+func (rec *recorder) queue(t turn) {
+	rec.background.begin()
+	rec.mu.Lock()
+	rec.turns = append(rec.turns, t)
+	first := len(rec.turns) == 1
+	rec.mu.Unlock()
+	if first {
+		rec.start()
+	}
+}
+
+// start is that of the first turn.
+func (rec *recorder) start() {
+	rec.mu.Lock()
+	t := rec.turns[0]
+	if t.repeats {
+		rec.repeated = rec.unrecorded
+		rec.set(nil)
+		t.report = rec.repeated[0] // only a turn to repeat takes some away, and there is one at a time
+	}
+	rec.mu.Unlock()
+	rec.send(t)
+}
+
+// send requests that of the node, once, together with what other elections report. It does not wait for that.
+func (rec *recorder) send(t turn) {
+	now, within := time.Now(), (connecting+1)*rec.limit
+	a := &attempt{rec: rec, turn: t}
+	if rec.sender.posts() {
+		a.keys, a.requester = rec.keys.forAnnounce(), a
+		rec.sender.post(announceScript, rec.limit, now, within, &a.request)
 		return
 	}
-	rec.inOrder(func() {
-		all, done := rec.take(), 0
-		for done < len(all) && rec.record(all[done], false) {
-			done++
-		}
-		rec.end(all[done:])
-	})
+	go func() {
+		ctx, cancel := conns.Until(context.Background(), within)
+		defer cancel()
+		a.then(rec.sender.send(announceScript, rec.limit, newRequest(ctx, rec.keys.forAnnounce(), a.args)))
+	}()
 }
 
-// inOrder runs fn after the attempts before it, each of which is bounded by the time-out of
-// its request.
-func (rec *recorder) inOrder(fn func()) {
-	done := make(chan struct{})
+// attempt is one request to record a report.
+type attempt struct {
+	request
+	turn
+
+	rec  *recorder
+	own  [announceArity]any
+	none string
+}
+
+// args are made when it is sent: what is late reports by how much.
+func (a *attempt) args() []any {
+	events, front := &a.rec.keys.Events, &a.report.Front
+	if a.repeats {
+		events, front = &a.none, &a.none
+	}
+	a.own = announceArgs(a.report.Event(a.repeats || time.Since(a.since) > lateAfter), events, a.rec.keys, front)
+	return a.own[:]
+}
+
+// then takes its outcome.
+func (a *attempt) then(o outcome) {
+	rec, why := a.rec, refusal("")
+	denied := errors.As(o.answer.Err, &why)
+	rec.denies.Store(denied)
+	if !denied {
+		rec.ended(o.answer.Status == Recorded)
+		return
+	}
+	go func() { // what is logged then must not hold up the others that the call was for
+		rec.refused(needs(why, "+xadd ~"+rec.keys.History))
+		rec.ended(false)
+	}()
+}
+
+// carried is nothing to it: it is not used again.
+func (*attempt) carried() {}
+
+// ended is the end of the attempt that is under way, and where that was its last one, of the turn. recorded: the node took the
+// report into its history.
+func (rec *recorder) ended(recorded bool) {
 	rec.mu.Lock()
-	before := rec.last
-	rec.last = done
+	t := rec.turns[0]
+	switch {
+	case t.repeats && recorded && len(rec.repeated) > 1:
+		rec.repeated = rec.repeated[1:]
+		t.report = rec.repeated[0]
+		rec.mu.Unlock()
+		rec.send(t)
+		return
+	case t.repeats && recorded:
+		rec.end(nil)
+	case t.repeats:
+		rec.end(rec.repeated)
+	case !recorded:
+		rec.keep(t.report)
+	}
+	rec.repeated = nil
+	if rec.turns = rec.turns[1:]; len(rec.turns) == 0 {
+		rec.turns = nil // most elections report twice in months
+	}
+	more := len(rec.turns) > 0
 	rec.mu.Unlock()
-	rec.background.Go(func() {
-		defer close(done)
-		if before != nil {
-			<-before
-		}
-		fn()
-	})
+	if more {
+		rec.start()
+	}
+	rec.background.end()
 }
 
-// record reports whether the node took a report into its history.
-func (rec *recorder) record(r Report, first bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), rec.limit)
-	defer cancel()
-	events, front := rec.keys.Events, r.Front
-	if !first {
-		events, front = "", ""
-	}
-	refused, err := announceScript.Run(ctx, rec.rdb, []string{rec.keys.History},
-		r.Event(!first), maxEntries, events, rec.keys.Wake, front).Text()
-	rec.denies.Store(err == nil && refused != "")
-	if rec.denies.Load() {
-		rec.refused(needs(errors.New(refused), "+xadd ~"+rec.keys.History))
-	}
-	return err == nil && refused == ""
-}
-
-// keep adds a report to those that the node has not recorded; of too many the newest stay.
-func (rec *recorder) keep(r Report) {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	rec.set(append(rec.unrecorded, r))
-}
+// keep adds a report to those that the node has not recorded; of too many the newest stay. With mu held.
+func (rec *recorder) keep(r Report) { rec.set(append(rec.unrecorded, r)) }
 
 // begin reports whether it is time to record them.
 func (rec *recorder) begin() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	if rec.repeating || time.Now().Before(rec.next) {
+	if rec.repeating || len(rec.unrecorded) == 0 || time.Now().Before(rec.next) {
 		return false
 	}
 	rec.repeating = true
@@ -130,30 +202,13 @@ func (rec *recorder) begin() bool {
 // node has refused it, which takes an operator.
 func (rec *recorder) settled() bool {
 	rec.mu.Lock()
-	last := rec.last
+	busy := len(rec.turns) > 0
 	rec.mu.Unlock()
-	if last != nil {
-		select {
-		case <-last:
-		default:
-			return false // under way
-		}
-	}
-	return !rec.waits.Load() || rec.denies.Load()
+	return !busy && (!rec.waits.Load() || rec.denies.Load())
 }
 
-func (rec *recorder) take() []Report {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	all := rec.unrecorded
-	rec.set(nil)
-	return all
-}
-
-// end puts back what could not be recorded.
+// end puts back what could not be recorded. With mu held.
 func (rec *recorder) end(left []Report) {
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
 	rec.repeating = false
 	if len(left) == 0 {
 		rec.wait, rec.next = 0, time.Time{}

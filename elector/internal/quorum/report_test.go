@@ -57,7 +57,7 @@ func TestUnrecordedReportsAreBounded(t *testing.T) {
 	for i := range 3 * maxUnrecorded {
 		rec.keep(Report{Front: strconv.Itoa(i)})
 	}
-	if got := rec.take(); len(got) != maxUnrecorded || got[0].Front != strconv.Itoa(2*maxUnrecorded) {
+	if got := rec.unrecorded; len(got) != maxUnrecorded || got[0].Front != strconv.Itoa(2*maxUnrecorded) {
 		t.Errorf("%d reports, from %v on", len(got), got[0].Front)
 	}
 }

@@ -34,7 +34,7 @@ var (
 	renewScript    = newElectionScript(renewLua, quickLua, 6, 7, renewArity)
 	raiseScript    = newElectionScript(raiseLua, "", 2, 2, 3)
 	releaseScript  = newElectionScript(releaseLua, "", 4, 4, 10)
-	announceScript = electionScript{Script: redis.NewScript(announceLua), source: announceLua}
+	announceScript = newElectionScript(announceLua, "", 0, 1, announceArity)
 
 	scripts = map[Script]electionScript{
 		ScriptClaim: claimScript, ScriptRenew: renewScript, ScriptRaise: raiseScript,
@@ -43,7 +43,7 @@ var (
 )
 
 // electionScript is a script of which one call may be for several elections: it has the keys
-// and the arguments of one behind those of another. Where it can't, keys is 0.
+// and the arguments of one behind those of another.
 type electionScript struct {
 	*redis.Script
 
@@ -52,10 +52,15 @@ type electionScript struct {
 }
 
 // newElectionScript makes what is done for one election into a script for any number. Of its keys the first ones
-// are read before anything is written. quick, unless empty, does it in less time where it can.
+// are read before anything is written; one that reads none needs nothing of what is shared by those that do. quick, unless
+// empty, does it in less time where it can.
 func newElectionScript(lua, quick string, read, keys, args int) electionScript {
+	head := headLua
+	if read == 0 {
+		head = ""
+	}
 	source := fmt.Sprintf("%slocal KEYS_READ, KEYS_EACH, ARGS_EACH = %d, %d, %d\nlocal quick\n%slocal function one(KEYS, ARGV)\n%s%send\n%s%s",
-		scriptFacts, read, keys, args, deniedLua, headLua, lua, quick, manyLua)
+		scriptFacts, read, keys, args, deniedLua, head, lua, quick, manyLua)
 	return electionScript{redis.NewScript(source), source, keys, args}
 }
 
@@ -92,6 +97,7 @@ const (
 	maxArity      = max(claimArity, renewArity)
 	ReleaseSeq    = 1
 	ReleaseToken  = 3 // 0: the release of a failed attempt, which notifies no candidate
+	announceArity = 5
 )
 
 func claimArgs(value, incarnation string, seq uint64, lease time.Duration, hint uint64, marker string, k Keys, identity, shown, version string) []any {
@@ -102,6 +108,12 @@ func raiseArgs(incarnation string, seq, token uint64) []any { return []any{incar
 
 func renewArgs(value, incarnation string, seq uint64, lease time.Duration, token, counter uint64, heir Heir, identity, version, shown string) []any {
 	return []any{value, incarnation, seq, lease.Milliseconds(), token, counter, heir.Incarnation, heir.Keep.Milliseconds(), identity, version, shown}
+}
+
+// announceArgs has pointers to what each announcement of an election has in common: go-redis sends them as strings, and
+// Go makes an interface of a pointer without an allocation.
+func announceArgs(event []byte, events *string, k *Keys, front *string) [announceArity]any {
+	return [announceArity]any{event, maxEntries, events, &k.Wake, front}
 }
 
 // onlyHeld is true of a release that changes nothing on a node that does not hold the lock.
@@ -139,9 +151,6 @@ func ParseCalls(command string, args ...string) []Call {
 		return nil
 	}
 	s, keys, argv := scripts[name], args[2:2+n], args[2+n:]
-	if s.keys == 0 {
-		return []Call{{name, keys, argv}}
-	}
 	if n%s.keys != 0 || len(argv) != n/s.keys*s.args {
 		return nil
 	}

@@ -79,13 +79,8 @@ func (q *scriptQueue) busy() int {
 	return n
 }
 
-// free reports whether a request that comes need not wait for a call to end.
-func (q *scriptQueue) free() bool {
-	busy := q.busy()
-	return busy == 0 || !q.renews() && busy < abreast || len(q.waiting) >= maxBatch && busy < maxCalls
-}
-
-func (q *scriptQueue) renews() bool { return q.id.script == renewScript.Script }
+func (q *scriptQueue) renews() bool    { return q.id.script == renewScript.Script }
+func (q *scriptQueue) announces() bool { return q.id.script == announceScript.Script }
 
 // gathers reports whether a call lets others join it before it goes: renewals, and what has met others.
 func (q *scriptQueue) gathers() bool { return q.renews() || len(q.calls) > 0 }
@@ -126,7 +121,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	}
 	r.done = make(chan struct{})
 	q.waiting = append(q.waiting, r)
-	if !q.free() {
+	if !s.free(q) {
 		s.watch(q, time.Now(), limit)
 		s.mu.Unlock()
 		return s.wait(q, r)
@@ -140,6 +135,29 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	}
 	go s.carry(q, c, all)
 	return s.wait(q, r)
+}
+
+// free reports whether a request that comes need not wait for a call to end. With mu held.
+func (s *sender) free(q *scriptQueue) bool {
+	busy := q.busy()
+	switch full := len(q.waiting) >= maxBatch && busy < maxCalls; {
+	case busy == 0:
+		return true
+	case q.announces(): // one call, so that claims and releases of thousands find the node and the connections free
+		return full && s.atRest()
+	default:
+		return full || !q.renews() && busy < abreast
+	}
+}
+
+// atRest reports whether nothing waits but announcements. With mu held.
+func (s *sender) atRest() bool {
+	for _, q := range s.queues {
+		if len(q.waiting) > 0 && !q.announces() {
+			return false
+		}
+	}
+	return true
 }
 
 // wait is for those that another goroutine carries.
@@ -227,7 +245,7 @@ func (s *sender) next(q *scriptQueue) {
 // start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
 func (s *sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !q.free() || n < maxBatch && q.renews() && s.holding() {
+	if n == 0 || !s.free(q) || n < maxBatch && q.renews() && s.holding() {
 		return nil
 	}
 	c := q.begin()

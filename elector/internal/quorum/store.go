@@ -10,7 +10,8 @@ import (
 
 // Announce has every node publish the report and append it to its history. It starts the
 // requests and does not wait for them: reporting must never delay a renewal. Each node
-// receives the announcements in the order of the calls.
+// receives the announcements in the order of the calls. One that is not sent within three times the call time-out, as to a
+// node that hangs, is not published there any more, and recorded when the node answers again.
 func (v *Voter) Announce(r Report) {
 	for _, rec := range v.recorders {
 		rec.announce(r)

@@ -60,7 +60,7 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 	for i := range ns.list {
 		v.queues = append(v.queues, newNodeQueue())
 		v.recorders = append(v.recorders, &recorder{
-			rdb: ns.list[i].rdb, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
+			sender: ns.list[i].sender, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
 			refused: func(err error) {
 				if cfg.Unrecorded != nil {
 					cfg.Unrecorded(ns.nodeError(i, err))
