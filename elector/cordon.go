@@ -33,34 +33,70 @@ func (c Cordon) String() string { return quorum.Cordon(c).String() }
 // starts reads it before it claims. What is led now it does not change without Drain.
 //
 // By and Reason have at most 500 bytes together; Since is set if it is zero. It blocks for at
-// most 1.5 s. The error holds the NodeError of each node that did not take it, and matches
-// ErrUnreachable when no majority did.
+// most 2.5 s. The error holds the NodeError of each node that did not take it, and matches
+// ErrUnreachable when no majority did. It matches ErrNotRecorded when all have, and the history
+// (Timeline) does not show it.
 func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
-	if err := q.checkCordon(c.ID); err != nil {
-		return err
-	}
-	if err := checkReason(c.By + c.Reason); err != nil {
+	if err := q.checkCordon(&c); err != nil {
 		return err
 	}
 	if c.Since.IsZero() {
 		c.Since = time.Now()
 	}
 	c.Since = c.Since.UTC().Truncate(time.Millisecond)
-	c.By, c.Reason = strings.ToValidUTF8(c.By, "?"), strings.ToValidUTF8(c.Reason, "?")
-	return enough(q.nodes, q.nodes.Cordon(ctx, q.Prefix(), quorum.Cordon(c), statusTimeout))
+	err := enough(q.nodes, q.nodes.Cordon(ctx, q.Prefix(), quorum.Cordon(c), statusTimeout))
+	kind := eventCordoned
+	if c.Drain {
+		kind = eventDrained
+	}
+	return q.recordCordon(ctx, Event{Kind: kind, Candidate: c.ID, By: c.By, Detail: c.Reason, Time: c.Since}, err)
 }
 
-// Uncordon ends a cordon: its candidates campaign again at once. ended reports whether there
-// was one. Bounds and errors are those of Cordon.
-func (q *Quorum) Uncordon(ctx context.Context, id string) (ended bool, err error) {
-	if err := q.checkCordon(id); err != nil {
+// Uncordon ends the cordon with the ID of c: its candidates campaign again at once. By and Reason
+// of c are who ends it and why, for the history. ended reports whether there was one. Bounds and
+// errors are those of Cordon.
+func (q *Quorum) Uncordon(ctx context.Context, c Cordon) (ended bool, err error) {
+	if err := q.checkCordon(&c); err != nil {
 		return false, err
 	}
-	ended, errs := q.nodes.Uncordon(ctx, q.Prefix(), id, statusTimeout)
-	return ended, enough(q.nodes, errs)
+	ended, errs := q.nodes.Uncordon(ctx, q.Prefix(), c.ID, statusTimeout)
+	if err = enough(q.nodes, errs); ended {
+		at := time.Now().UTC().Truncate(time.Millisecond)
+		err = q.recordCordon(ctx, Event{Kind: eventUncordoned, Candidate: c.ID, By: c.By, Detail: c.Reason, Time: at}, err)
+	}
+	return ended, err
 }
 
-func (q *Quorum) checkCordon(id string) error {
+// recordCordon has the nodes record what a majority has carried out; err is that of the others.
+// Its own is that the history lacks it: a cordon that leaves no trace makes an incident a riddle,
+// but it works.
+func (q *Quorum) recordCordon(ctx context.Context, ev Event, err error) error {
+	if errors.Is(err, ErrUnreachable) {
+		return err
+	}
+	ev.Version = eventVersion
+	errs := q.nodes.Record(ctx, quorum.KeysOfCordons(q.Prefix()), ev.encode(), recordTimeout)
+	if answersOf(errs) >= q.nodes.Majority() {
+		return err
+	}
+	var partly *QuorumError
+	if errors.As(err, &partly) {
+		partly.Problem += ", and not recorded in the history"
+		return err
+	}
+	return &QuorumError{Problem: Problem(ErrNotRecorded), Nodes: nodeErrors(errs), kinds: []error{ErrNotRecorded}}
+}
+
+// checkCordon refuses what can be no cordon, and makes its texts fit for JSON.
+func (q *Quorum) checkCordon(c *Cordon) error {
+	if err := cmp.Or(q.checkMember(c.ID), checkReason(c.By+c.Reason)); err != nil {
+		return err
+	}
+	c.By, c.Reason = strings.ToValidUTF8(c.By, "?"), strings.ToValidUTF8(c.Reason, "?")
+	return nil
+}
+
+func (q *Quorum) checkMember(id string) error {
 	err := configError("", quorum.CheckWord("Prefix", q.Prefix(), quorum.MaxName, "{}"), quorum.CheckWord("ID", id, quorum.MaxName, ""))
 	return cmp.Or(err, checkOpen(q.nodes))
 }
@@ -68,7 +104,7 @@ func (q *Quorum) checkCordon(id string) error {
 // Cordons lists the cordons in force under the Quorum's prefix, by id. It queries every node,
 // for at most 1.5 s. The error is ErrUnreachable when no majority answered.
 func (q *Quorum) Cordons(ctx context.Context) ([]Cordon, error) {
-	if err := q.checkCordon("any"); err != nil {
+	if err := q.checkMember("any"); err != nil {
 		return nil, err
 	}
 	return cordonsOn(ctx, q.nodes, q.Prefix())

@@ -22,7 +22,7 @@ func cordon(t *testing.T, q *elector.Quorum, id string) {
 
 func uncordon(t *testing.T, q *elector.Quorum, id string) {
 	t.Helper()
-	if ended, err := q.Uncordon(t.Context(), id); err != nil || !ended {
+	if ended, err := q.Uncordon(t.Context(), elector.Cordon{ID: id}); err != nil || !ended {
 		t.Fatalf("uncordon %s: %t, %v", id, ended, err)
 	}
 }
@@ -155,7 +155,7 @@ func TestCordonIsOfAMajority(t *testing.T) {
 		b.Quiet(3 * shortLease)
 		c.Nodes[1].Set(down, "operator")
 		c.Nodes[0].Set(down, "operator")
-		if _, err := op.Uncordon(t.Context(), "b"); !errors.Is(err, elector.ErrUnreachable) {
+		if _, err := op.Uncordon(t.Context(), elector.Cordon{ID: "b"}); !errors.Is(err, elector.ErrUnreachable) {
 			t.Errorf("two of three nodes down: %v", err)
 		}
 		if _, err := op.Cordons(t.Context()); !errors.Is(err, elector.ErrUnreachable) {
@@ -278,14 +278,14 @@ func TestCordonWithoutAName(t *testing.T) {
 			if err := q.Cordon(t.Context(), elector.Cordon{ID: id}); !errors.As(err, &wrong) {
 				t.Errorf("%.20q: %v", id, err)
 			}
-			if _, err := q.Uncordon(t.Context(), id); !errors.As(err, &wrong) {
+			if _, err := q.Uncordon(t.Context(), elector.Cordon{ID: id}); !errors.As(err, &wrong) {
 				t.Errorf("%.20q: %v", id, err)
 			}
 		}
 		if err := q.Cordon(t.Context(), elector.Cordon{ID: "a", Reason: strings.Repeat("x", 501)}); err == nil {
 			t.Error("a reason of 501 bytes")
 		}
-		if ended, err := q.Uncordon(t.Context(), "a"); ended || err != nil {
+		if ended, err := q.Uncordon(t.Context(), elector.Cordon{ID: "a"}); ended || err != nil {
 			t.Errorf("%t, %v", ended, err)
 		}
 		q.Close()

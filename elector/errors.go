@@ -37,6 +37,9 @@ var (
 	// the Redis nodes answered until it lapsed. No other candidate could be elected before
 	// that, and any can since. errors.As finds a NodeError in it.
 	ErrNotReleased = newError("the lock was not released")
+	// ErrNotRecorded: an operator's request was carried out on all nodes, and no majority has
+	// recorded it in the history; the text names why.
+	ErrNotRecorded = newError("not recorded in the history")
 )
 
 // sentinel is an error that callers compare with.

@@ -28,13 +28,18 @@ const (
 	EventSkipped   EventKind = "skipped"   // the observer was too slow: Count events were left out
 )
 
-// What operators do is recorded in the history, and returned as pauses and versions (Timeline).
+// What operators do is recorded in the history, and returned as pauses, versions and cordons (Timeline).
 const (
 	eventPaused  EventKind = "paused"  // no new leader is wanted
 	eventResumed EventKind = "resumed" // the pause has been ended
 
 	eventOlderAllowed EventKind = "older-allowed" // older versions may lead again, see AllowOlder
 	eventOlderRefused EventKind = "older-refused" // that has been ended
+
+	// These are of no election, but of all under a prefix, and stand in a history of their own.
+	eventCordoned   EventKind = "cordoned"   // a candidate, or all on a host
+	eventDrained    EventKind = "drained"    // the same, and it hands over what it leads
+	eventUncordoned EventKind = "uncordoned" // either has been ended
 )
 
 // byOperator reports whether it is an operator's action, which belongs to no term.
@@ -42,12 +47,17 @@ func (k EventKind) byOperator() bool {
 	return k == eventPaused || k == eventResumed || k == eventOlderAllowed || k == eventOlderRefused
 }
 
+// cordons reports whether it is what an operator did to a candidate in all elections.
+func (k EventKind) cordons() bool {
+	return k == eventCordoned || k == eventDrained || k == eventUncordoned
+}
+
 // Event is one change of an election. Anyone who has access to Redis can write events: one
 // from the history or the channel is a hint, never a proof.
 type Event struct {
 	Version   int       `json:"v"` // of the format: 1
 	Kind      EventKind `json:"kind"`
-	Election  string    `json:"election"`
+	Election  string    `json:"election,omitempty"`
 	Candidate string    `json:"candidate,omitempty"` // whom it is about
 	// Incarnation distinguishes two processes of one id, or two lives of one; empty on
 	// events of versions that did not report it.
@@ -80,8 +90,16 @@ type Event struct {
 
 const eventVersion = 1
 
-// parseEvent reads an event from the channel or the history stream.
+// parseEvent reads an event of an election from the channel or the history stream.
 func parseEvent(s string) (Event, error) {
+	ev, err := decodeEvent(s)
+	if err == nil && ev.Election == "" {
+		return Event{}, errors.New("elector: not an event: its election is missing")
+	}
+	return ev, err
+}
+
+func decodeEvent(s string) (Event, error) {
 	var ev Event
 	if len(s) > quorum.MaxMessage {
 		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))
@@ -92,8 +110,8 @@ func parseEvent(s string) (Event, error) {
 	switch {
 	case ev.Version < 1:
 		return Event{}, errors.New("elector: not an event: it has no version")
-	case ev.Kind == "" || ev.Election == "":
-		return Event{}, errors.New("elector: not an event: kind or election is missing")
+	case ev.Kind == "":
+		return Event{}, errors.New("elector: not an event: its kind is missing")
 	case ev.Token > maxToken:
 		return Event{}, errors.New("elector: not an event: its token is larger than any")
 	}

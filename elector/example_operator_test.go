@@ -189,7 +189,7 @@ func ExampleQuorum_Cordon() {
 	for _, c := range cordons {
 		fmt.Println(c.ID, "by", c.By, "for", c.Reason)
 	}
-	ended, err := quorum.Uncordon(ctx, "host-7") // its candidates campaign again
+	ended, err := quorum.Uncordon(ctx, elector.Cordon{ID: "host-7", By: "alice"}) // its candidates campaign again
 	fmt.Println(ended, err)
 	// Output:
 	// host-7 by alice for kernel update

@@ -88,6 +88,8 @@ type past struct {
 	terms  []TermRecord
 	pauses []PauseRecord
 	asked  []VersionRecord // what operators decided about versions
+	// cordons are those of the election's prefix, where they were read.
+	cordons []CordonRecord
 }
 
 // covers reports whether the terms that were read are the last n, with their begins, or all
@@ -132,15 +134,6 @@ func pastOf(st Status, known bool, byNode [][]quorum.Entry, found map[termID][]u
 		p.terms[0].Reason, p.terms[0].MaxLasted = "", 0 // it may be the sitting leader's
 	}
 	return p
-}
-
-func answersOf(errs []error) (answers int) {
-	for _, e := range errs {
-		if e == nil {
-			answers++
-		}
-	}
-	return answers
 }
 
 // overlaps finds the terms that overlap. That the sitting leader's does is believed only

@@ -81,6 +81,16 @@ func checkOpen(nodes *quorum.Nodes) error {
 	return nil
 }
 
+// answersOf is how many nodes granted a request.
+func answersOf(errs []error) (answers int) {
+	for _, e := range errs {
+		if e == nil {
+			answers++
+		}
+	}
+	return answers
+}
+
 // noMajority is the error of a request that no majority of the nodes has granted.
 func noMajority(nodes *quorum.Nodes, errs []error) error {
 	failed := replies{nodes: nodes.Len()}

@@ -5,33 +5,45 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// Timeline is what happened in one election, or in several: the terms and the pauses that
-// the nodes have recorded, what is vacant now, and for how long there was a leader. Each
-// list is never nil after Election.Timeline and Quorum.Timeline.
+// Timeline is what happened in one election, or in several: the terms, the pauses and the
+// cordons that the nodes have recorded, what is vacant now, and for how long there was a leader.
+// Each list is never nil after Election.Timeline and Quorum.Timeline.
 type Timeline struct {
-	Terms     []TermRecord    `json:"terms"`     // newest first
-	Pauses    []PauseRecord   `json:"pauses"`    // newest first
-	Versions  []VersionRecord `json:"versions"`  // newest first
-	Vacancies []Vacancy       `json:"vacancies"` // of elections that no candidate leads now, the newest first
+	Terms    []TermRecord    `json:"terms"`    // newest first
+	Pauses   []PauseRecord   `json:"pauses"`   // newest first
+	Versions []VersionRecord `json:"versions"` // newest first
+	// Cordons are those of all candidates under the prefix, newest first. Which of them were
+	// candidates of an election is not recorded, and one that never led may be the one that was
+	// missed when its leader failed.
+	Cordons   []CordonRecord `json:"cordons"`
+	Vacancies []Vacancy      `json:"vacancies"` // of elections that no candidate leads now, the newest first
 	// Availability is one summary per election with a recorded term, by name.
 	Availability []Availability `json:"availability"`
 }
 
 // Timeline returns what happened in the election since a moment (the zero time: as long as
 // is recorded), of its last n terms at most. Bounds and errors are those of History; what
-// the nodes that answered have recorded comes with the error.
+// the nodes that answered have recorded comes with the error. An error that is no ErrUnreachable
+// is of the cordons alone.
 func (el *Election) Timeline(ctx context.Context, n int, since time.Time) (Timeline, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Timeline{}.filled(), err
 	}
 	n = min(max(n, 1), maxRecords)
+	var cordons []CordonRecord
+	var cordonsErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { cordons, cordonsErr = cordonHistory(ctx, el.nodes, el.Prefix()) })
 	p, err := el.past(ctx, entriesOf(n)+pauseEntries, n, since)
-	return timelineOf(p, n, since, time.Now()).filled(), err
+	reading.Wait()
+	p.cordons = cordons
+	return timelineOf(p, n, since, time.Now()).filled(), cmp.Or(err, cordonsErr)
 }
 
 // pauseEntries is how many entries of operators are expected among those of the terms; where
@@ -41,7 +53,7 @@ const pauseEntries = 20
 // filled has no nil list: JSON shows them as empty.
 func (t Timeline) filled() Timeline {
 	t.Terms, t.Pauses = append([]TermRecord{}, t.Terms...), append([]PauseRecord{}, t.Pauses...)
-	t.Versions = append([]VersionRecord{}, t.Versions...)
+	t.Versions, t.Cordons = append([]VersionRecord{}, t.Versions...), append([]CordonRecord{}, t.Cordons...)
 	t.Vacancies, t.Availability = append([]Vacancy{}, t.Vacancies...), append([]Availability{}, t.Availability...)
 	return t
 }
@@ -78,6 +90,7 @@ func timelineOf(p past, n int, since, now time.Time) (t Timeline) {
 			t.Versions = append(t.Versions, v)
 		}
 	}
+	t.Cordons = cordonsSince(p.cordons, from)
 	return t
 }
 
@@ -103,6 +116,10 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		}
 		keys[i] = el.keys
 	}
+	var cordons []CordonRecord
+	var cordonsErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { cordons, cordonsErr = cordonHistory(ctx, q.nodes, q.Prefix()) })
 	all := q.nodes.RecallMany(ctx, keys, entriesOf(n)+pauseEntries, since, recallTimeout)
 	q.recallWhole(ctx, elections, keys, all, n, since)
 	now := time.Now()
@@ -118,9 +135,11 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		t.add(timelineOf(p, n, since, now))
 	}
 	t.sort()
+	reading.Wait()
+	t.Cordons = append(t.Cordons, cordonsSince(cordons, since)...)
 	switch {
 	case unread == 0:
-		return t, nil
+		return t, cordonsErr
 	case unread == len(elections):
 		return t, noMajority(q.nodes, failed)
 	default:

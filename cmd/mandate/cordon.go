@@ -50,11 +50,11 @@ Exit codes
 				return a.listCordons(cmd.Context(), asJSON)
 			}
 			c := elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now()}
-			return a.cordon(cmd.Context(), c, asJSON)
+			return a.cordon(cmd, c, asJSON)
 		},
 	}
 	a.byFlag(cmd, &by)
-	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status and doctor show")
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that candidates, status, doctor and the history show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, of the list an array")
 	return cmd
 }
@@ -94,7 +94,7 @@ Exit codes
 					return err
 				}
 			}
-			return a.cordon(cmd.Context(), elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now(), Drain: true}, asJSON)
+			return a.cordon(cmd, elector.Cordon{ID: args[0], By: by, Reason: reason, Since: time.Now(), Drain: true}, asJSON)
 		},
 	}
 	a.byFlag(cmd, &by)
@@ -104,12 +104,13 @@ Exit codes
 	return cmd
 }
 
-func (a *app) cordon(ctx context.Context, c elector.Cordon, asJSON bool) error {
-	err := a.quorum.Cordon(ctx, c)
-	return a.printCordon(err, cordonJSON{ID: c.ID, Cordoned: true, Drain: c.Drain, By: c.By, Reason: c.Reason}, asJSON)
+func (a *app) cordon(cmd *cobra.Command, c elector.Cordon, asJSON bool) error {
+	err := a.quorum.Cordon(cmd.Context(), c)
+	return a.printCordon(cmd, err, cordonJSON{ID: c.ID, Cordoned: true, Drain: c.Drain, By: c.By, Reason: c.Reason}, asJSON)
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
+	var reason, by string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "uncordon MEMBER",
@@ -125,18 +126,24 @@ Exit codes
 		Example:           `  mandate uncordon worker-3`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCordoned,
-		PreRunE:           func(cmd *cobra.Command, args []string) error { return a.openMember(cmd, args, 1) },
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			a.checkReason(reason)
+			by = a.operator(by)
+			return a.openMember(cmd, args, 1)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done := cordonJSON{ID: args[0]}
+			done := cordonJSON{ID: args[0], By: by, Reason: reason}
 			if list, err := a.quorum.Cordons(cmd.Context()); err == nil {
 				if i := slices.IndexFunc(list, func(c elector.Cordon) bool { return c.ID == args[0] }); i >= 0 {
 					done.was = &list[i]
 				}
 			}
-			_, err := a.quorum.Uncordon(cmd.Context(), args[0])
-			return a.printCordon(err, done, asJSON)
+			_, err := a.quorum.Uncordon(cmd.Context(), elector.Cordon{ID: args[0], By: by, Reason: reason})
+			return a.printCordon(cmd, err, done, asJSON)
 		},
 	}
+	a.byFlag(cmd, &by)
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` that the history shows")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -162,9 +169,11 @@ type cordonJSON struct {
 	ID       string `json:"id"`
 	Cordoned bool   `json:"cordoned"`
 	Drain    bool   `json:"drain,omitempty"`
-	By       string `json:"by,omitempty"`
+	By       string `json:"by,omitempty"` // who has cordoned it, or uncordoned it
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"` // of the nodes that did not take it
+	// Unrecorded is why the history does not have it, although all nodes took it.
+	Unrecorded string `json:"unrecorded,omitempty"`
 
 	was *elector.Cordon // that has ended; nil: there was none
 }
@@ -200,18 +209,28 @@ func cordonedBy(c elector.Cordon) string {
 	return text
 }
 
-func (a *app) printCordon(err error, done cordonJSON, asJSON bool) error {
-	if errors.Is(err, elector.ErrUnreachable) {
+// printCordon prints what has been done, unless no majority of the nodes did it. What the history
+// lacks is no failure: the member is cordoned, or not any more.
+func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON bool) error {
+	var unrecorded error
+	switch {
+	case errors.Is(err, elector.ErrUnreachable):
 		return err
-	}
-	if err != nil {
+	case errors.Is(err, elector.ErrNotRecorded):
+		done.Unrecorded, unrecorded, err = elector.Problem(err), err, nil
+	case err != nil:
 		done.Error = elector.Problem(err)
 	}
-	if !asJSON {
-		p := output.New(a.stdout)
-		return cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
+	p := output.New(a.stdout)
+	if asJSON {
+		err = cmp.Or(output.JSON(a.stdout, done), err)
+	} else {
+		err = cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
 	}
-	return cmp.Or(output.JSON(a.stdout, done), err)
+	if unrecorded != nil {
+		a.printError(cmd.CommandPath() + ": " + oneByOne(aboutNodes(unrecorded)))
+	}
+	return err
 }
 
 func (a *app) listCordons(ctx context.Context, asJSON bool) error {

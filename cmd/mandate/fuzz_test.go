@@ -298,6 +298,7 @@ func FuzzTerminal(f *testing.F) {
 		past := elector.Timeline{
 			Terms:        records,
 			Pauses:       []elector.PauseRecord{{Election: word, By: words, Reason: word, EndedBy: words, For: d}},
+			Cordons:      []elector.CordonRecord{{ID: word, By: words, Reason: word, EndedBy: words, EndReason: words, Until: time.Unix(n%1e10, 0)}, {ID: words, By: words}},
 			Vacancies:    []elector.Vacancy{{Election: words, After: records[0], MaxFor: d}},
 			Availability: []elector.Availability{{Election: word, From: time.Unix(n%1e10, 0), Until: time.Unix(0, 0), MaxLeaderless: d, Leaderless: d / 2, Paused: d}},
 		}

@@ -28,6 +28,8 @@ func (a *app) historyCommand() *cobra.Command {
 term began and how long it lasted, why it ended, and how long it took until the
 next leader; and the pauses. If no candidate leads, the first line says since
 when. The last line sums up the time without a leader; pauses count apart.
+It also shows who was cordoned and drained in that time, of all candidates under
+the prefix: Redis does not record which of them campaigned in NAME.
 
 These are the leaders' reports to Redis, on their own clocks. "vanished": the
 leader never reported its end, and its process does not answer; "unreported": it
@@ -44,7 +46,8 @@ each answer.
 
 Exit codes
   0  there is a history
-  1  --all: some elections could not be read; stderr names what is missing
+  1  the cordons, or with --all some elections, could not be read; stderr names
+     what is missing
   2  invalid flags or arguments
   3  there is none: check the name
   4  no majority of the Redis nodes answered`,
@@ -77,7 +80,7 @@ Exit codes
 	}
 	cmd.Flags().IntVarP(&h.count, "count", "n", 10, "how many terms, at most 500; with --since: all")
 	cmd.Flags().BoolVar(&h.all, "all", false, "all elections, or those whose name matches an argument")
-	cmd.Flags().StringVar(&since, "since", "", "terms and pauses since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
+	cmd.Flags().StringVar(&since, "since", "", "what happened since `TIME`: a duration before now (90m, 12h, 7d) or RFC 3339")
 	a.formatFlags(cmd, &h.format, "print one JSON object", formatWide, formatJSON)
 	return cmd
 }
@@ -175,6 +178,7 @@ func newest(t elector.Timeline, n int) elector.Timeline {
 	t.Terms = t.Terms[:n]
 	begin := t.Terms[n-1].Began()
 	t.Pauses = slices.DeleteFunc(t.Pauses, func(p elector.PauseRecord) bool { return !p.Until.IsZero() && p.From.Before(begin) })
+	t.Cordons = slices.DeleteFunc(t.Cordons, func(c elector.CordonRecord) bool { return !c.Current && cmp.Or(c.From, c.Until).Before(begin) })
 	return t
 }
 
@@ -182,12 +186,20 @@ func newest(t elector.Timeline, n int) elector.Timeline {
 func (a *app) printTimeline(t elector.Timeline, h historyFlags, none string, err error) error {
 	p := a.printer(h.format)
 	empty := len(t.Terms)+len(t.Pauses)+len(t.Vacancies) == 0
+	if h.all || len(t.Availability) > 0 { // else the name may be wrong
+		empty = empty && len(t.Cordons) == 0
+	}
 	var perr error
 	switch {
 	case h.format == formatJSON:
 		perr = output.JSON(a.stdout, t)
 	case !empty:
+		var left int
+		t.Cordons, left = cordonsShown(t.Cordons, h.count)
 		lines := append(a.whereLine(p), p.Table(timelineTable(t, h))...)
+		if left > 0 {
+			lines = append(lines, fmt.Sprintf("and %d older cordons: a larger --count shows more, --json all", left))
+		}
 		perr = p.Lines(append(lines, availabilityLines(p, t, h)...))
 	case !errors.Is(err, elector.ErrUnreachable): // also where some elections may be missing
 		perr = p.Lines(p.Prose(none))

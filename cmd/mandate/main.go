@@ -14,11 +14,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mandate-dev/mandate/cmd/mandate/internal/output"
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
 
@@ -63,12 +61,4 @@ func (a *app) perform(ctx context.Context, root *cobra.Command, args []string) i
 	// All that is left comes from reading the command line.
 	a.printError(cmd.CommandPath() + ": " + oneByOne(err) + "\nTry '" + cmd.CommandPath() + " --help'.")
 	return exitUsage
-}
-
-// printError writes an error to stderr; on a terminal its lines are broken between words.
-func (a *app) printError(text string) {
-	p := output.New(a.stderr)
-	for line := range strings.SplitSeq(text, "\n") {
-		_ = p.Lines(p.Prose(line)) // there is no other place to report that it failed
-	}
 }

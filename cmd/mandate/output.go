@@ -93,3 +93,11 @@ func exact(t time.Time) string {
 	}
 	return t.Local().Format(time.RFC3339Nano)
 }
+
+// printError writes an error to stderr; on a terminal its lines are broken between words.
+func (a *app) printError(text string) {
+	p := output.New(a.stderr)
+	for line := range strings.SplitSeq(text, "\n") {
+		_ = p.Lines(p.Prose(line)) // there is no other place to report that it failed
+	}
+}

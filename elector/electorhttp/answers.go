@@ -2,6 +2,7 @@ package electorhttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -92,7 +93,7 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 	}
 	h.query(w, r, func(ctx context.Context) {
 		past, err := h.elector.Election().Timeline(ctx, n, time.Time{})
-		if err != nil {
+		if errors.Is(err, elector.ErrUnreachable) || errors.Is(err, elector.ErrClosed) { // else it is complete but for the cordons
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}

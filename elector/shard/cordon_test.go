@@ -62,7 +62,7 @@ func TestACordonedMemberIsGivenNothing(t *testing.T) {
 		if err != nil || len(st.Unowned) != 32 || !strings.Contains(st.Unowned[0].Why, "cordoned") {
 			t.Errorf("%+v, %v", st.Unowned, err)
 		}
-		if _, err := op.Uncordon(t.Context(), "a"); err != nil {
+		if _, err := op.Uncordon(t.Context(), elector.Cordon{ID: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		g.eventually(2*lease, "a owns all", func() bool { return g.l.counts()["a"] == 32 })
@@ -95,7 +95,7 @@ func TestADrainedMemberHandsOverAll(t *testing.T) {
 				if leader, err := mustElection(t, op, "orders/assigner").Leader(t.Context()); err != nil || leader.Candidate == tc.drained {
 					t.Errorf("the assigner is %+v, %v", leader, err)
 				}
-				if _, err := op.Uncordon(t.Context(), tc.drained); err != nil {
+				if _, err := op.Uncordon(t.Context(), elector.Cordon{ID: tc.drained}); err != nil {
 					t.Fatal(err)
 				}
 				g.eventually(3*time.Second, "even again", func() bool { return g.l.even(tc.shards, "a", "b") })

@@ -32,6 +32,11 @@ func KeysOf(prefix, election string) Keys {
 	}
 }
 
+// KeysOfCordons has the history of what operators cordoned, drained and uncordoned under a prefix.
+// It is that of an election without a name, which no candidate can have: so the rights to the
+// histories of elections suffice, and no list takes it for an election.
+func KeysOfCordons(prefix string) Keys { return KeysOf(prefix, "") }
+
 // The parts of a key. An election that a node knows has a counter there, or a pause that was
 // requested before its first leader; one that has candidates has subscribers of its roll calls.
 const (

@@ -50,11 +50,23 @@ func steers(t *testing.T, s *servertest.Server) (complaints []string) {
 	if err := electionOf(q, "orders").AllowOlder(t.Context(), elector.AnyVersion, "a test"); err != nil {
 		complain("no older version", err)
 	}
-	if err := q.Cordon(t.Context(), elector.Cordon{ID: "z"}); err != nil {
-		complain("no cordon", err)
+	var unrecorded error
+	report := func(what string, err error) {
+		switch {
+		case errors.Is(err, elector.ErrNotRecorded):
+			unrecorded = err
+		case err != nil:
+			complain(what, err)
+		}
 	}
-	if _, err := q.Uncordon(t.Context(), "z"); err != nil {
-		complain("no uncordon", err)
+	report("no cordon", q.Cordon(t.Context(), elector.Cordon{ID: "z"}))
+	_, err := q.Uncordon(t.Context(), elector.Cordon{ID: "z"})
+	report("no uncordon", err)
+	if unrecorded != nil {
+		complain("no record of the cordon", unrecorded)
+		if !strings.Contains(unrecorded.Error(), "+xadd ~mandate:{}:history") {
+			t.Errorf("the missing right is not named: %v", unrecorded)
+		}
 	}
 	if _, err := q.Cordons(t.Context()); err != nil {
 		complain("no list of cordons", err)
@@ -127,8 +139,8 @@ func TestRealACLOperatorLessIsNotEnough(t *testing.T) {
 		"+scan":                nil,
 		"+pubsub|channels":     nil,
 		"+ping":                nil,
-		// A pause is as good without its record.
-		"(+xadd %W~mandate:{*}:history)": {"no record of the pause"},
+		// A pause is as good without its record, and so is a cordon.
+		"(+xadd %W~mandate:{*}:history)": {"no record of the pause", "no record of the cordon"},
 	}
 	all := shipped(t, operator)
 	for i, right := range all {

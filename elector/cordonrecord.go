@@ -1,0 +1,141 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// CordonRecord is a cordon as operators reported it, by their hosts' clocks. A hint, like all
+// that stands in the history, but for Current.
+type CordonRecord struct {
+	ID        string    `json:"id"`           // of the candidate, or the name of a host
+	By        string    `json:"by,omitempty"` // who cordoned it; empty: a program that named no one
+	Reason    string    `json:"reason,omitempty"`
+	Drain     bool      `json:"drain"` // it had to hand over what it led, too
+	From      time.Time `json:"from,omitzero"`
+	Until     time.Time `json:"until,omitzero"`     // zero: it is in force, or its end was not recorded
+	Current   bool      `json:"current"`            // it is in force now, as the nodes have it, or as far as is known
+	EndedBy   string    `json:"ended_by,omitempty"` // who uncordoned it, or cordoned it anew
+	EndReason string    `json:"end_reason,omitempty"`
+}
+
+// at is where a record stands in a time line: its begin may be trimmed, or not be recorded.
+func (r CordonRecord) at() time.Time {
+	if r.From.IsZero() {
+		return r.Until
+	}
+	return r.From
+}
+
+// cordonsSince are those that had not ended before a moment, as far as that is known.
+func cordonsSince(all []CordonRecord, since time.Time) []CordonRecord {
+	return slices.DeleteFunc(slices.Clone(all), func(r CordonRecord) bool {
+		return !r.Current && !r.Until.After(since) && !r.From.After(since)
+	})
+}
+
+// parseCordonEvent reads an entry of the history of cordons. The texts are bounded: anyone who
+// may write there may have written them.
+func parseCordonEvent(s string) (ev Event, ok bool) {
+	ev, err := decodeEvent(s)
+	if err != nil || !ev.Kind.cordons() || ev.Time.IsZero() || quorum.CheckWord("", ev.Candidate, quorum.MaxName, "") != nil {
+		return Event{}, false
+	}
+	ev.By, ev.Detail = quorum.Clip(ev.By, quorum.MaxReason), quorum.Clip(ev.Detail, quorum.MaxReason)
+	ev.Time = ev.Time.UTC()
+	return ev, true
+}
+
+// cordonEventsOf are those of all nodes, each once, in the order of time. What is none, or of a
+// later version, is skipped.
+func cordonEventsOf(byNode [][]quorum.Entry) (events []Event) {
+	type report struct {
+		kind EventKind
+		id   string
+		at   time.Time
+	}
+	seen := map[report]bool{}
+	for _, entries := range byNode {
+		for _, entry := range slices.Backward(entries) { // oldest first
+			ev, ok := parseCordonEvent(entry.Event)
+			if once := (report{ev.Kind, ev.Candidate, ev.Time}); ok && !seen[once] {
+				seen[once] = true
+				events = append(events, ev)
+			}
+		}
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time) })
+	return events
+}
+
+// cordonRecordsOf makes cordons of operators' reports, newest first. A cordon ends when its
+// candidate is uncordoned, or when another one takes its place. Which are in force is believed of
+// the nodes alone, where they are known: a report may be missing, for want of a right or of memory.
+func cordonRecordsOf(events []Event, inForce []Cordon, known bool) []CordonRecord {
+	var all []CordonRecord
+	open := map[string]int{} // by id: the one that has not ended
+	end := func(id string, at time.Time, by, why string) bool {
+		i, is := open[id]
+		if is {
+			all[i].Until, all[i].EndedBy, all[i].EndReason = at, by, why
+			delete(open, id)
+		}
+		return is
+	}
+	for _, ev := range events {
+		if ev.Kind == eventUncordoned {
+			if !end(ev.Candidate, ev.Time, ev.By, ev.Detail) {
+				all = append(all, CordonRecord{ID: ev.Candidate, Until: ev.Time, EndedBy: ev.By, EndReason: ev.Detail})
+			}
+			continue
+		}
+		end(ev.Candidate, ev.Time, ev.By, "")
+		open[ev.Candidate] = len(all)
+		all = append(all, CordonRecord{ID: ev.Candidate, By: ev.By, Reason: ev.Detail, Drain: ev.Kind == eventDrained, From: ev.Time})
+	}
+	if !known {
+		for _, i := range open {
+			all[i].Current = true
+		}
+	}
+	for _, c := range inForce {
+		if i, is := open[c.ID]; is && all[i].From.Equal(c.Since) {
+			all[i].Current = true
+			continue
+		}
+		if i, is := open[c.ID]; is && c.Since.After(all[i].From) {
+			end(c.ID, c.Since, c.By, "")
+		}
+		all = append(all, CordonRecord{ID: c.ID, By: c.By, Reason: c.Reason, Drain: c.Drain, From: c.Since.UTC(), Current: true})
+	}
+	slices.SortStableFunc(all, func(a, b CordonRecord) int { return b.at().Compare(a.at()) })
+	return all
+}
+
+// cordonHistory reads what was cordoned under a prefix, newest first. The error names what is
+// missing from it, and matches no other error of this package: a time line is good without.
+func cordonHistory(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]CordonRecord, error) {
+	keys := quorum.KeysOfCordons(prefix)
+	var inForce []Cordon
+	var forceErr error
+	var reading sync.WaitGroup
+	reading.Go(func() { inForce, forceErr = cordonsOn(ctx, nodes, prefix) })
+	byNode, errs := nodes.RecallMajority(ctx, keys, quorum.WholeHistory, statusTimeout)
+	reading.Wait()
+
+	all := cordonRecordsOf(cordonEventsOf(byNode), inForce, forceErr == nil)
+	var failed *QuorumError
+	switch {
+	case answersOf(errs) < nodes.Majority():
+		return all, &QuorumError{Problem: "the history of the cordons, " + keys.History + ", could not be read", Nodes: nodeErrors(errs)}
+	case errors.As(forceErr, &failed):
+		return all, &QuorumError{Problem: "it is not known which cordons are in force, " + quorum.CordonsKey(prefix) + " could not be read", Nodes: failed.Nodes}
+	default:
+		return all, forceErr
+	}
+}
