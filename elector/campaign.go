@@ -38,7 +38,10 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 // claimOnce claims, or takes a claim that was made already, and has the follower plan the next one when this was lost.
 func (m *machine) claimOnce(ctx context.Context, f *follower, made *ballot) (*Term, error) {
 	if made == nil {
-		if m.meet(ctx); m.cordoned() != nil {
+		if err := m.meet(ctx); err != nil {
+			return nil, err
+		}
+		if m.cordoned() != nil {
 			return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
 		}
 		f.w.Claiming()
@@ -99,7 +102,9 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if err := m.probes.await(ctx); err != nil {
 		return nil, err
 	}
-	m.meet(ctx)
+	if err := m.meet(ctx); err != nil {
+		return nil, err
+	}
 	if m.cordoned() != nil {
 		return nil, m.notForCordoned()
 	}
@@ -180,11 +185,10 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 }
 
 // meet queries the nodes for what the first claim must know: who they are, and whether this
-// candidate is cordoned.
-func (m *machine) meet(ctx context.Context) {
+// candidate is cordoned. The error is that a group of shards has the election's name.
+func (m *machine) meet(ctx context.Context) error {
 	if m.acquainted {
-		m.voter.Meet(ctx)
-		return
+		return m.meetNodes(ctx)
 	}
 	m.acquainted = true
 	known := make(chan struct{})
@@ -192,8 +196,17 @@ func (m *machine) meet(ctx context.Context) {
 		defer close(known)
 		m.isCordoned(ctx)
 	}()
-	m.voter.Meet(ctx)
+	err := m.meetNodes(ctx)
 	<-known
+	return err
+}
+
+func (m *machine) meetNodes(ctx context.Context) error {
+	if !m.voter.Meet(ctx, !m.since.IsZero()) {
+		return nil
+	}
+	return failed(ErrPermanent, "a group of shards has the name %[1]s: choose another name for the election (mandate shards %[1]s shows the group, which "+
+		"is forgotten two leases after its last member has ended)", m.cfg.Election)
 }
 
 // isCordoned reports whether this candidate is cordoned. While too few nodes have shown that,

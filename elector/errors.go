@@ -15,7 +15,8 @@ var (
 	// running, or while a term of an earlier Campaign has not been closed.
 	ErrRunning = newError("already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
-	// missing right, the same server listed twice. The text names the remedy.
+	// missing right, the same server listed twice, an election that has the name of a group
+	// of shards. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader: no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")

@@ -70,7 +70,7 @@ func (f *follower) fire(at *lease.Stamp) {
 		return
 	}
 	m := f.m
-	if f.met.Status != quorum.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted() {
+	if f.met.Status != quorum.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
 		f.w.Wake()
 		return
 	}

@@ -16,8 +16,7 @@ import (
 // on the way has made twice as large stays so.
 func (m *machine) run(ctx context.Context, work Work) error {
 	if m.cfg.Observer {
-		m.follow(ctx)
-		return nil
+		return m.follow(ctx)
 	}
 	for {
 		l, err := m.elected(ctx, work)
@@ -139,14 +138,17 @@ func (m *machine) settleUp() error {
 
 // follow is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
 // nothing, and its probes decide nothing.
-func (m *machine) follow(ctx context.Context) {
+func (m *machine) follow(ctx context.Context) error {
 	m.become(RoleObserving, nil)
+	if err := m.meetNodes(ctx); err != nil {
+		return err
+	}
 	look := m.newPoller()
 	defer look.close()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-look.due.C:
 			look.start()
 		case views := <-look.views:

@@ -185,6 +185,82 @@ func TestNameOfAnElection(t *testing.T) {
 	})
 }
 
+// The other way round: an election that has the name of a group would leave its counter beside the
+// group's keys, and the members would end on finding it without these. It is refused before it
+// writes anything, whichever way it campaigns, and free once the group is forgotten.
+func TestNameOfAGroup(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		g.joinTwo()
+		refused := func(err error) {
+			t.Helper()
+			if !errors.Is(err, elector.ErrPermanent) || !strings.Contains(err.Error(), "a group of shards has the name orders: choose another name for the election (mandate shards orders shows") {
+				t.Errorf("%v", err)
+			}
+			for _, nd := range c.Nodes {
+				for _, key := range nd.Server().Keys() {
+					if key == testcluster.FenceKey || key == testcluster.LockKey || key == "mandate:{orders}:new" || key == "mandate:{orders}:id" {
+						t.Errorf("%s is left behind", key)
+					}
+				}
+			}
+		}
+		if len(c.Nodes) > 1 {
+			c.Nodes[2].Set(testredis.Down)
+		}
+		refused(c.Start("x").Ended(time.Second))
+		refused(c.Start("o", func(cfg *elector.Config) { cfg.Observer = true }).Ended(time.Second))
+		_, err := testcluster.NewCandidate(t, c.Quorum("y"), "y").TryCampaign(t.Context())
+		refused(err)
+		_, err = testcluster.NewCandidate(t, c.Quorum("z"), "z").Campaign(t.Context())
+		refused(err)
+
+		// One that could not ask campaigns, and is refused as soon as it can.
+		c.Each(testredis.Down, "late")
+		late := c.Start("late")
+		time.Sleep(3 * lease)
+		if !late.Running() {
+			t.Error("ended while Redis is away")
+		}
+		c.Each(testredis.Fault{}, "late")
+		refused(late.Ended(3 * lease))
+		if !g.l.even(4, "a", "b") {
+			t.Errorf("%v", g.l.counts())
+		}
+	})
+}
+
+// What a minority has, and what another program has put there, refuses no election.
+func TestNameOfNoGroup(t *testing.T) {
+	testcluster.Bubble(t, 3, func(t *testing.T, c *testcluster.Cluster) {
+		if err := c.Nodes[0].Server().Set(groupKey, `{"v":1,"shards":4,"lease_ms":10000}`); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Nodes[1].Server().Set(groupKey, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Nodes[2].Server().Lpush(groupKey, "hello"); err != nil {
+			t.Fatal(err)
+		}
+		c.Start("a").Elected(lease)
+	})
+}
+
+// The name is free when the group's last member has ended and is forgotten.
+func TestNameOfAFormerGroup(t *testing.T) {
+	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
+		g := newGroup(t, c, 4)
+		m := g.join("a")
+		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
+		m.stop()
+		if err := m.ended(t, lease); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2*lease + time.Second)
+		c.Start("x").Elected(lease)
+	})
+}
+
 func TestBadConfig(t *testing.T) {
 	testcluster.Bubble(t, 1, func(t *testing.T, c *testcluster.Cluster) {
 		q := c.Quorum("q")

@@ -59,7 +59,7 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", settingsKey: k + "group", members: k + "members", planKey: k + "plan", cuts: k + "cuts",
+		Changes: k + "changes", settingsKey: quorum.GroupKey(prefix, name), members: k + "members", planKey: k + "plan", cuts: k + "cuts",
 		fence: quorum.KeysOf(prefix, name).Fence,
 	}
 }

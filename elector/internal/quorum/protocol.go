@@ -37,6 +37,13 @@ func KeysOf(prefix, election string) Keys {
 // histories of elections suffice, and no list takes it for an election.
 func KeysOfCordons(prefix string) Keys { return KeysOf(prefix, "") }
 
+// GroupKey is the key with the settings of a group of shards. No election may have the name of a
+// group: its counter, beside that key, makes the group's members end when they find it without the
+// settings.
+func GroupKey(prefix, group string) string { return KeysOf(prefix, group).group() }
+
+func (k Keys) group() string { return strings.TrimSuffix(k.Lock, lockKey) + groupKey }
+
 // The parts of a key. An election that a node knows has a counter there, or a pause that was
 // requested before its first leader; one that has candidates has subscribers of its roll calls.
 const (
@@ -45,6 +52,7 @@ const (
 	lockKey  = "lock"
 	fenceKey = "fence"
 	pauseKey = "pause"
+	groupKey = "group"
 	rollName = "roll"
 )
 
