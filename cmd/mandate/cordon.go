@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +27,8 @@ id of a candidate or of a member of a group, or the name of a host: then all
 that run there. The cordon is kept in Redis and survives restarts of the
 candidates; one whose id changes with each start is cordoned by its host.
 Candidates that run follow it within moments. To have it hand over what it
-leads, too, use drain.
+leads, too, use drain. Where no candidate and no host that answers is called
+MEMBER, stderr says so: the cordon is kept, since it may be down.
 
 Without MEMBER it lists what is cordoned, by whom, since when and why.
 
@@ -70,7 +71,8 @@ and shards, each as soon as another candidate or member can take it: its work
 stops, then the other one leads. What no other one could lead it keeps until
 one can; mandate status and mandate shards show that. MEMBER is the id or the
 host that cordon takes. It is kept in Redis and survives restarts, until
-mandate uncordon. Does not wait for the handovers.
+mandate uncordon. Does not wait for the handovers. As of cordon, stderr says so
+where MEMBER is not found.
 
 On a terminal it asks first; --yes answers in advance.
 
@@ -174,6 +176,7 @@ type cordonJSON struct {
 	Error    string `json:"error,omitempty"` // of the nodes that did not take it
 	// Unrecorded is why the history does not have it, although all nodes took it.
 	Unrecorded string `json:"unrecorded,omitempty"`
+	Unknown    bool   `json:"unknown,omitempty"` // no candidate, member or host that answers is called ID
 
 	was *elector.Cordon // that has ended; nil: there was none
 }
@@ -210,7 +213,8 @@ func cordonedBy(c elector.Cordon) string {
 }
 
 // printCordon prints what has been done, unless no majority of the nodes did it. What the history
-// lacks is no failure: the member is cordoned, or not any more.
+// lacks is no failure: the member is cordoned, or not any more. Nor is a name that no one has: the
+// cordon is kept for a candidate that is down.
 func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON bool) error {
 	var unrecorded error
 	switch {
@@ -221,11 +225,19 @@ func (a *app) printCordon(cmd *cobra.Command, err error, done cordonJSON, asJSON
 	case err != nil:
 		done.Error = elector.Problem(err)
 	}
-	p := output.New(a.stdout)
+	if p := output.New(a.stdout); !asJSON { // at once: the search may take seconds
+		err = cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
+	}
+	nobody := ""
+	if done.Cordoned {
+		nobody = a.nobodyCalled(cmd.Context(), done.ID)
+		done.Unknown = nobody != ""
+	}
 	if asJSON {
 		err = cmp.Or(output.JSON(a.stdout, done), err)
-	} else {
-		err = cmp.Or(p.Lines(p.Prose(output.Printable(done.String()))), err)
+	}
+	if nobody != "" {
+		a.printError(cmd.CommandPath() + ": " + nobody + "\nThe cordon is kept for one that starts later; to end it: " + a.given.command("uncordon", done.ID))
 	}
 	if unrecorded != nil {
 		a.printError(cmd.CommandPath() + ": " + oneByOne(aboutNodes(unrecorded)))
@@ -273,32 +285,17 @@ func (a *app) completeCordoned(cmd *cobra.Command, args []string, begin string) 
 	})
 }
 
-// completeMembers offers the candidates of some elections, and their hosts.
+// completeMembers offers the candidates of some elections, the members of some groups, and their hosts.
 func (a *app) completeMembers(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	const elections = 20
-	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) (words []string) {
-		names, _ := q.Elections(ctx) // as above
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for _, name := range names[:min(len(names), elections)] {
-			all.Go(func() {
-				el, err := q.Election(name)
-				if err != nil {
-					return
-				}
-				roll, _ := el.Candidates(ctx)
-				mu.Lock()
-				defer mu.Unlock()
-				for _, c := range roll {
-					words = append(words, c.ID, c.Host)
-				}
-			})
-		}
-		all.Wait()
+	return a.offer(cmd, begin, func(ctx context.Context, q *elector.Quorum) []string {
+		names, _, _ := q.ElectionsByUse(ctx) // as above
+		n := readMembers(ctx, q, names[:min(len(names), elections)], "")
+		words := slices.AppendSeq(slices.Collect(maps.Keys(n.ids)), maps.Keys(n.hosts))
 		slices.Sort(words)
-		return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return w == "" })
+		return slices.Compact(words)
 	})
 }
