@@ -104,7 +104,7 @@ func TestClaimThatIsNotWantedAnyMore(t *testing.T) {
 // The lease of a term counts from the moment before its claim was sent, also of a claim that travelled with others.
 func TestLeaseCountsFromTheFollowersClaim(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		const slow = shortLease / 10
+		const slow = shortLease / 40
 		a := c.Start("a")
 		full := a.Elected(3 * shortLease).Left()
 		b := c.Start("b")
