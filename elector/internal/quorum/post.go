@@ -17,7 +17,7 @@ func (s *sender) post(script electionScript, limit time.Duration, now time.Time,
 	q := s.queue(queueID{script: script.Script, limit: limit}, script)
 	q.waiting = append(q.waiting, r)
 	s.watch(q, now, within)
-	if s.holds == 0 || !q.renews() {
+	if s.holds == 0 || q.announces() {
 		s.next(q)
 	}
 }
@@ -60,7 +60,7 @@ func (s *sender) letGo() (calls []func()) {
 	defer s.mu.Unlock()
 	s.holds--
 	for _, q := range s.queues {
-		if !q.renews() { // nothing else waits for that
+		if q.announces() { // they wait for no others, only for a call to end
 			continue
 		}
 		if call := s.start(q); call != nil {

@@ -139,36 +139,45 @@ func TestRoundsAreUsedAgainOnceAllHaveAnswered(t *testing.T) {
 
 // Requests that are posted together go out together, and nothing holds up what is posted alone.
 func TestGatheredRequestsTravelTogether(t *testing.T) {
-	atThePolls(t, 3, func(t *testing.T, p *polls) {
-		all := p.process(5)
-		nodes := all.voters[0].nodes
-		all.took()
-		var wg sync.WaitGroup
-		renew := func(i int) {
-			wg.Add(1)
+	for name, post := range map[string]func(all *process, i int, ended func(Tally)){
+		"renewals": func(all *process, i int, ended func(Tally)) {
 			all.voters[i].StartRenewal(testLease, all.tokens[i], Heir{}, fit, func(tally Tally) {
-				defer wg.Done()
 				all.renewed([]Tally{tally})
+				ended(tally)
 			})
-		}
-		began := time.Now()
-		nodes.Gather(func() {
-			renew(1)
-			nodes.Gather(func() { renew(2) }) // as another goroutine would
-			time.Sleep(time.Millisecond)
-			renew(3)
-			renew(4)
+		},
+		"claims": func(all *process, i int, ended func(Tally)) { all.voters[i].StartClaim(1, ended) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			atThePolls(t, 3, func(t *testing.T, p *polls) {
+				all := p.process(5)
+				nodes := all.voters[0].nodes
+				all.took()
+				var wg sync.WaitGroup
+				request := func(i int) {
+					wg.Add(1)
+					post(all, i, func(Tally) { wg.Done() })
+				}
+				began := time.Now()
+				nodes.Gather(func() {
+					request(1)
+					nodes.Gather(func() { request(2) }) // as another goroutine would
+					time.Sleep(time.Millisecond)
+					request(3)
+					request(4)
+				})
+				wg.Wait()
+				if took := time.Since(began); took > 2*trip {
+					t.Errorf("they took %v", took)
+				}
+				request(0)
+				wg.Wait()
+				if calls := all.took(); !slices.Equal(calls, []int{4, 1}) {
+					t.Errorf("the calls were for %v elections", calls)
+				}
+			})
 		})
-		wg.Wait()
-		if took := time.Since(began); took > 2*trip {
-			t.Errorf("they took %v", took)
-		}
-		renew(0)
-		wg.Wait()
-		if calls := all.took(); !slices.Equal(calls, []int{4, 1}) {
-			t.Errorf("the calls were for %v elections", calls)
-		}
-	})
+	}
 }
 
 // One that is stuck while it posts requests holds up no other for long.

@@ -39,7 +39,7 @@ type sender struct {
 
 	mu     sync.Mutex // guards all below, and the queues
 	queues map[queueID]*scriptQueue
-	holds  int       // how many goroutines are about to post more renewals
+	holds  int       // how many goroutines are about to post more renewals, or claims
 	held   time.Time // since when there are any
 }
 
@@ -81,6 +81,12 @@ func (q *scriptQueue) busy() int {
 
 func (q *scriptQueue) renews() bool    { return q.id.script == renewScript.Script }
 func (q *scriptQueue) announces() bool { return q.id.script == announceScript.Script }
+
+// gathered reports whether those that wait are posted with others: nothing that a goroutine waits for, as it claims after a release,
+// is put off for that, nor a report.
+func (q *scriptQueue) gathered() bool {
+	return !q.announces() && !slices.ContainsFunc(q.waiting, func(r *request) bool { return r.requester == nil })
+}
 
 // gathers reports whether a call lets others join it before it goes: renewals, and what has met others.
 func (q *scriptQueue) gathers() bool { return q.renews() || len(q.calls) > 0 }
@@ -245,7 +251,7 @@ func (s *sender) next(q *scriptQueue) {
 // start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
 func (s *sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !s.free(q) || n < maxBatch && q.renews() && s.holding() {
+	if n == 0 || !s.free(q) || n < maxBatch && s.holding() && q.gathered() {
 		return nil
 	}
 	c := q.begin()
