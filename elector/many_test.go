@@ -39,25 +39,30 @@ func TestWaitingCandidatesHaveFewGoroutines(t *testing.T) {
 	})
 }
 
-// The state machine of a leader waits on 4 KiB: the garbage collector halves a stack of 8 KiB only where what waits
-// on it needs less than 1250 bytes.
-func TestLeadersWaitOnSmallStacks(t *testing.T) {
+// The state machine of a candidate waits on 4 KiB, leading or following: the garbage collector halves a stack of 8 KiB only where
+// what waits on it needs less than 1250 bytes.
+func TestCandidatesWaitOnSmallStacks(t *testing.T) {
 	if underRace() {
 		t.Skip("the race detector's frames are larger: make mutants runs it without, in CI too")
 	}
 	const elections = 200
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		q := c.Quorum("a")
+	each := func(t *testing.T, q *elector.Quorum, begun func(*candidate)) int64 {
 		begin := func(i int) {
-			makeCandidate(t, q, "candidate", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil).Elected(2 * shortLease)
+			begun(makeCandidate(t, q, "candidate", func(cfg *elector.Config) { cfg.Election = fmt.Sprint("election-", i) }).Begin(nil))
 		}
 		begin(elections) // with the connections
 		before := stacks()
 		for i := range elections {
 			begin(i)
 		}
-		if each := (stacks() - before) / elections; each > 9<<10+512 {
-			t.Errorf("%d bytes of stacks for each election that is led, want 4 KiB for the leader, up to 4 for its work, and a little", each)
+		return (stacks() - before) / elections
+	}
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		if n := each(t, c.Quorum("a"), func(a *candidate) { a.Elected(2 * shortLease) }); n > 9<<10+512 {
+			t.Errorf("%d bytes of stacks for each election that is led, want 4 KiB for the leader, up to 4 for its work, and a little", n)
+		}
+		if n := each(t, c.Quorum("b"), func(*candidate) { time.Sleep(shortLease / 100) }); n > 5<<10 {
+			t.Errorf("%d bytes of stacks for each election that is followed, want 4 KiB and a little", n)
 		}
 	})
 }

@@ -175,24 +175,11 @@ func TestBatchArrivesLate(t *testing.T) {
 // A node that takes no call for several elections is sent one for each, in one round trip: one that spreads the keys over slots, and
 // one whose user has no right to some of the elections. What it has refused to one is that one's.
 func TestNodeThatWantsEachElectionApart(t *testing.T) {
-	for _, refusal := range []string{
-		"CROSSSLOT Keys in request don't hash to the same slot",
-		"NOPERM No permissions to access a key",
-	} {
+	for _, refusal := range apart {
 		t.Run(refusal[:6], func(t *testing.T) {
 			atThePolls(t, 1, func(t *testing.T, p *polls) {
 				all := p.process(5)
-				denied := strings.HasPrefix(refusal, "NOPERM")
-				all.watch(0, func(calls []Call, c *server.Peer) bool {
-					refuse := !denied && len(calls) > 1
-					for _, call := range calls {
-						refuse = refuse || denied && call.Keys[0] == all.voters[3].cfg.Keys.Lock
-					}
-					if refuse {
-						c.WriteError(refusal)
-					}
-					return refuse
-				})
+				denied := all.wantsEachApart(refusal, all.voters[3].cfg.Keys.Lock)
 				for again := range 3 {
 					if again == 2 { // it was restarted
 						p.own[0].ScriptFlush(t.Context())

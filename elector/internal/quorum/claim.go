@@ -24,11 +24,7 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
 		return a
 	})
-	for i, q := range v.queues {
-		if q.isUnresponsive() {
-			r.ignore(i)
-		}
-	}
+	v.ignoreUnresponsive(r)
 	granted := v.poll(ctx, r, value)
 	r.awaitExpected()
 	return v.outcome(ctx, v.tally(r), granted)
@@ -85,6 +81,15 @@ func (v *Voter) attempt() (seq uint64, value string) {
 		q.forget()
 	}
 	return v.seq, v.lock.String()
+}
+
+// ignoreUnresponsive has a round that wants the answers of all nodes not wait for those that did not answer last.
+func (v *Voter) ignoreUnresponsive(r *round) {
+	for i, q := range v.queues {
+		if q.isUnresponsive() {
+			r.ignore(i)
+		}
+	}
 }
 
 // outcome is what the votes of all nodes come to.

@@ -55,11 +55,7 @@ func (ns *Nodes) start(e errand, began time.Time, ended func(Tally)) {
 	r.post(began, len(r.posts), ns.Majority(), e.yes, r.onDecided)
 	if e.claims {
 		r.every = true
-		for i, q := range e.v.queues {
-			if q.isUnresponsive() {
-				r.ignore(i)
-			}
-		}
+		e.v.ignoreUnresponsive(&r.round)
 	}
 	for node := range r.posts {
 		p := &r.posts[node]

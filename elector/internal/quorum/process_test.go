@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,6 +39,26 @@ func (all *process) watch(node int, f func([]Call, *server.Peer) bool) {
 		}
 		return f != nil && f(calls, c)
 	})
+}
+
+// apart are the errors of nodes that take no call for several elections.
+var apart = []string{"CROSSSLOT Keys in request don't hash to the same slot", "NOPERM No permissions to access a key"}
+
+// wantsEachApart has the first node refuse calls for several elections; or, as one denied, all calls that begin an election's keys
+// with this one.
+func (all *process) wantsEachApart(refusal, key string) (denied bool) {
+	denied = strings.HasPrefix(refusal, "NOPERM")
+	all.watch(0, func(calls []Call, c *server.Peer) bool {
+		refuse := !denied && len(calls) > 1
+		for _, call := range calls {
+			refuse = refuse || denied && call.Keys[0] == key
+		}
+		if refuse {
+			c.WriteError(refusal)
+		}
+		return refuse
+	})
+	return denied
 }
 
 // took are the calls to the first node since the last take.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -124,21 +123,11 @@ func TestRefusedReportIsOneElections(t *testing.T) {
 
 // A node that refuses calls for several elections gets one for each, and records them all.
 func TestReportsToANodeThatWantsEachApart(t *testing.T) {
-	for _, refusal := range []string{"CROSSSLOT Keys in request don't hash to the same slot", "NOPERM No permissions to access a key"} {
+	for _, refusal := range apart {
 		t.Run(refusal[:6], func(t *testing.T) {
 			atThePolls(t, 1, func(t *testing.T, p *polls) {
 				all := p.process(9)
-				denied := strings.HasPrefix(refusal, "NOPERM")
-				all.watch(0, func(calls []Call, c *server.Peer) bool {
-					refuse := !denied && len(calls) > 1
-					for _, call := range calls {
-						refuse = refuse || denied && call.Keys[0] == all.voters[3].cfg.Keys.History
-					}
-					if refuse {
-						c.WriteError(refusal)
-					}
-					return refuse
-				})
+				denied := all.wantsEachApart(refusal, all.voters[3].cfg.Keys.History)
 				all.announce("one")
 				all.waitIdle()
 				for i := range all.voters {
