@@ -83,15 +83,6 @@ func (v *Voter) attempt() (seq uint64, value string) {
 	return v.seq, v.lock.String()
 }
 
-// ignoreUnresponsive has a round that wants the answers of all nodes not wait for those that did not answer last.
-func (v *Voter) ignoreUnresponsive(r *round) {
-	for i, q := range v.queues {
-		if q.isUnresponsive() {
-			r.ignore(i)
-		}
-	}
-}
-
 // outcome is what the votes of all nodes come to.
 func (v *Voter) outcome(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
 	for i, a := range t.Answers {

@@ -144,6 +144,15 @@ func (v *Voter) release(node int, seq uint64) {
 	})
 }
 
+// ignoreUnresponsive has a round that wants the answers of all nodes not wait for those that did not answer last.
+func (v *Voter) ignoreUnresponsive(r *round) {
+	for i, q := range v.queues {
+		if q.isUnresponsive() {
+			r.ignore(i)
+		}
+	}
+}
+
 // whileAlive are the arguments of a request that is not sent any more once its attempt
 // is over: behind a hung node they would pile up, and be sent one after the other, each
 // for a whole call time-out, when they are not wanted any more.
