@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mandate-dev/mandate/cmd/mandate/internal/supervise"
 )
@@ -154,6 +157,11 @@ func (c *crash) beats() *exec.Cmd {
 // process in its group whose parent is elsewhere in the session prevents that.
 func (c *crash) stopHelpers(mandate int, orphaned bool) (reaper int) {
 	c.t.Helper()
+	// A parent in the session keeps it from being orphaned, too: this process, once it adopts orphans.
+	var adopts int32
+	if err := unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&adopts)), 0, 0, 0); err != nil || adopts != 0 {
+		c.t.Fatalf("this process adopts orphans (%d, %v): a test has called mandate run in it, and not as a process of its own", adopts, err)
+	}
 	guards, reapers := helpersOf(mandate, supervise.GuardName), helpersOf(mandate, supervise.ReaperName)
 	if len(guards) != 1 || len(reapers) != 1 {
 		c.t.Fatalf("guards %v, reapers %v", guards, reapers)

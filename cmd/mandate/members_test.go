@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -117,9 +119,11 @@ func TestRunWithTheNameOfAGroup(t *testing.T) {
 	})
 	servertest.Eventually(t, time.Minute, "the group is there", func() bool { return m.Exists("mandate:{invoices}:group") })
 	s := shell{t, url}
-	out, errs := s.run(exitPermanent, "run", "--election", "invoices", "--redis", url, "--", "true")
-	if !strings.Contains(errs, "a group of shards has the name invoices: choose another name for the election (mandate shards invoices shows the group") {
-		t.Errorf("%s%s", out, errs)
+	out, err := exec.Command("mandate", "run", "--election", "invoices", "--redis", url, "--", "true").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent ||
+		!strings.Contains(string(out), "a group of shards has the name invoices: choose another name for the election (mandate shards invoices shows the group") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	s.shows(exitPermanent, "serve --election invoices --no-lead --http 127.0.0.1:0", "a group of shards has the name invoices: choose another name")
 	if keys := m.Keys(); slices.Contains(keys, "mandate:{invoices}:fence") || slices.Contains(keys, "mandate:{invoices}:id") {
