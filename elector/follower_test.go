@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -85,10 +87,17 @@ func TestClaimThatIsNotWantedAnyMore(t *testing.T) {
 				b.Quiet(2 * shortLease)
 				c.Each(cut, "a")
 				c.Each(fault{Delay: shortLease / 20}, "b")
-				for c.Locks() == nodes {
+				for _, n := range c.Nodes {
+					n.On(func(call call, _ *server.Peer) bool {
+						if call.Script == "claim" && call.From("b") && !n.Server().Exists(lockKey) {
+							sick.Store(true) // it is won, and the answer still on its way
+						}
+						return false
+					})
+				}
+				for !sick.Load() {
 					time.Sleep(tick)
 				}
-				sick.Store(true) // its claim is on its way, or about to be
 				b.Quiet(shortLease / 2)
 				if fence, _ := c.Nodes[0].Server().Get(fenceKey); fence == token {
 					t.Fatal("its claim was not won: nothing is tested")
