@@ -113,15 +113,18 @@ func (r *rival) disturb(kind string) {
 			r.signal(syscall.SIGCONT)
 		}
 		was := helpersOf(pid, supervise.ReaperName)
+		if len(was) == 0 { // it does not lead, and may begin to: what is below its reaper then is no rest
+			return
+		}
 		for _, reaper := range was {
 			syscall.Kill(reaper, syscall.SIGKILL)
 		}
 		if err := poll(func() error { // until mandate has killed the rest
-			if now := helpersOf(pid, supervise.ReaperName); len(now) > 0 && len(was) > 0 && now[0] != was[0] {
+			if now := helpersOf(pid, supervise.ReaperName); len(now) > 0 && now[0] != was[0] {
 				return nil
 			}
 			if left := supervise.Marked("MANDATE_ELECTION="+r.election, "MANDATE_ID="+r.id); len(left) > 0 {
-				return fmt.Errorf("mandate leaves %v to themselves", left)
+				return fmt.Errorf("mandate (ended: %t), whose reaper %v was killed, leaves %v to themselves", r.ended(), was, left)
 			}
 			return nil
 		}); err != nil {
