@@ -15,58 +15,58 @@ func (m *machine) campaign(ctx context.Context) (*Term, error) {
 	m.become(RoleFollowing, nil)
 	f := m.standBy()
 	defer f.w.Close()
-	var made *ballot
+	var due *dueClaim
 	for m.awaitHealth(ctx, f.w) {
 		if !m.awaitUncordoned(ctx, f.w) {
 			continue
 		}
-		term, err := m.claimOnce(ctx, f, made)
+		term, err := m.claimOnce(ctx, f, due)
 		if term != nil || err != nil {
 			return term, err
 		}
-		if made = nil; m.cordoned() != nil {
+		if due = nil; m.cordoned() != nil {
 			continue
 		}
-		made = f.wait(ctx)
+		due = f.wait(ctx)
 	}
-	if made != nil {
-		m.voter.GiveBack(*made.votes)
+	if due != nil {
+		m.voter.GiveBack(*due.votes)
 	}
 	return nil, ctx.Err()
 }
 
-// claimOnce claims, or takes a claim that was made already, and has the follower plan the next one when this was lost.
-func (m *machine) claimOnce(ctx context.Context, f *follower, made *ballot) (*Term, error) {
-	if made == nil {
+// claimOnce claims, or decides a due claim, and has the follower plan the next one when this was lost.
+func (m *machine) claimOnce(ctx context.Context, f *follower, due *dueClaim) (*Term, error) {
+	if due == nil {
 		if err := m.meet(ctx); err != nil {
 			return nil, err
 		}
 		if m.cordoned() != nil {
 			return nil, nil //nolint:nilnil // neither won nor failed: it has not claimed
 		}
-		f.w.Claiming()
+		f.w.ForgetMessages()
 	}
-	term, tally, no, err := m.attempt(ctx, made)
+	term, tally, refused, err := m.claimAndJudge(ctx, due)
 	if term != nil || err != nil {
 		return term, err
 	}
 	f.learn(tally)
 	f.w.Lost(tally)
-	if no.err != nil {
+	if refused.err != nil {
 		f.w.Refused(tally)
 	}
 	return nil, nil //nolint:nilnil // neither won nor failed: lost
 }
 
-// attempt claims once, or takes a claim that was made already. It returns the term; or why this candidate gave up a majority that
+// claimAndJudge claims once, or decides a due claim. It returns the term; or why this candidate has given back a majority that
 // it had won; or neither, when the claim was lost. The error is one that waiting does not
 // cure.
-func (m *machine) attempt(ctx context.Context, made *ballot) (*Term, quorum.Tally, condition, error) {
+func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quorum.Tally, condition, error) {
 	sent := m.clock.Now()
-	if made != nil {
-		sent = made.sent
+	if due != nil {
+		sent = due.sent
 	}
-	token, tally := m.claim(ctx, made)
+	token, tally := m.claim(ctx, due)
 	switch {
 	case token > 0:
 	case ctx.Err() != nil: // the requests were given up, which says nothing of the nodes
@@ -75,7 +75,7 @@ func (m *machine) attempt(ctx context.Context, made *ballot) (*Term, quorum.Tall
 		return nil, tally, condition{}, m.assess(tally)
 	}
 	grant := lease.NewGrant(m.clock, m.timing, sent)
-	if tally.Count(quorum.Same) > 0 {
+	if tally.Count(quorum.SameServer) > 0 {
 		m.voter.Abandon()
 		if err := m.assess(tally); err != nil {
 			return nil, tally, condition{}, err
@@ -85,10 +85,10 @@ func (m *machine) attempt(ctx context.Context, made *ballot) (*Term, quorum.Tall
 		m.voter.Abandon()
 		return nil, tally, condition{}, nil
 	}
-	if no := m.refusal(tally); no.refuses() || ctx.Err() != nil || !grant.Valid() {
+	if refused := m.refusal(tally); refused.refuses() || ctx.Err() != nil || !grant.Valid() {
 		m.voter.Abandon()
-		m.setCondition(no)
-		return nil, tally, no, nil //nolint:nilerr // the caller sees that ctx has ended
+		m.setCondition(refused)
+		return nil, tally, refused, nil //nolint:nilerr // the caller sees that ctx has ended
 	}
 	m.setCondition(condition{})
 	m.notePause(tally)
@@ -108,7 +108,7 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	if m.cordoned() != nil {
 		return nil, m.notForCordoned()
 	}
-	term, tally, _, err := m.attempt(ctx, nil)
+	term, tally, _, err := m.claimAndJudge(ctx, nil)
 	switch {
 	case term != nil:
 		return term, nil
@@ -125,14 +125,14 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 		return nil, m.notForCordoned()
 	case tally.Count(quorum.Paused) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
-	case tally.Count(quorum.New) > 0:
+	case tally.Count(quorum.Abstains) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: nodes that are new or lost their data abstain for a lease")
 	default:
 		return nil, failed(ErrNotLeader, "not the leader: another candidate leads, or is about to")
 	}
 }
 
-// awaitHealth blocks while the candidate's probe fails: the unhealthy don't
+// awaitHealth blocks while the candidate's probe fails: an unhealthy candidate does not
 // run. It returns false when ctx ended first.
 func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 	if ctx.Err() != nil {
@@ -187,10 +187,10 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 // meet queries the nodes for what the first claim must know: who they are, and whether this
 // candidate is cordoned. The error is that a group of shards has the election's name.
 func (m *machine) meet(ctx context.Context) error {
-	if m.acquainted {
+	if m.cordonsAwaited {
 		return m.meetNodes(ctx)
 	}
-	m.acquainted = true
+	m.cordonsAwaited = true
 	known := make(chan struct{})
 	go func() {
 		defer close(known)

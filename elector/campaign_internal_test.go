@@ -13,21 +13,21 @@ func TestTracesOfAnElection(t *testing.T) {
 		a      quorum.Answer
 		traced bool
 	}{
-		{quorum.Answer{Status: quorum.New}, false},
+		{quorum.Answer{Status: quorum.Abstains}, false},
 		{quorum.Answer{Status: quorum.Unknown}, false},
-		{quorum.Answer{Status: quorum.New, Fence: 1}, true},
+		{quorum.Answer{Status: quorum.Abstains, Fence: 1}, true},
 		{quorum.Answer{Status: quorum.Won, Fence: 1}, true},
 		{quorum.Answer{Status: quorum.Held}, true},
 		{quorum.Answer{Status: quorum.Paused}, true},
-		{quorum.Answer{Status: quorum.Kept}, true},
+		{quorum.Answer{Status: quorum.Reserved}, true},
 	} {
 		var k memory
 		for range 2 { // it does not wear off
-			k.alive(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.New}, c.a, {Status: quorum.New}}})
+			k.learn(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.Abstains}, c.a, {Status: quorum.Abstains}}})
 			if k.traced != c.traced || k.highest != c.a.Fence {
 				t.Errorf("%+v: traced %v, highest %d", c.a, k.traced, k.highest)
 			}
-			k.alive(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.New}}})
+			k.learn(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.Abstains}}})
 		}
 	}
 }

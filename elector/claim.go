@@ -10,45 +10,45 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
-// ballot is a claim that was made while the state machine waited (follower.go).
-type ballot struct {
+// dueClaim is a claim that the follower has made while the state machine waited (follower.go): who has won it is not decided yet.
+type dueClaim struct {
 	sent  lease.Stamp
 	votes *quorum.Tally
 }
 
-// claim tries once, or takes a claim that was made already. When all nodes answer that they are new, and this candidate may
+// claim tries once, or decides a due claim. When all nodes answer that they are new, and this candidate may
 // believe that no leader sits, it is a bootstrap: it claims again, and names the
 // markers it found, so that a node which forgot only afterwards still abstains.
-func (m *machine) claim(ctx context.Context, made *ballot) (token uint64, tally quorum.Tally) {
+func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally quorum.Tally) {
 	hint := m.hint()
-	if made != nil {
-		token, tally = m.voter.Settle(ctx, *made.votes)
+	if due != nil {
+		token, tally = m.voter.Settle(ctx, *due.votes)
 	} else {
 		token, tally = m.voter.Claim(ctx, hint, nil)
 	}
-	m.memory.alive(tally)
-	if token == 0 && tally.Count(quorum.New) == len(tally.Answers) && m.bootstraps() {
+	m.memory.learn(tally)
+	if token == 0 && tally.Count(quorum.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
 		for i, a := range tally.Answers {
 			markers[i] = a.Note
 		}
 		m.log.Info("starting a new election")
 		token, tally = m.voter.Claim(ctx, hint, markers)
-		m.memory.alive(tally)
+		m.memory.learn(tally)
 	}
 	m.noteVersion(token, tally)
 	if token == 0 && tally.Judged() { // a version has led that this candidate had not seen, and may follow
 		token, tally = m.voter.Claim(ctx, hint, nil)
-		m.memory.alive(tally)
+		m.memory.learn(tally)
 		m.noteVersion(token, tally)
 	}
 	m.noteAbstention(tally)
-	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.Same) == 0
+	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.SameServer) == 0
 	if tally.Answered() {
-		m.memory.asked = m.clock.Now()
+		m.memory.answeredAt = m.clock.Now()
 		m.noteLeader(tally.Holders())
 		m.noteLease(tally)
-		if t := m.term.Load(); t != nil && tally.Count(quorum.New) < len(tally.Answers) {
+		if t := m.term.Load(); t != nil && tally.Count(quorum.Abstains) < len(tally.Answers) {
 			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
 		}
 	}
@@ -98,7 +98,7 @@ func (m *machine) noteHeld(locks []heldFor) {
 // noteLeft takes for how long nodes hold a leader's lock still, a majority of all.
 func (m *machine) noteLeft(life time.Duration, left []time.Duration) {
 	slices.Sort(left)
-	m.memory.holds(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
+	m.memory.noteHolder(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may believe that no leader sits when no
@@ -127,7 +127,7 @@ func (m *machine) bootstraps() bool {
 // noteAbstention logs, once until they vote again, that an election waits for
 // nodes without a memory of it.
 func (m *machine) noteAbstention(t quorum.Tally) {
-	abstain := t.Count(quorum.New)
+	abstain := t.Count(quorum.Abstains)
 	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= m.nodes.Majority() && t.Count(quorum.Won) < m.nodes.Majority()
 	if waits && !m.memory.abstentionLogged {
 		m.log.Info("waiting for nodes that abstain",
@@ -156,7 +156,7 @@ func (c *candidate) notePause(t quorum.Tally) {
 func (m *machine) assess(t quorum.Tally) error {
 	errs := t.Errors()
 	majority := m.nodes.Majority()
-	if t.Count(quorum.Same) == 0 && t.Answered() {
+	if t.Count(quorum.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
 		m.setCondition(m.refusal(t))
 		m.notePause(t)
@@ -168,7 +168,7 @@ func (m *machine) assess(t quorum.Tally) error {
 			permanent++
 		}
 	}
-	if (permanent >= majority || t.Count(quorum.Same) > 0) && !m.memory.answered {
+	if (permanent >= majority || t.Count(quorum.SameServer) > 0) && !m.memory.answered {
 		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(errs), kinds: []error{ErrPermanent}}
 	}
 	m.setCondition(unreachable(t))
@@ -193,7 +193,7 @@ func whyUnconfirmed(t quorum.Tally) condition {
 		return unreachable(t)
 	}
 	return condition{key: "renewal", err: &QuorumError{
-		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Mine), len(t.Answers)),
+		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Renewed), len(t.Answers)),
 		Nodes:   nodeErrors(t.Errors()),
 	}}
 }
@@ -207,7 +207,7 @@ func (m *machine) refusal(t quorum.Tally) condition {
 		return condition{key: err.Error(), err: err}
 	}
 	for _, a := range t.Answers {
-		if a.Status == quorum.Same {
+		if a.Status == quorum.SameServer {
 			return refuse("%w", joinNodes(nodeErrors(t.Errors())))
 		}
 		if a.Status != quorum.Held {
@@ -265,7 +265,7 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 			continue
 		}
 		met = a.Holder
-		if m.memory.outlives(m.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
+		if m.memory.keepsDiffering(m.clock, a.Holder, b.Lease) && b.Identities.Differ(settled, n) {
 			err := failed(nil, "%s holds the lock and votes with other Redis nodes than this candidate: "+
 				"refusing to lead until all candidates list the same", b.Candidate)
 			return condition{key: err.Error(), err: err}

@@ -59,7 +59,7 @@ func (g *guards) add(t *Term, every time.Duration) {
 
 // counts is what is left to a term where the guards read the same clock; else it is looked at each time.
 func (g *guards) counts(t *Term, left time.Duration) time.Duration {
-	if !t.clock.IsAs(&g.clock) {
+	if !t.clock.SameAs(&g.clock) {
 		return 0
 	}
 	return left

@@ -62,13 +62,13 @@
 //	the deadlines     deadline.go, a timer  with the terms          the list of the terms, behind a mutex: it ends
 //	                  per 256 terms                                 those whose deadline has passed, and passes over
 //	                                                                those whose deadline is far
-//	due renewals      schedule.go, a timer  with their call to the  nothing: behind the renewer's mutex a renewal is sent,
-//	                  per 64 of them        last node               and counted where it changes the lease alone; all
-//	                                                                else is for the state machine
-//	due claims        schedule.go, a timer  with their call to the  nothing: a claim that meets the leader of before plans
-//	                  per 64 of them, when  last node               the next one, behind the waiter's mutex; whatever else
-//	                  the leases end that                           one shows is for the state machine (follower.go),
-//	                  followers have seen                           which waits meanwhile
+//	due renewals      schedule.go, a timer  with their call to the  nothing of its own: under renewer.mu it sends renewals,
+//	                  per 64 of them        last node               and counts those that only extend the lease; the
+//	                                                                rest goes to the state machine
+//	due claims        schedule.go, a timer  with their call to the  the machine's fields, from Waiter.Due until Held, Shown
+//	                  per 64 of them, when  last node               or Wake: the state machine waits meanwhile, and gets
+//	                  the leases end that                           every claim that shows more than the leader of before
+//	                  followers have seen                           (follower.go)
 //	a trial write     leader.go at MaxTerm  within a time-out        nothing
 //	an announcement   leader.go at the      when it may be sent     nothing: it waits for the announcement before it
 //	                  begin and the end
@@ -86,8 +86,8 @@
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round, but for
 //	                  what is due above
-//	a batch           quorum, what is due   its call time-out       the requests in it, until each has its answer;
-//	                  above, announcements                          what is due returns its tally by it
+//	a batch           quorum, what is due   its call time-out       the requests in it, until each has its answer: it
+//	                  above, announcements                          runs what takes the answers of those due above
 //	                  and what waited
 //	                  for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are

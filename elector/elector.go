@@ -134,7 +134,7 @@ func (e *Elector) Run(ctx context.Context, work Work) error {
 		end()
 		e.running.Store(false)
 	}()
-	return m.outcome(ctx, m.run(ctx, work))
+	return m.runError(ctx, m.run(ctx, work))
 }
 
 // begin takes the Elector for a Run.

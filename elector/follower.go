@@ -10,10 +10,10 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
 
-// follower waits for the time to claim. When the lease that it saw would end it claims without the state machine, with the
-// followers of other elections: nearly always that shows no more than that the leader leads on, and to wake the goroutine of
-// each, twice, takes longer than all the rest. Whatever else a claim shows is for the state machine, which waits meanwhile: the
-// machine's fields are the follower's until then.
+// follower waits until it is time to claim. A claim that becomes due when the leader's lease would end is made by the
+// schedule's goroutine, together with those of other elections: nearly always it only shows that the leader is still there, and
+// waking two goroutines for that costs more than the claim. Anything else is left to the state machine. From Waiter.Due until
+// Held, Shown or Wake the machine's fields belong to that claim: Waiter.Wait does not return in between.
 type follower struct {
 	m    *machine
 	w    *standby.Waiter
@@ -45,14 +45,15 @@ func (f *follower) Set(in, slack time.Duration) {
 // Stop has none made.
 func (f *follower) Stop() { f.m.claims.remove(&f.task) }
 
-// wait blocks until it is time to claim, or has returned what a claim has shown that was made meanwhile.
-func (f *follower) wait(ctx context.Context) *ballot {
+// wait blocks until it is time to claim, or a claim that was made meanwhile needs the state machine: it returns that one.
+func (f *follower) wait(ctx context.Context) *dueClaim {
 	changed := f.m.probes.changes().candidate
-	return f.made(ctx, f.w.Wait(ctx, changed, f.m.recordoned, f.m.peers.PauseEnded()))
+	return f.undecided(ctx, f.w.Wait(ctx, changed, f.m.recordoned, f.m.peers.PauseEnded()))
 }
 
-// made is what a claim has shown. A candidate that must not lead by now gives back what it was granted.
-func (f *follower) made(ctx context.Context, votes *quorum.Tally) *ballot {
+// undecided is the claim that these votes are of; nil: there was none. A candidate that must not lead by now gives back what it
+// was granted.
+func (f *follower) undecided(ctx context.Context, votes *quorum.Tally) *dueClaim {
 	m := f.m
 	switch {
 	case votes == nil:
@@ -61,10 +62,10 @@ func (f *follower) made(ctx context.Context, votes *quorum.Tally) *ballot {
 		m.voter.GiveBack(*votes)
 		return nil
 	}
-	return &ballot{f.sent, votes}
+	return &dueClaim{f.sent, votes}
 }
 
-// fire claims when that is due, on a goroutine that does so for many.
+// fire claims when that is due, on a goroutine that does so for many elections.
 func (f *follower) fire(at *lease.Stamp) {
 	if !f.w.Due() {
 		return
@@ -74,7 +75,7 @@ func (f *follower) fire(at *lease.Stamp) {
 		f.w.Wake()
 		return
 	}
-	if !m.clock.IsAs(&m.claims.clock) {
+	if !m.clock.SameAs(&m.claims.clock) {
 		at = m.clock.Anchor()
 	}
 	f.sent = *at
@@ -83,7 +84,7 @@ func (f *follower) fire(at *lease.Stamp) {
 	}
 }
 
-// take takes the votes, on a goroutine that others wait for.
+// take takes the votes, on the goroutine of their call, which serves other elections too: it must not block.
 func (f *follower) take(t quorum.Tally) {
 	if f.leadsOn(t) {
 		f.m.voter.Lost()
@@ -113,8 +114,8 @@ func (f *follower) leadsOn(t quorum.Tally) bool {
 
 // noteHolder takes what such votes show.
 func (m *machine) noteHolder(t quorum.Tally) {
-	m.memory.alive(t)
-	m.memory.asked = m.clock.Now()
+	m.memory.learn(t)
+	m.memory.answeredAt = m.clock.Now()
 	left := make([]time.Duration, 0, 8)
 	for _, a := range t.Answers {
 		left = append(left, a.Left)

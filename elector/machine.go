@@ -23,13 +23,13 @@ type machine struct {
 	begun  lease.Stamp // when this Run or Campaign began, or what it is a part of
 	memory *memory     // of the election: the machine before has left it
 
-	acquainted bool // meet has waited for what the nodes show of cordons
+	cordonsAwaited bool // meet has waited for what the nodes show of cordons
 
 	advertised string // what the lock of the newest term holds
 
-	peers *peers.Peers
-	going context.Context // ends when Run does, or Campaign's term
-	owed  <-chan error    // how a release ends that is repeated in the background; nil: none is
+	peers          *peers.Peers
+	going          context.Context // ends when Run does, or Campaign's term
+	pendingRelease <-chan error    // how a release ends that is repeated in the background; nil: none is
 
 	trips int // how many terms in a row have ended as unhealthy or failed
 
@@ -47,8 +47,8 @@ func newMachine(ctx context.Context, c *candidate, before *memory) *machine {
 		m.begun = m.clock.Now()
 	}
 	before.highest = max(before.highest, c.above)
-	if !before.introduced {
-		before.introduced = true
+	if !before.configLogged {
+		before.configLogged = true
 		c.introduce()
 	}
 	m.peers = newPeers(c)
@@ -156,36 +156,36 @@ func (m *machine) heir(t *Term) quorum.Heir {
 type memory struct {
 	highest          uint64      // the highest counter or token seen on any node
 	traced           bool        // a node has shown a trace of an earlier election, or this candidate has won one
-	asked            lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
+	answeredAt       lease.Stamp // when the nodes answered last, to a claim or a look; zero: never
 	answered         bool        // a majority has answered before
 	twinLogged       bool        // another process with our id was logged
 	abstentionLogged bool        // logged that nodes abstain
 	foreignVersion   string      // what the version's key holds that was logged
-	introduced       bool        // logged the configuration
+	configLogged     bool        // logged the configuration
 
 	differs     string      // the attempt that was last seen to vote with other nodes
 	differsFrom lease.Stamp // when it was first seen
 
-	held    lease.Stamp   // when the nodes showed last that another candidate leads; zero: never
-	heldAge time.Duration // how long before that it had renewed its lease, at most
+	holderSeen lease.Stamp   // when the nodes showed last that another candidate leads; zero: never
+	holderAge  time.Duration // how long before that it had renewed its lease, at most
 
 	// reported is closed when the end of the last term was announced: the next election is
 	// announced after it. Nil: there was no term.
 	reported <-chan struct{}
 }
 
-// alive takes what a tally shows of tokens. A counter above zero, a holder or a
+// learn takes what a tally shows of tokens. A counter above zero, a holder or a
 // pause is a trace of the election; a node that has lost everything has none.
-func (k *memory) alive(t quorum.Tally) {
+func (k *memory) learn(t quorum.Tally) {
 	for _, a := range t.Answers {
 		k.highest = max(k.highest, a.Fence)
-		k.traced = k.traced || a.Fence > 0 || a.Status == quorum.Held || a.Status == quorum.Paused || a.Status == quorum.Kept
+		k.traced = k.traced || a.Fence > 0 || a.Status == quorum.Held || a.Status == quorum.Paused || a.Status == quorum.Reserved
 	}
 }
 
-// outlives reports whether a lock with another list of nodes was met at each claim for
+// keepsDiffering reports whether a lock with another list of nodes was met at each claim for
 // longer than late messages of one attempt may keep it up: two and a half leases.
-func (k *memory) outlives(clock *lease.Clock, holder string, life time.Duration) bool {
+func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Duration) bool {
 	attempt, _, _ := strings.Cut(holder, " ")
 	if k.differs != attempt {
 		k.differs, k.differsFrom = attempt, clock.Now()
@@ -195,20 +195,20 @@ func (k *memory) outlives(clock *lease.Clock, holder string, life time.Duration)
 	return ok && held > 5*life/2
 }
 
-// holds takes that another candidate leads, and for how long its lease lasts still.
-func (k *memory) holds(now lease.Stamp, life, left time.Duration) {
-	k.held, k.heldAge = now, max(0, life-left)
+// noteHolder takes that another candidate leads, and for how long its lease lasts still.
+func (k *memory) noteHolder(now lease.Stamp, life, left time.Duration) {
+	k.holderSeen, k.holderAge = now, max(0, life-left)
 }
 
 // vacant is for how long at most there has been no leader; zero: not known. A leader that
 // disappears reports nothing, but it was there when it renewed its lease.
 func (k *memory) vacant(clock *lease.Clock) time.Duration {
-	if k.held.IsZero() {
+	if k.holderSeen.IsZero() {
 		return 0
 	}
-	since, ok := clock.Since(k.held)
+	since, ok := clock.Since(k.holderSeen)
 	if !ok {
 		return 0
 	}
-	return since + k.heldAge
+	return since + k.holderAge
 }

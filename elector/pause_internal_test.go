@@ -11,7 +11,7 @@ import (
 // without a leader. So a majority decides, and a few that differ change nothing.
 func TestPauseAsReportedByTheNodes(t *testing.T) {
 	answer := func(s quorum.Status, note string) quorum.Answer { return quorum.Answer{Status: s, Note: note} }
-	paused, mine, noted := answer(quorum.Paused, "drill"), answer(quorum.Mine, ""), answer(quorum.Mine, "drill")
+	paused, mine, noted := answer(quorum.Paused, "drill"), answer(quorum.Renewed, ""), answer(quorum.Renewed, "drill")
 	won, held, unknown := answer(quorum.Won, ""), answer(quorum.Held, ""), answer(quorum.Unknown, "")
 	planted := answer(quorum.Planted, quorum.Forgot)
 	for name, c := range map[string]struct {

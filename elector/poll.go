@@ -20,8 +20,8 @@ type poller struct {
 // newPoller starts with a look, unless the nodes were queried less than a lease ago.
 func (m *machine) newPoller() *poller {
 	l := &poller{m: m, due: time.NewTimer(0)}
-	if !m.memory.asked.IsZero() {
-		if elapsed, ok := m.clock.Since(m.memory.asked); ok {
+	if !m.memory.answeredAt.IsZero() {
+		if elapsed, ok := m.clock.Since(m.memory.answeredAt); ok {
 			l.due.Reset(max(0, m.cfg.Lease-elapsed))
 		}
 	}
@@ -57,7 +57,7 @@ func (l *poller) take(views []quorum.View) {
 		l.due.Reset(l.m.cfg.Lease / 4)
 		return
 	}
-	k.asked = l.m.clock.Now()
+	k.answeredAt = l.m.clock.Now()
 	l.m.noteLeader(locks)
 	l.m.noteHeld(held)
 	l.due.Reset(l.m.cfg.Lease)

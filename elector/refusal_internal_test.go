@@ -34,7 +34,7 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	m := offlineMachine(t, 3)
-	same := quorum.Answer{Status: quorum.Same}
+	same := quorum.Answer{Status: quorum.SameServer}
 	if no := m.refusal(m.nodes.Tally([]quorum.Answer{won, won, same}, 0)); !no.refuses() {
 		t.Error("one server under two names votes twice")
 	}

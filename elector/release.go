@@ -36,7 +36,7 @@ func (h *heldLock) giveBack(campaigns bool) error {
 		"at_most", unit(h.lapsesIn()), "error", joinNodes(nodeErrors(tally.Errors())))
 	if campaigns {
 		owed := make(chan error, 1)
-		m.owed = owed
+		m.pendingRelease = owed
 		m.voter.Go(func() { owed <- h.repeat(context.Background(), r.Definite) })
 		return nil
 	}

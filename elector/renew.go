@@ -25,7 +25,8 @@ type renewer struct {
 	ended  chan *endedRenewal // how a renewal ended, for the state machine
 	task   task               // fires when it is due
 
-	// The state machine holds it for as long as a log handler blocks it: then no goroutine renews in its place.
+	// fire and take never wait for mu: where it is taken the state machine renews or counts, and a log handler may block it.
+	// They leave the work to it, through due and ended.
 	mu       sync.Mutex   // of all below
 	inFlight bool         // a renewal is under way
 	repeats  bool         // it repeats the one before, to take a node back
@@ -46,7 +47,7 @@ func (m *machine) newRenewer(term *Term) *renewer {
 	return r
 }
 
-// begin has the first renewal due by when the claim was sent. That may be long ago, when
+// begin schedules the first renewal, counted from when the claim was sent. That may be long ago, when
 // the claim waited for a connection: counted from the term's begin, the lease could end first.
 func (r *renewer) begin() {
 	m := r.m
@@ -56,12 +57,12 @@ func (r *renewer) begin() {
 
 func (r *renewer) dueIn(d time.Duration) { r.m.renewals.add(&r.task, d, oneMoment, oneMoment) }
 
-// fire renews when that is due, on a goroutine that does so for many. at is a moment before, by the machine's clock.
+// fire renews when that is due, on a goroutine that does so for many elections. at is a moment before, by the machine's clock.
 func (r *renewer) fire(at *lease.Stamp) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
 		if !r.term.ended.Load() {
-			if m := r.m; !m.clock.IsAs(&m.renewals.clock) {
+			if m := r.m; !m.clock.SameAs(&m.renewals.clock) {
 				at = m.clock.Anchor()
 			}
 			r.renew(at)
@@ -74,7 +75,7 @@ func (r *renewer) fire(at *lease.Stamp) {
 	}
 }
 
-// take takes how a renewal ended, on a goroutine that others wait for.
+// take takes how a renewal ended, on the goroutine of its call, which serves other elections too: it must not block.
 func (r *renewer) take(of endedRenewal) {
 	if r.mu.TryLock() {
 		defer r.mu.Unlock()
@@ -91,12 +92,12 @@ func (r *renewer) take(of endedRenewal) {
 // quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.
 func (r *renewer) quiet(of *endedRenewal) bool {
 	for _, a := range of.tally.Answers {
-		if a.Status != quorum.Unknown && (a.Status != quorum.Mine || a.Note != "" || a.Holder != "") {
+		if a.Status != quorum.Unknown && (a.Status != quorum.Renewed || a.Note != "" || a.Holder != "") {
 			return false
 		}
 	}
 	m := r.m
-	return of.tally.Majority(quorum.Mine) && r.term.grant.Valid() && !r.repeats && m.calm() &&
+	return of.tally.Majority(quorum.Renewed) && r.term.grant.Valid() && !r.repeats && m.calm() &&
 		m.voter.Advertised() == m.advertised && !m.voter.Regainable() && len(m.voter.Rivals()) == 0
 }
 
@@ -114,11 +115,11 @@ func (r *renewer) countNow(of *endedRenewal) {
 	r.count(of)
 }
 
-// renew is the only function that renews. It checks health last before it
-// sends, and for a time before that: a process that is stopped in between
-// then loses lease, instead of renewing on an old verdict. The request runs
-// beside the state machine, which stays able to end the term at once. There is one at a
-// time: count has the next one due. With mu held.
+// renew sends one renewal, and nothing else does. It reads the time to the deadline first, and
+// checks health last: a process that is suspended in between loses that time, instead of
+// renewing on an old verdict. The requests run in the background, so that the state machine can
+// end the term at any time. There is one renewal at a time: count schedules the next one.
+// The caller holds mu.
 func (r *renewer) renew(sent *lease.Stamp) {
 	m := r.m
 	left, _ := r.term.grant.Left()
@@ -140,15 +141,15 @@ func (r *renewer) renew(sent *lease.Stamp) {
 	})
 }
 
-// count takes how a renewal ended. With mu held.
+// count takes how a renewal ended. The caller holds mu.
 func (r *renewer) count(of *endedRenewal) {
 	r.inFlight = false
 	m := r.m
 	switch {
-	case of.tally.Majority(quorum.Mine):
+	case of.tally.Majority(quorum.Renewed):
 		if r.term.grant.Renew(of.sent) {
 			m.counters.confirmed(of.took)
-			m.memory.alive(of.tally)
+			m.memory.learn(of.tally)
 			r.term.expiry.unconfirmed.Store(nil)
 			m.setCondition(condition{})
 			m.notePauseOfRenewal(of.tally)
@@ -157,7 +158,7 @@ func (r *renewer) count(of *endedRenewal) {
 			}
 		}
 		r.dueIn(r.next(of.sent))
-	case of.tally.Majority(quorum.Gone, quorum.Taken, quorum.Planted):
+	case of.tally.Majority(quorum.NoLock, quorum.Taken, quorum.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
 		r.term.bereft.Store(bereaved(of.tally))
@@ -231,7 +232,7 @@ func bereaved(t quorum.Tally) bool {
 func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	paused, note := 0, ""
 	for _, a := range t.Answers {
-		if a.Status == quorum.Mine && a.Note != "" {
+		if a.Status == quorum.Renewed && a.Note != "" {
 			paused, note = paused+1, a.Note
 		}
 	}
@@ -239,7 +240,7 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	switch {
 	case paused >= majority:
 		c.setPaused(note)
-	case t.Count(quorum.Mine)-paused >= majority:
+	case t.Count(quorum.Renewed)-paused >= majority:
 		c.setPaused("")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"time"
-
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // run is the life of a candidate: campaign, lead, rest, and again.
@@ -16,7 +14,7 @@ import (
 // on the way has made twice as large stays so.
 func (m *machine) run(ctx context.Context, work Work) error {
 	if m.cfg.Observer {
-		return m.follow(ctx)
+		return m.observeOnly(ctx)
 	}
 	for {
 		l, err := m.elected(ctx, work)
@@ -38,7 +36,7 @@ func (m *machine) elected(ctx context.Context, work Work) (*leadership, error) {
 		}
 		return nil, err
 	}
-	m.owed = nil // what it holds still this term has taken over
+	m.pendingRelease = nil // what it holds still this term has taken over
 	return m.startTerm(ctx, term, work), nil
 }
 
@@ -62,10 +60,10 @@ func (m *machine) after(ctx context.Context, term *Term, ended *Ended) (over boo
 	return false, nil
 }
 
-// outcome is what Run returns when run has returned err.
-func (m *machine) outcome(ctx context.Context, err error) error {
+// runError is what Run returns when run has returned err.
+func (m *machine) runError(ctx context.Context, err error) error {
 	if err == nil {
-		err = m.settleUp()
+		err = m.awaitPendingRelease()
 	}
 	if errors.Is(context.Cause(ctx), ErrClosed) && !errors.Is(err, ErrClosed) {
 		return errors.Join(ErrClosed, err)
@@ -124,52 +122,16 @@ func (m *machine) rest(ctx context.Context, d time.Duration, after *Ended) {
 	}
 }
 
-// settleUp waits for a release that is still repeated in the background, at Run's end.
+// awaitPendingRelease waits for a release that is still repeated in the background, at Run's end.
 // One that failed before is no news: its lock has lapsed, which was logged, and others
 // may have led since.
-func (m *machine) settleUp() error {
-	owed := m.owed
-	m.owed = nil
+func (m *machine) awaitPendingRelease() error {
+	owed := m.pendingRelease
+	m.pendingRelease = nil
 	if owed == nil || len(owed) > 0 {
 		return nil
 	}
 	return <-owed
-}
-
-// follow is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
-// nothing, and its probes decide nothing.
-func (m *machine) follow(ctx context.Context) error {
-	m.become(RoleObserving, nil)
-	if err := m.meetNodes(ctx); err != nil {
-		return err
-	}
-	look := m.newPoller()
-	defer look.close()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.due.C:
-			look.start()
-		case views := <-look.views:
-			look.take(views)
-			m.setCondition(m.unreadable(views))
-		}
-	}
-}
-
-// unreadable is why an observer does not know who leads.
-func (m *machine) unreadable(views []quorum.View) condition {
-	var errs []error
-	for _, v := range views {
-		if v.Err != nil {
-			errs = append(errs, v.Err)
-		}
-	}
-	if len(views)-len(errs) >= m.nodes.Majority() {
-		return condition{}
-	}
-	return condition{key: ErrUnreachable.Error(), err: noMajority(m.nodes, errs)}
 }
 
 // campaigns is nil, or why this candidate never does.

@@ -7,9 +7,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 )
 
-// schedule has what all candidates of a process do at times done when it is due, many by one timer: the renewals of leaders, which
-// are due at common moments (quorum.Nodes.Together), and the claims of followers, which are due when the leases end that
-// leaders elsewhere have renewed at such moments.
+// schedule runs the periodic requests of all candidates of a process: the renewals of leaders, which are aligned to common
+// moments (quorum.Nodes.Together), and the claims of followers, which fall due when the leases end that leaders elsewhere have
+// renewed at such moments. One timer runs a bunch of up to 64.
 type schedule struct {
 	gather func(func()) // has what the tasks send travel together
 	clock  lease.Clock  // of this machine
@@ -28,11 +28,11 @@ type bunch struct {
 	timer *time.Timer
 }
 
-// task is what one candidate has done when that is due.
+// task is the periodic request of one candidate.
 type task struct {
 	fire func(at *lease.Stamp) // must not block; at is when those of its bunch began to be done
 
-	in *bunch // nil: it is not due
+	in *bunch // that runs it; nil: it is not scheduled
 	i  int    // where it stands there
 }
 
@@ -43,15 +43,15 @@ const (
 	oneMoment = time.Millisecond
 )
 
-// add has it done in that time, or with others that are due at most so much earlier or later. It must not be in.
-func (s *schedule) add(t *task, in, earlier, later time.Duration) {
-	at := time.Now().Add(in)
+// add runs t after that time, or up to earlier sooner or later later, to share a bunch. t must not be scheduled already.
+func (s *schedule) add(t *task, after, earlier, later time.Duration) {
+	at := time.Now().Add(after)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bunch(at, earlier, later)
 	if b == nil {
 		b = &bunch{at: at, n: s.moment(at)}
-		b.timer = time.AfterFunc(in, func() { s.fire(b) })
+		b.timer = time.AfterFunc(after, func() { s.fire(b) })
 		s.open[b.n] = b
 	}
 	t.in, t.i = b, len(b.due)
@@ -62,7 +62,7 @@ func (s *schedule) add(t *task, in, earlier, later time.Duration) {
 	}
 }
 
-// bunch is one with room at about that time; nil: there is none. With mu held.
+// bunch is one with room at about that time; nil: there is none. The caller holds mu.
 func (s *schedule) bunch(at time.Time, earlier, later time.Duration) *bunch {
 	for n, last := s.moment(at.Add(-earlier)), s.moment(at.Add(later)); n <= last; n++ {
 		if b := s.open[n]; b != nil {
@@ -74,7 +74,7 @@ func (s *schedule) bunch(at time.Time, earlier, later time.Duration) *bunch {
 	return nil
 }
 
-// moment is the number of the moment that a time is in. With mu held.
+// moment is the number of the moment that a time is in. The caller holds mu.
 func (s *schedule) moment(at time.Time) int64 {
 	if s.open == nil {
 		s.base, s.open = at, map[int64]*bunch{}
@@ -82,7 +82,7 @@ func (s *schedule) moment(at time.Time) int64 {
 	return int64(at.Sub(s.base) / oneMoment)
 }
 
-// shut lets none join any more. With mu held.
+// shut lets none join any more. The caller holds mu.
 func (s *schedule) shut(b *bunch) {
 	if s.open[b.n] == b {
 		delete(s.open, b.n)

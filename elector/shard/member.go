@@ -185,7 +185,7 @@ func (m *Member) changes() <-chan struct{} {
 	return m.changed
 }
 
-// change wakes those that observe. With mu held.
+// change wakes those that observe. The caller holds mu.
 func (m *Member) change() {
 	if m.changed != nil {
 		close(m.changed)

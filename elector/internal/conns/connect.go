@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// connect starts to make a connection, unless there are enough. With mu held.
+// connect starts to make a connection, unless there are enough. The caller holds mu.
 func (p *Pool) connect() {
 	if p.closed || len(p.all) >= p.most {
 		return

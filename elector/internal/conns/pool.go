@@ -81,7 +81,7 @@ func (p *Pool) lend() {
 	p.peak = max(p.peak, p.used)
 }
 
-// next is who has waited for longest. With mu held.
+// next is who has waited for longest. The caller holds mu.
 func (p *Pool) next() chan result {
 	if len(p.waiting) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func (p *Pool) next() chan result {
 	return w
 }
 
-// offer hands a connection to who waits, or keeps it. With mu held.
+// offer hands a connection to who waits, or keeps it. The caller holds mu.
 func (p *Pool) offer(c *conn) {
 	if p.closed {
 		return // Close ends it

@@ -2,7 +2,7 @@ package conns
 
 // elsewhere reports whether a connection leads to where the server was before: a master that
 // hung while another one was promoted, and that has woken up, grants and forgets for
-// itself until it learns that it is a replica. With mu held.
+// itself until it learns that it is a replica. The caller holds mu.
 func (p *Pool) elsewhere(c *conn) bool {
 	return p.moves && c.to.addr != p.at.addr && c.to.seq < p.at.seq
 }

@@ -59,7 +59,7 @@ func (c *records) parse(node int, list []any) (all []Member) {
 	return all
 }
 
-// known is a record that some node has shown last. With mu held.
+// known is a record that some node has shown last. The caller holds mu.
 func (c *records) known(text string) (Member, bool) {
 	for _, shown := range c.byNode {
 		if m, ok := shown[text]; ok {

@@ -24,8 +24,8 @@ func NewClock(w *Warp) *Clock { return &Clock{warp: w} }
 // clock, for a checker that knows the true time.
 func ClockOf(w *Warp, granted func(Held)) *Clock { return &Clock{warp: w, granted: granted} }
 
-// IsAs reports whether two clocks always show the same.
-func (c *Clock) IsAs(other *Clock) bool { return c.warp == other.warp }
+// SameAs reports whether two clocks always show the same.
+func (c *Clock) SameAs(other *Clock) bool { return c.warp == other.warp }
 
 // Warp lets a simulation bend the clocks of one candidate. Safe for concurrent
 // use. Gate, if set, is called before every reading: a gate that blocks pauses
@@ -36,7 +36,7 @@ type Warp struct {
 	Gate             func()
 }
 
-// Held is a Grant, as far as that checker looks at it.
+// Held is what that checker reads of a Grant.
 type Held interface{ TrueDeadline() time.Time }
 
 // Stamp is one reading of all clocks: the anchor that a lease counts from.

@@ -80,7 +80,7 @@ func (g *Grant) Deadline() time.Time {
 	return counted
 }
 
-// near reports whether two clocks agree, and the time between two readings aside.
+// near reports whether d is no more than two clocks that agree, read one after the other, can differ by.
 func near(d time.Duration) bool { return d <= 2*agreement && d >= -2*agreement }
 
 // TrueDeadline is the deadline on the machine's own clock, whatever a Warp makes

@@ -12,30 +12,30 @@ type Status string
 
 // What the scripts answer, and what stands for no answer.
 const (
-	Unknown  Status = "unknown" // no answer (yet), or an error
-	Won      Status = "won"
-	Same     Status = "same" // the claim met itself: one server under two addresses
-	Held     Status = "held"
-	Paused   Status = "paused"
-	Kept     Status = "kept"  // for the heir of the last leader, for a short time
-	Newer    Status = "newer" // a version has led that the sender has to judge, or is older than
-	New      Status = "new"   // the node forgot, or is new: it does not vote for a lease
-	Mine     Status = "mine"
-	Planted  Status = "planted" // lost there and put back: no vote in its round
-	Gone     Status = "gone"
-	Taken    Status = "taken"
-	Raised   Status = "raised"
-	Released Status = "released"
-	Recorded Status = "recorded"
-	Met      Status = "met" // queried for its identity alone
+	Unknown      Status = "unknown" // no answer (yet), or an error
+	Won          Status = "won"
+	SameServer   Status = "same" // the claim met itself: one server under two addresses
+	Held         Status = "held"
+	Paused       Status = "paused"
+	Reserved     Status = "kept"  // for the heir of the last leader, for a short time
+	NewerVersion Status = "newer" // a version has led that the sender has to judge, or is older than
+	Abstains     Status = "new"   // the node forgot, or is new: it does not vote for a lease
+	Renewed      Status = "mine"
+	Planted      Status = "planted" // lost there and put back: no vote in its round
+	NoLock       Status = "gone"
+	Taken        Status = "taken"
+	Raised       Status = "raised"
+	Released     Status = "released"
+	Recorded     Status = "recorded"
+	Identified   Status = "met" // queried for its identity alone
 )
 
 // failed is what a script answers in place of a Status where it could not do its work for an election.
 const failed = "error"
 
-// Next is the note of a node that holds for another, and names the sender as the
+// GoesFirst is the note of a node that holds for another, and names the sender as the
 // one that goes first after it.
-const Next = "next"
+const GoesFirst = "next"
 
 // Forgot is the note of a node where a renewal planted the lock again because the
 // node had lost the counter too, and not the lock alone.
@@ -101,7 +101,7 @@ func parseAnswer(v any, args []any) Answer {
 
 // confirmed is what a node answers to a renewal to which all is as that shows it.
 func confirmed(args []any) Answer {
-	a := Answer{Status: Mine, Waiters: -1, Subscribers: -1}
+	a := Answer{Status: Renewed, Waiters: -1, Subscribers: -1}
 	a.Fence, _ = args[renewCounter].(uint64)
 	a.ID, _ = args[renewShown].(string)
 	return a

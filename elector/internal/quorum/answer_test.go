@@ -27,7 +27,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 	}
 	// A short answer is one to a renewal alone, and says what that has shown.
 	renewal := renewArgs("a/A/1", "A", 1, testLease, 7, 9, Heir{}, "OFFERE", "", "ABCDEF")
-	if a := parseAnswer(int64(asShown), renewal); a != (Answer{Status: Mine, Fence: 9, Waiters: -1, Subscribers: -1, ID: "ABCDEF"}) {
+	if a := parseAnswer(int64(asShown), renewal); a != (Answer{Status: Renewed, Fence: 9, Waiters: -1, Subscribers: -1, ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 	claim := claimArgs("a/A/1", "A", 1, testLease, 7, "", KeysOf("mandate", "orders"), "OFFERE", "", "")
@@ -37,7 +37,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 		}
 	}
 	// Nobody who counts nothing may be taken for a crowd of none.
-	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}, nil); a != (Answer{Status: Mine, Fence: 7, Waiters: -1, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
+	if a := parseAnswer([]any{"mine", "7", "", "note", "ABCDEF"}, nil); a != (Answer{Status: Renewed, Fence: 7, Waiters: -1, Subscribers: -1, Note: "note", ID: "ABCDEF"}) {
 		t.Errorf("%+v", a)
 	}
 }
@@ -106,7 +106,7 @@ func TestRivalIsOneAttempt(t *testing.T) {
 		met(taken(one), one, 2*time.Second)
 		met(taken(other), other, 0)
 		met(taken(other), other, time.Second)
-		met(Answer{Status: Mine, Holder: other}, "", 0)
+		met(Answer{Status: Renewed, Holder: other}, "", 0)
 		met(taken(other), other, 0)
 		met(taken(""), "", 0)
 		met(Answer{Status: Unknown}, "", 0)

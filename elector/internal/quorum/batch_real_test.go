@@ -65,7 +65,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	set("maxmemory", "0")
 	all("a claim", call(c, claimScript, claimKeys, claims), Won, "")
 	set("maxmemory", "1")
-	all("a renewal on a full memory", call(c, renewScript, renewKeys, renewals), Mine, "")
+	all("a renewal on a full memory", call(c, renewScript, renewKeys, renewals), Renewed, "")
 	set("maxmemory", "0")
 
 	// One of them may go where the others may not.
@@ -81,7 +81,7 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	if err := answers[0].Err; !Denied(err) || !strings.Contains(err.Error(), "'del'") {
 		t.Errorf("the election whose renewal needs DEL: %+v", answers[0])
 	}
-	all("the others", answers[1:], Mine, "")
+	all("the others", answers[1:], Renewed, "")
 
 	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err(); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
 // was granted is given back in the background.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
-	seq, value := v.attempt()
+	seq, value := v.newAttempt()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer {
 		marker := ""
 		if node < len(markers) {
@@ -27,12 +27,12 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 	v.ignoreUnresponsive(r)
 	granted := v.poll(ctx, r, value)
 	r.awaitExpected()
-	return v.outcome(ctx, v.tally(r), granted)
+	return v.decide(ctx, v.tally(r), granted)
 }
 
 // StartClaim is Claim for a follower that expects to lose, as it does nearly always when the lease that it saw would end: no
 // goroutine waits for the votes. false: they can't be cast so, and nothing was done. It does not block. ended gets
-// them, once, on a goroutine that others wait for; it must not keep the answers. Then the caller has them settled by
+// them, once, on the goroutine of the call, which serves other elections too: it must neither block nor keep the answers. Then the caller has them settled by
 // Settle or, where they show nothing but a leader, by Lost, before anything else is done with the Voter.
 func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 	for _, n := range v.nodes.list {
@@ -40,15 +40,15 @@ func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 			return false
 		}
 	}
-	seq, value := v.attempt()
+	seq, value := v.newAttempt()
 	args := claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "", "", "")
-	e := errand{errandKind: &claims, v: v, keys: v.cfg.Keys.forClaim(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
+	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.forClaim(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
 	v.nodes.start(e, time.Now(), ended)
 	return true
 }
 
 // claims have the identity that the node may take, and the versions that it has shown, of their own.
-var claims = errandKind{script: claimScript, yes: Won, usual: Held, claims: true, fill: func(p *posted, args []any) {
+var claims = broadcastKind{script: claimScript, yes: Won, usual: Held, claims: true, fill: func(p *posted, args []any) {
 	q := p.v.queues[p.node]
 	args[claimIdentity] = q.show().offer
 	args[claimShown], args[claimVersion] = q.versions(p.v.cfg.Version)
@@ -61,14 +61,14 @@ func (v *Voter) Settle(ctx context.Context, t Tally) (won uint64, _ Tally) {
 		r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer { return t.Answers[node] })
 		granted = v.poll(ctx, r, v.lock.String())
 	}
-	return v.outcome(ctx, t, granted)
+	return v.decide(ctx, t, granted)
 }
 
 // Lost ends an attempt that no node has granted.
 func (v *Voter) Lost() { v.alive.Store(0) }
 
-// attempt begins a new one, with a fresh lock value.
-func (v *Voter) attempt() (seq uint64, value string) {
+// newAttempt begins a new one, with a fresh lock value.
+func (v *Voter) newAttempt() (seq uint64, value string) {
 	v.seq++
 	v.alive.Store(v.seq)
 	v.lock = LockValue{
@@ -83,8 +83,8 @@ func (v *Voter) attempt() (seq uint64, value string) {
 	return v.seq, v.lock.String()
 }
 
-// outcome is what the votes of all nodes come to.
-func (v *Voter) outcome(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
+// decide is what the votes of all nodes come to.
+func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
 	for i, a := range t.Answers {
 		if a.Status == Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
 			v.queues[i].markUnresponsive()

@@ -57,10 +57,10 @@ func TestForeignTTLIsCutShort(t *testing.T) {
 		ttl, want  time.Duration // ttl 0: no end
 		status     Status
 	}{
-		"a marker without an end":   {k.New, "m", 0, testLease, New},
-		"a marker in order":         {k.New, "m", 2 * testLease, 2 * testLease, New},
-		"a marker beyond it":        {k.New, "m", 2*testLease + time.Millisecond, testLease, New},
-		"a reservation in order":    {k.Heir, "!ghost", 2 * testLease, 2 * testLease, Kept},
+		"a marker without an end":   {k.New, "m", 0, testLease, Abstains},
+		"a marker in order":         {k.New, "m", 2 * testLease, 2 * testLease, Abstains},
+		"a marker beyond it":        {k.New, "m", 2*testLease + time.Millisecond, testLease, Abstains},
+		"a reservation in order":    {k.Heir, "!ghost", 2 * testLease, 2 * testLease, Reserved},
 		"a lock without an end":     {k.Lock, ours, 0, 4 * time.Second, Held},
 		"a lock in order":           {k.Lock, ours, 4 * time.Second, 4 * time.Second, Held},
 		"a lock near its end":       {k.Lock, ours, time.Second, time.Second, Held},
@@ -95,7 +95,7 @@ func TestAMarkerIsNotProlonged(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		_ = p.redis[0].Set(p.keys.New, "m")
 		p.redis[0].SetTTL(p.keys.New, 3*time.Second)
-		if a := p.voter("a").loses().Answers[0]; a.Status != New || a.Note != "m" || a.Left != 3*time.Second {
+		if a := p.voter("a").loses().Answers[0]; a.Status != Abstains || a.Note != "m" || a.Left != 3*time.Second {
 			t.Errorf("%+v", a)
 		}
 	})

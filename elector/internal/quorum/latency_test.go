@@ -47,7 +47,7 @@ func TestRoundTripAtItsBound(t *testing.T) {
 				if (won != 0) != c.leads {
 					t.Fatalf("token %d with a round trip of %v, the bound is %v", won, c.trip, bound)
 				}
-				if c.leads && !a.Renew(testLease, won, Heir{}, fit).Majority(Mine) {
+				if c.leads && !a.Renew(testLease, won, Heir{}, fit).Majority(Renewed) {
 					t.Error("not renewed")
 				}
 			})

@@ -28,7 +28,7 @@ func (v *Voter) Meet(ctx context.Context, shard bool) (grouped bool) {
 		return false
 	}
 	v.met = time.Now()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Met, func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), Identified, func(node int) Answer {
 		v.background.begin()
 		defer v.background.end()
 		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
@@ -41,7 +41,7 @@ func (v *Voter) Meet(ctx context.Context, shard bool) (grouped bool) {
 				a.Err = err
 				return
 			}
-			a = Answer{Status: Met, ID: parseIdentity(id), Note: settings}
+			a = Answer{Status: Identified, ID: parseIdentity(id), Note: settings}
 			q.meet(a.ID, sent, v.cfg.Lease)
 		})
 		return a
@@ -53,7 +53,7 @@ func (v *Voter) Meet(ctx context.Context, shard bool) (grouped bool) {
 	}
 	met, of := 0, 0
 	for _, a := range r.now() {
-		if a.Status == Met {
+		if a.Status == Identified {
 			met++
 		}
 		if strings.HasPrefix(a.Note, "{") { // another program's key is no group

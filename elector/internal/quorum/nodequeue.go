@@ -84,7 +84,7 @@ func (q *nodeQueue) note(a Answer) {
 		return
 	}
 	q.counter = max(q.counter, a.Fence)
-	q.rival, q.gone = q.rival.next(a), a.Status == Gone
+	q.rival, q.gone = q.rival.next(a), a.Status == NoLock
 }
 
 func (q *nodeQueue) markUnresponsive() {

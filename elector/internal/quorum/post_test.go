@@ -22,7 +22,7 @@ func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
 		}
 		a.lines[2].trip.Store(int64(5 * trip))
 		began := time.Now()
-		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) || time.Since(began) != trip {
+		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) || time.Since(began) != trip {
 			t.Errorf("it took %v: %+v", time.Since(began), tally.Answers)
 		}
 	})
@@ -103,7 +103,7 @@ func TestShortRequestsPutOffNoOther(t *testing.T) {
 				}
 				tally := all.voters[i].Renew(mine, all.tokens[i], Heir{}, fit)
 				switch took := time.Since(began); {
-				case i == 1 && (!tally.Majority(Mine) || took > late+2*trip):
+				case i == 1 && (!tally.Majority(Renewed) || took > late+2*trip):
 					t.Errorf("behind the stuck call: %v, %+v", took, tally.Answers)
 				case took > left+2*trip && i != 1:
 					t.Errorf("election %d had %v, and an outcome after %v", i, left, took)

@@ -8,9 +8,9 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/conns"
 )
 
-// errand is what the requests of one round have in common that no goroutine waits for.
-type errand struct {
-	*errandKind
+// broadcast is what the requests of one round have in common that no goroutine waits for.
+type broadcast struct {
+	*broadcastKind
 
 	v    *Voter
 	keys []string
@@ -19,8 +19,8 @@ type errand struct {
 	fit  func() bool   // asked when a node's turn comes: false: nothing is sent any more
 }
 
-// errandKind is what all errands by one script have in common.
-type errandKind struct {
+// broadcastKind is what all errands by one script have in common.
+type broadcastKind struct {
 	script electionScript
 	yes    Status                      // the answer that a majority has to give
 	usual  Status                      // the answer that nearly all get: nothing is logged then
@@ -28,7 +28,7 @@ type errandKind struct {
 	fill   func(p *posted, args []any) // puts those in that each request has of its own
 }
 
-// postedRound is the round of an errand, with its requests. Nearly all are used again: a process with ten thousand elections
+// postedRound is the round of a broadcast, with its requests. Nearly all are used again: a process with ten thousand elections
 // makes four thousand a second, and memory that it has not used for long is the slowest part of each.
 type postedRound struct {
 	round
@@ -42,9 +42,9 @@ type postedRound struct {
 	uses atomic.Int32
 }
 
-// start sends an errand to all nodes. It does not block. ended gets the outcome, once, on a goroutine that others wait for; it
+// start sends a broadcast to all nodes. It does not block. ended gets the outcome, once, on the goroutine of the call, which serves other elections too; it
 // must not keep the answers.
-func (ns *Nodes) start(e errand, began time.Time, ended func(Tally)) {
+func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	r, again := ns.rounds.Get().(*postedRound)
 	if !again {
 		r = &postedRound{nodes: ns, posts: make([]posted, ns.Len())}
@@ -59,7 +59,7 @@ func (ns *Nodes) start(e errand, began time.Time, ended func(Tally)) {
 	}
 	for node := range r.posts {
 		p := &r.posts[node]
-		*p = posted{errand: e, node: node, round: r}
+		*p = posted{broadcast: e, node: node, round: r}
 		p.request.keys, p.requester = e.keys, p
 	}
 	for node := range r.posts {
@@ -74,10 +74,10 @@ func (r *postedRound) release() {
 	}
 }
 
-// posted is the request of an errand to one node.
+// posted is the request of a broadcast to one node.
 type posted struct {
 	request
-	errand
+	broadcast
 
 	node  int
 	round *postedRound

@@ -99,7 +99,7 @@ func (all *process) renewed(tallies []Tally, but ...int) {
 		for _, j := range but {
 			want = want && i != j
 		}
-		if got := tally.Majority(Mine); got != want {
+		if got := tally.Majority(Renewed); got != want {
 			all.t.Errorf("election %d: renewed: %v: %+v", i, got, tally.Answers)
 		}
 	}

@@ -42,8 +42,8 @@ func (l redlock) claim(ctx context.Context, r *round) error {
 	return l.mutex.TryLockContext(r.in(ctx))
 }
 
-// votes is a round on its way through redsync.
-type votes struct {
+// redsyncRound is a round on its way through redsync.
+type redsyncRound struct {
 	*round
 
 	mu    sync.Mutex
@@ -51,11 +51,11 @@ type votes struct {
 }
 
 // first reports whether a node has not voted in this round yet.
-func (b *votes) first(node int) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := !b.voted[node]
-	b.voted[node] = true
+func (r *redsyncRound) first(node int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.voted[node]
+	r.voted[node] = true
 	return first
 }
 
@@ -64,7 +64,7 @@ type roundKey struct{}
 // in hands the round down to our connections: a straggler of an earlier call of the same
 // mutex then still finds its own round.
 func (r *round) in(ctx context.Context) context.Context {
-	return context.WithValue(ctx, roundKey{}, &votes{round: r, voted: map[int]bool{}})
+	return context.WithValue(ctx, roundKey{}, &redsyncRound{round: r, voted: map[int]bool{}})
 }
 
 // pool is one node. It keeps nothing: the round that a call belongs to comes with its
@@ -73,24 +73,24 @@ type pool struct{ node int }
 
 // Get returns the connection of the round that ctx carries. It does no I/O.
 func (p pool) Get(ctx context.Context) (rsredis.Conn, error) {
-	b, _ := ctx.Value(roundKey{}).(*votes)
-	if b == nil {
+	r, _ := ctx.Value(roundKey{}).(*redsyncRound)
+	if r == nil {
 		return nil, errors.New("quorum: redsync made a call outside of a round")
 	}
-	return conn{node: p.node, box: b}, nil
+	return conn{node: p.node, round: r}, nil
 }
 
 // conn answers redsync's operations by voting in a round.
 type conn struct {
-	node int
-	box  *votes
+	node  int
+	round *redsyncRound
 }
 
 func (c conn) operate() (ok bool, err error) {
-	if !c.box.first(c.node) {
+	if !c.round.first(c.node) {
 		return false, nil
 	}
-	a := c.box.vote(c.node)
+	a := c.round.vote(c.node)
 	if a.Status == Unknown {
 		return false, a.Err
 	}

@@ -105,7 +105,7 @@ func (r *Release) Released() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for node, a := range r.done {
-		if a.Status == Released || a.Status == Gone && r.asked[node] {
+		if a.Status == Released || a.Status == NoLock && r.asked[node] {
 			return true
 		}
 	}

@@ -16,7 +16,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		token := a.wins(1)
 		raised := token + 5 // by claims that others have lost
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(raised, 10))
-		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
+		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
 			t.Fatalf("%+v", tally.Answers)
 		}
 		if err := releaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
@@ -29,7 +29,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 		closed := p.get(0, p.keys.Fence)
 		a.lines[0].answersLost.Store(false)
-		if tally := r.Try(testLease); tally.Count(Gone) != 1 || !r.Definite() || r.Left() != 0 {
+		if tally := r.Try(testLease); tally.Count(NoLock) != 1 || !r.Definite() || r.Left() != 0 {
 			t.Errorf("%+v, definite %v", tally.Answers, r.Definite())
 		}
 		if now := p.get(0, p.keys.Fence); now != closed || p.locks() != 0 {
@@ -37,7 +37,7 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		}
 		k := p.keys
 		if got := p.run(0, renewScript, k.forRenew(),
-			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity(), ""); got.Status != Gone || p.locks() != 0 {
+			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity(), ""); got.Status != NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
@@ -99,7 +99,7 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		if tally := release(); tally.Count(Released) != 1 || p.locks() != 0 {
 			t.Fatalf("%+v, %d locks", tally.Answers, p.locks())
 		}
-		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 		unchanged := func(what string, want Status) {
@@ -109,13 +109,13 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 				t.Errorf("%s: %+v; the node had\n%s\nand now\n%s", what, tally.Answers, before, keys())
 			}
 		}
-		unchanged("a lock that is free", Gone)
+		unchanged("a lock that is free", NoLock)
 		other := b.wins(1)
 		unchanged("a lock of another", Taken)
 		b.Releasing(other, Heir{}).Try(testLease)
 		a.wins(1)
 		unchanged("a later term of the same incarnation", Taken)
 		p.redis[0].FlushAll()
-		unchanged("a node that knows nothing of the election", Gone)
+		unchanged("a node that knows nothing of the election", NoLock)
 	})
 }

@@ -9,7 +9,7 @@ import "time"
 // behind hung ones must not go out on a verdict from before that, or for a term
 // that has ended since.
 //
-// It does not block. ended gets the outcome, once, on a goroutine that others wait for; it must not keep the answers.
+// It does not block. ended gets the outcome, once, on the goroutine of the call, which serves other elections too: it must neither block nor keep the answers.
 func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit func() bool, ended func(Tally)) {
 	began := time.Now()
 	v.nameNodes(began)
@@ -22,11 +22,11 @@ func (v *Voter) StartRenewal(left time.Duration, token uint64, heir Heir, fit fu
 			args: renewArgs(v.lock.String(), v.cfg.Incarnation, v.seq, v.cfg.Lease, token, 0, heir, "", v.cfg.Version, ""),
 		}
 	}
-	v.nodes.start(errand{errandKind: &renewals, v: v, keys: v.term.keys, same: v.term.args, left: left, fit: fit}, began, ended)
+	v.nodes.start(broadcast{broadcastKind: &renewals, v: v, keys: v.term.keys, same: v.term.args, left: left, fit: fit}, began, ended)
 }
 
 // renewals have the counter and the identity of their own that the node has shown.
-var renewals = errandKind{script: renewScript, yes: Mine, usual: Mine, fill: func(p *posted, args []any) {
+var renewals = broadcastKind{script: renewScript, yes: Renewed, usual: Renewed, fill: func(p *posted, args []any) {
 	s := p.v.queues[p.node].show()
 	args[renewCounter], args[renewShown], args[renewIdentity] = s.counter, s.identity, s.offer
 }}

@@ -48,7 +48,7 @@ func BenchmarkRenewals(b *testing.B) {
 		all.Add(len(voters))
 		for i, v := range voters {
 			v.StartRenewal(lease/2, tokens[i], Heir{}, func() bool { return true }, func(t Tally) {
-				if !t.Majority(Mine) {
+				if !t.Majority(Renewed) {
 					b.Errorf("%+v", t.Answers)
 				}
 				all.Done()

@@ -102,7 +102,7 @@ func (rec *recorder) start() {
 // send requests that of the node, once, together with what other elections report. It does not wait for that.
 func (rec *recorder) send(t turn) {
 	now, within := time.Now(), (connecting+1)*rec.limit
-	a := &attempt{rec: rec, turn: t}
+	a := &recording{rec: rec, turn: t}
 	if rec.sender.posts() {
 		a.keys, a.requester = rec.keys.forAnnounce(), a
 		rec.sender.post(announceScript, rec.limit, now, within, &a.request)
@@ -115,8 +115,8 @@ func (rec *recorder) send(t turn) {
 	}()
 }
 
-// attempt is one request to record a report.
-type attempt struct {
+// recording is one request to record a report.
+type recording struct {
 	request
 	turn
 
@@ -126,7 +126,7 @@ type attempt struct {
 }
 
 // args are made when it is sent: what is late reports by how much.
-func (a *attempt) args() []any {
+func (a *recording) args() []any {
 	events, front := &a.rec.keys.Events, &a.report.Front
 	if a.repeats {
 		events, front = &a.none, &a.none
@@ -136,7 +136,7 @@ func (a *attempt) args() []any {
 }
 
 // then takes its outcome.
-func (a *attempt) then(o outcome) {
+func (a *recording) then(o outcome) {
 	rec, why := a.rec, refusal("")
 	denied := errors.As(o.answer.Err, &why)
 	rec.denies.Store(denied)
@@ -151,7 +151,7 @@ func (a *attempt) then(o outcome) {
 }
 
 // carried is nothing to it: it is not used again.
-func (*attempt) carried() {}
+func (*recording) carried() {}
 
 // ended is the end of the attempt that is under way, and where that was its last one, of the turn. recorded: the node took the
 // report into its history.
@@ -184,7 +184,7 @@ func (rec *recorder) ended(recorded bool) {
 	rec.background.end()
 }
 
-// keep adds a report to those that the node has not recorded; of too many the newest stay. With mu held.
+// keep adds a report to those that the node has not recorded; of too many the newest stay. The caller holds mu.
 func (rec *recorder) keep(r Report) { rec.set(append(rec.unrecorded, r)) }
 
 // begin reports whether it is time to record them.
@@ -207,7 +207,7 @@ func (rec *recorder) settled() bool {
 	return !busy && (!rec.waits.Load() || rec.denies.Load())
 }
 
-// end puts back what could not be recorded. With mu held.
+// end puts back what could not be recorded. The caller holds mu.
 func (rec *recorder) end(left []Report) {
 	rec.repeating = false
 	if len(left) == 0 {

@@ -244,7 +244,7 @@ func TestReportsThatCanNotBeSentAreKept(t *testing.T) {
 		all.waitIdle()
 		all.voters[0].lines[0].cut.Store(false)
 		time.Sleep(time.Second)
-		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Mine) {
+		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Renewed) {
 			t.Fatal(errors.Join(all.voters[1].troubles()...))
 		}
 		all.waitIdle()

@@ -35,7 +35,7 @@ type request struct {
 // requester is who made a request that no goroutine waits for.
 type requester interface {
 	args() []any  // nil: it is not wanted any more
-	then(outcome) // once, on a goroutine that others wait for
+	then(outcome) // once, on the goroutine of its call, which serves other elections too: it must not block
 	carried()     // when the call that it was in has ended, unless it was withdrawn or late: nothing here uses it any more
 }
 

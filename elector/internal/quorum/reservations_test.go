@@ -126,7 +126,7 @@ func TestFrontRowIsNamed(t *testing.T) {
 				p.messages(0, p.keys.Events, 3)
 				tally := b.loses()
 				got := tally.Answers[0]
-				if got.Status != Held || (got.Note == Next) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
+				if got.Status != Held || (got.Note == GoesFirst) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
 					t.Errorf("%+v", got)
 				}
 				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
@@ -204,7 +204,7 @@ func TestRenewalShowsAPause(t *testing.T) {
 			} else {
 				p.redis[0].Del(p.keys.Pause)
 			}
-			if got := a.Renew(testLease, token, Heir{}, fit).Answers[0]; got.Status != Mine || got.Note != note {
+			if got := a.Renew(testLease, token, Heir{}, fit).Answers[0]; got.Status != Renewed || got.Note != note {
 				t.Errorf("%+v, want the note %q", got, note)
 			}
 		}

@@ -9,8 +9,8 @@ import (
 // round is one request to all nodes. Once a majority has answered, the others get a short
 // time, then the round has ended: they count as unknown, and finish in the background.
 //
-// The answers come by record. poll and vote bring them from ask, and wait; the round of a renewal
-// has no ask, and none waits for it.
+// The answers come by record. poll and vote fetch them with ask, and wait. A posted round (posted.go)
+// has no ask: its requests call record, and no goroutine waits.
 type round struct {
 	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
@@ -48,8 +48,8 @@ func newRound(n, majority int, yes Status, ask func(int) Answer) *round {
 	return r
 }
 
-// post begins one that no goroutine waits for: who brings the answers calls record. What was a round may be one again when
-// nothing of it is under way any more.
+// post begins one that no goroutine waits for: its requests call record. A round may be used again when none of its requests is
+// under way.
 func (r *round) post(at time.Time, n, majority int, yes Status, decided func([]Answer)) {
 	answers := r.answers
 	if len(answers) != n {
@@ -145,7 +145,7 @@ func (r *round) end() {
 	decide()
 }
 
-// decide returns what reports the outcome once it is known, to be called without mu. With mu held.
+// decide returns what reports the outcome once it is known, to be called without mu. The caller holds mu.
 func (r *round) decide(known bool) func() {
 	decided := r.decided
 	if !known || decided == nil {

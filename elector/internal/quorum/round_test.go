@@ -20,9 +20,9 @@ func TestPollEndsWithAMajority(t *testing.T) {
 	}{
 		"alone":             {[]vote{{3 * ms, Released}}, 3 * ms},
 		"yes":               {[]vote{{ms, Released}, {2 * ms, Released}, {hangs, Unknown}}, 2 * ms},
-		"no":                {[]vote{{ms, Gone}, {2 * ms, Taken}, {hangs, Unknown}}, 2 * ms},
-		"split":             {[]vote{{ms, Released}, {2 * ms, Gone}, {hangs, Unknown}}, 2*ms + waitFactor*2*ms},
-		"split, all answer": {[]vote{{ms, Released}, {2 * ms, Gone}, {3 * ms, Released}}, 3 * ms},
+		"no":                {[]vote{{ms, NoLock}, {2 * ms, Taken}, {hangs, Unknown}}, 2 * ms},
+		"split":             {[]vote{{ms, Released}, {2 * ms, NoLock}, {hangs, Unknown}}, 2*ms + waitFactor*2*ms},
+		"split, all answer": {[]vote{{ms, Released}, {2 * ms, NoLock}, {3 * ms, Released}}, 3 * ms},
 		"errors":            {[]vote{{ms, Unknown}, {2 * ms, Released}, {5 * ms, Unknown}}, 5 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,8 +32,8 @@ const (
 
 // sender carries what the elections of a process request of one node. Requests that come while a call
 // is under way (of releases and claims: a few calls) wait, and travel together in the next one, as the commits of a database share a
-// write to its log. One that meets no other is sent at once, by its own goroutine. The nodeQueue of each election
-// stands before it: an election has one request at a time here.
+// write to its log. One that meets no other is sent at once, by its own goroutine. Each election
+// has at most two requests here: one from its nodeQueue, and one report.
 type sender struct {
 	wire
 
@@ -82,14 +82,14 @@ func (q *scriptQueue) busy() int {
 func (q *scriptQueue) renews() bool    { return q.id.script == renewScript.Script }
 func (q *scriptQueue) announces() bool { return q.id.script == announceScript.Script }
 
-// gathered reports whether those that wait are posted with others: nothing that a goroutine waits for, as it claims after a release,
+// mayWait reports whether those that wait are posted with others: nothing that a goroutine waits for, as it claims after a release,
 // is put off for that, nor a report.
-func (q *scriptQueue) gathered() bool {
+func (q *scriptQueue) mayWait() bool {
 	return !q.announces() && !slices.ContainsFunc(q.waiting, func(r *request) bool { return r.requester == nil })
 }
 
-// gathers reports whether a call lets others join it before it goes: renewals, and what has met others.
-func (q *scriptQueue) gathers() bool { return q.renews() || len(q.calls) > 0 }
+// waitsForOthers reports whether a call lets others join it before it goes: renewals, and what has met others.
+func (q *scriptQueue) waitsForOthers() bool { return q.renews() || len(q.calls) > 0 }
 
 func (q *scriptQueue) begin() *call {
 	c := &call{since: time.Now()}
@@ -119,7 +119,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	}
 	s.mu.Lock()
 	q := s.queue(id, script)
-	if len(q.waiting) == 0 && q.busy() == 0 && !q.gathers() {
+	if len(q.waiting) == 0 && q.busy() == 0 && !q.waitsForOthers() {
 		c := q.begin()
 		s.mu.Unlock()
 		defer s.end(q, c)
@@ -143,7 +143,7 @@ func (s *sender) send(script electionScript, limit time.Duration, r *request) ou
 	return s.wait(q, r)
 }
 
-// free reports whether a request that comes need not wait for a call to end. With mu held.
+// free reports whether a request that comes need not wait for a call to end. The caller holds mu.
 func (s *sender) free(q *scriptQueue) bool {
 	busy := q.busy()
 	switch full := len(q.waiting) >= maxBatch && busy < maxCalls; {
@@ -156,7 +156,7 @@ func (s *sender) free(q *scriptQueue) bool {
 	}
 }
 
-// atRest reports whether nothing waits but announcements. With mu held.
+// atRest reports whether nothing waits but announcements. The caller holds mu.
 func (s *sender) atRest() bool {
 	for _, q := range s.queues {
 		if len(q.waiting) > 0 && !q.announces() {
@@ -175,7 +175,7 @@ func (s *sender) wait(q *scriptQueue, r *request) outcome {
 	return o
 }
 
-// queue is that for such requests. With mu held.
+// queue is that for such requests. The caller holds mu.
 func (s *sender) queue(id queueID, script electionScript) *scriptQueue {
 	q := s.queues[id]
 	if q == nil {
@@ -241,17 +241,17 @@ func (s *sender) carry(q *scriptQueue, c *call, all []*request) {
 	b.carry(ctx)
 }
 
-// next starts a call for those that wait, unless they wait for another one. With mu held.
+// next starts a call for those that wait, unless they wait for another one. The caller holds mu.
 func (s *sender) next(q *scriptQueue) {
 	if call := s.start(q); call != nil {
 		go call()
 	}
 }
 
-// start returns the call for those that wait; nil: they wait for another one, or for others to join them. With mu held.
+// start returns the call for those that wait; nil: they wait for another one, or for others to join them. The caller holds mu.
 func (s *sender) start(q *scriptQueue) (call func()) {
 	n := len(q.waiting)
-	if n == 0 || !s.free(q) || n < maxBatch && s.holding() && q.gathered() {
+	if n == 0 || !s.free(q) || n < maxBatch && s.holding() && q.mayWait() {
 		return nil
 	}
 	c := q.begin()
@@ -259,7 +259,7 @@ func (s *sender) start(q *scriptQueue) (call func()) {
 }
 
 // holding reports whether more requests are about to come. One that posts them and is stuck must not cost the others their
-// leases. With mu held.
+// leases. The caller holds mu.
 func (s *sender) holding() bool { return s.holds > 0 && time.Since(s.held) < gathering }
 
 // end is that of a call.
@@ -274,7 +274,7 @@ func (s *sender) end(q *scriptQueue, c *call) {
 	}
 }
 
-// watch has the alarm go off now and then while the queue is in use, and within that time at the latest. With mu held.
+// watch has the alarm go off now and then while the queue is in use, and within that time at the latest. The caller holds mu.
 func (s *sender) watch(q *scriptQueue, now time.Time, within time.Duration) {
 	in := min(q.id.limit/overdue, within)
 	at := now.Add(in)
@@ -325,7 +325,7 @@ func (s *sender) look(q *scriptQueue) {
 	}
 }
 
-// tidy forgets a queue that is not in use. With mu held.
+// tidy forgets a queue that is not in use. The caller holds mu.
 func (s *sender) tidy(q *scriptQueue) {
 	if len(q.waiting) > 0 || len(q.calls) > 0 {
 		return

@@ -205,7 +205,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 			t.Errorf("it took %v, a time-out is %v", took, limit) // of the first, which waits for its own
 		}
 		began = time.Now()
-		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Mine) || time.Since(began) != trip {
+		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Renewed) || time.Since(began) != trip {
 			t.Errorf("after that: %v, %+v", time.Since(began), tally.Answers)
 		}
 	})
@@ -225,7 +225,7 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 		all.busy()
 		began := time.Now()
 		tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit)
-		if took := time.Since(began); !tally.Majority(Mine) || took > limit/overdue+2*trip {
+		if took := time.Since(began); !tally.Majority(Renewed) || took > limit/overdue+2*trip {
 			t.Errorf("after %v: %+v", took, tally.Answers)
 		}
 	})

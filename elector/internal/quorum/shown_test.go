@@ -16,7 +16,7 @@ func TestShortAnswerToARenewal(t *testing.T) {
 		id := p.get(0, p.keys.ID)
 		renews := func(what string, want Answer) {
 			t.Helper()
-			want.Status, want.Waiters, want.Subscribers = Mine, -1, -1
+			want.Status, want.Waiters, want.Subscribers = Renewed, -1, -1
 			got := a.Renew(testLease, token, Heir{}, fit).Answers[0]
 			if got.Settled = false; got != want {
 				t.Errorf("%s: %+v, want %+v", what, got, want)
@@ -80,7 +80,7 @@ func TestShortWayOfARenewal(t *testing.T) {
 				if c.change != nil {
 					c.change(p)
 				}
-				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, Mine) {
+				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, Renewed) {
 					t.Errorf("%+v", got)
 				}
 				if got := p.get(0, p.keys.Lock); got != lock {
@@ -131,7 +131,7 @@ func TestShortWayCopiesTheToken(t *testing.T) {
 		_ = p.redis[0].Set(p.keys.Fence, "9")
 		_ = p.redis[0].Set(p.keys.ID, "NODEID")
 		args := renewArgs(lock, "inca", a.Attempt(), testLease, token, 9, Heir{}, "OTHER1", "", "NODEID")
-		if got := p.run(0, renewScript, p.keys.forRenew(), args...); got.Status != Mine || got.Fence != token {
+		if got := p.run(0, renewScript, p.keys.forRenew(), args...); got.Status != Renewed || got.Fence != token {
 			t.Errorf("%+v", got)
 		}
 		if got := p.get(0, p.keys.Fence); got != strconv.FormatUint(token, 10) {

@@ -14,7 +14,7 @@ type Tally struct {
 	nodes   *Nodes
 }
 
-// Clone is for who keeps it: the answers of a renewal are used again.
+// Clone is for callers that keep the answers: the memory of those of a posted round is used again.
 func (t Tally) Clone() Tally {
 	t.Answers = slices.Clone(t.Answers)
 	return t
@@ -44,11 +44,11 @@ func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nod
 func (t Tally) Judged() bool {
 	open := t.Count(Won)
 	for _, a := range t.Answers {
-		if a.Status == Newer && !a.Outdated {
+		if a.Status == NewerVersion && !a.Outdated {
 			open++
 		}
 	}
-	return t.Count(Newer) > 0 && open >= t.nodes.Majority()
+	return t.Count(NewerVersion) > 0 && open >= t.nodes.Majority()
 }
 
 // Outdated reports whether nodes refuse the sender for its version, and with those that did not answer so
@@ -84,7 +84,7 @@ func (t Tally) ForeignVersion() string {
 func (t Tally) Written() bool {
 	n := 0
 	for _, a := range t.Answers {
-		if a.Status == Mine && a.Holder == "" {
+		if a.Status == Renewed && a.Holder == "" {
 			n++
 		}
 	}
@@ -95,7 +95,7 @@ func (t Tally) Written() bool {
 func (t Tally) Named() int {
 	n := 0
 	for _, a := range t.Answers {
-		if a.Status == Held && a.Note == Next {
+		if a.Status == Held && a.Note == GoesFirst {
 			n++
 		}
 	}
@@ -117,7 +117,7 @@ func (t Tally) Holders() []string {
 func (t Tally) Errors() []error {
 	var all []error
 	for i, a := range t.Answers {
-		if a.Status == Same {
+		if a.Status == SameServer {
 			all = append(all, t.nodes.nodeError(i, ErrSameServer))
 		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
 			all = append(all, t.nodes.nodeError(i, a.Err))
@@ -141,7 +141,7 @@ func (t Tally) NotConfirmed() []error {
 	var all []error
 	for i, a := range t.Answers {
 		switch {
-		case a.Status == Mine:
+		case a.Status == Renewed:
 		case a.Err != nil && !errors.Is(a.Err, errOverruled):
 			all = append(all, t.nodes.nodeError(i, a.Err))
 		case a.Status == Unknown:

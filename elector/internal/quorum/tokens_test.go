@@ -132,10 +132,10 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(Gone) != 1 {
+		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(NoLock) != 1 {
 			t.Errorf("%+v", tally.Answers)
 		}
-		if tally := b.loses(); tally.Count(New) != 1 || tally.Answers[0].Left != testLease {
+		if tally := b.loses(); tally.Count(Abstains) != 1 || tally.Answers[0].Left != testLease {
 			t.Errorf("a node that forgot votes: %+v", tally.Answers)
 		}
 		time.Sleep(testLease + time.Millisecond)
@@ -160,7 +160,7 @@ func TestRenewalProlongs(t *testing.T) {
 					_ = p.redis[0].Set(p.keys.Lock, lock)
 					p.redis[0].SetTTL(p.keys.Lock, testLease/2)
 				}
-				if tally := a.Renew(testLease, token, Heir{}, fit); tally.Count(Mine) != 1 {
+				if tally := a.Renew(testLease, token, Heir{}, fit); tally.Count(Renewed) != 1 {
 					t.Errorf("%+v", tally.Answers)
 				}
 				if ttl := p.redis[0].TTL(p.keys.Lock); ttl != testLease {
@@ -234,7 +234,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 				p.redis = append(append([]*miniredis.Miniredis(nil), own[:3-same]...), own[2], own[2], own[2])[:3]
 				a := p.voter("a")
 				_, tally := a.Claim(t.Context(), 1, nil)
-				if tally.Count(Won) != won || tally.Count(Same) != 3-won || len(tally.Errors()) != 3-won {
+				if tally.Count(Won) != won || tally.Count(SameServer) != 3-won || len(tally.Errors()) != 3-won {
 					t.Errorf("%+v", tally.Answers)
 				}
 				for _, err := range tally.Errors() {

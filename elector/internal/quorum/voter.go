@@ -23,8 +23,9 @@ type VoterConfig struct {
 	Unrecorded func(error)
 }
 
-// Voter casts the votes of one elector. Claim, StartRenewal and Releasing belong to one
-// goroutine at a time; Go and Announce are safe beside them.
+// Voter casts the votes of one elector. It belongs to one goroutine at a time (the state machine's, or that of a renewal or a
+// claim that is due while the state machine waits), but for Go, WaitIdle, Announce, AwaitRecorded and Identities, which are
+// safe for concurrent use.
 type Voter struct {
 	nodes  *Nodes
 	cfg    VoterConfig

@@ -26,7 +26,7 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 		a.lines[2].cut.Store(false)
 		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
 		for range 2 {
-			if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
+			if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
 				t.Fatalf("not renewed: %+v", tally.Answers)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -60,7 +60,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		p.redis[1].FlushAll()
 		a.lines[2].cut.Store(true)
 		tally := a.Renew(testLease, token, Heir{}, fit)
-		if tally.Count(Mine) != 1 || tally.Count(Planted) != 1 || tally.Majority(Mine) {
+		if tally.Count(Renewed) != 1 || tally.Count(Planted) != 1 || tally.Majority(Renewed) {
 			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
 		}
 		if p.get(1, p.keys.New) == "" {
@@ -69,7 +69,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		if fence := p.get(1, p.keys.Fence); fence != fmt.Sprint(token) {
 			t.Errorf("the counter is %q after a plant with token %d", fence, token)
 		}
-		if tally = a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Mine) {
+		if tally = a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
 			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
 		}
 	})
@@ -83,7 +83,7 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
 		a.Releasing(token, Heir{}).Try(testLease)
-		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
 			t.Errorf("after its release: %+v, %d locks", got, p.locks())
 		}
 		p.redis[0].Del(p.keys.Lock)
@@ -95,7 +95,7 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 			t.Errorf("while another holds the lock: %+v", got)
 		}
 		p.redis[0].Del(p.keys.Lock) // b's lapsed too: its term was never closed
-		if got := p.lateRenewal(0, a, token); got.Status != Gone || p.locks() != 0 {
+		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
 			t.Errorf("after others (token %d) came and went: %+v, %d locks", other, got, p.locks())
 		}
 	})
@@ -168,7 +168,7 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
 			t.Errorf("after a release the reservation is kept for %v", ttl)
 		}
-		if tally := b.loses(); tally.Answers[0].Status != Kept || tally.Answers[0].Left > keep {
+		if tally := b.loses(); tally.Answers[0].Status != Reserved || tally.Answers[0].Left > keep {
 			t.Errorf("%+v", tally.Answers)
 		}
 		time.Sleep(keep + time.Millisecond)

@@ -12,13 +12,13 @@ func (w *Waiter) Due() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case !w.waiting || w.claiming || w.woken || time.Now().Before(w.due):
+	case !w.waiting || w.claimDue || w.woken || time.Now().Before(w.due):
 		return false // it was set again meanwhile, or Wait returns already
 	case w.d.woken: // by a message: it may well be won
 		w.wake()
 		return false
 	}
-	w.claiming = true
+	w.claimDue = true
 	w.d.notices = notices{} // the claim asks Redis itself
 	return true
 }
@@ -35,7 +35,7 @@ func (w *Waiter) Held(t quorum.Tally) bool {
 	if w.d.changeRow() != stay {
 		return false
 	}
-	w.claiming = false
+	w.claimDue = false
 	if !w.waiting { // it waits for this
 		w.signal()
 		return true
@@ -52,7 +52,7 @@ func (w *Waiter) Held(t quorum.Tally) bool {
 func (w *Waiter) Shown(t *quorum.Tally) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.claiming, w.votes = false, t
+	w.claimDue, w.votes = false, t
 	w.wake()
 }
 

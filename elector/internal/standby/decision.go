@@ -100,7 +100,7 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 	case !ok: // too few answered: again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
-	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.New, quorum.Kept, quorum.Newer) == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.Abstains, quorum.Reserved, quorum.NewerVersion) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
 	default:

@@ -132,7 +132,7 @@ func TestWhenToClaimAgain(t *testing.T) {
 					d.waiters, d.listening, d.inRow = 1, 1, true
 					if c.first {
 						for i := range c.answers {
-							c.answers[i].Note = quorum.Next
+							c.answers[i].Note = quorum.GoesFirst
 						}
 					}
 					for range max(1, c.times) {
@@ -319,12 +319,12 @@ func TestOpensWhenAMajorityCouldGrant(t *testing.T) {
 		{[]quorum.Answer{held(3 * s), held(s), held(2 * s)}, 2 * s, true},
 		{[]quorum.Answer{held(3 * s), unknown, held(s)}, 3 * s, true},
 		{[]quorum.Answer{held(s), unknown, unknown}, 0, false},
-		{[]quorum.Answer{held(s), unknown, left(quorum.Same, 0)}, 0, false},
+		{[]quorum.Answer{held(s), unknown, left(quorum.SameServer, 0)}, 0, false},
 		{[]quorum.Answer{won, held(s), held(2 * s)}, s, true},
 		{[]quorum.Answer{won, won, held(2 * s)}, 0, true},
 		{[]quorum.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
 		{[]quorum.Answer{held(-1), held(-1), held(2 * s)}, endless, true},
-		{[]quorum.Answer{left(quorum.Paused, 5*s), left(quorum.New, 4*s), left(quorum.Kept, 3*s)}, 4 * s, true},
+		{[]quorum.Answer{left(quorum.Paused, 5*s), left(quorum.Abstains, 4*s), left(quorum.Reserved, 3*s)}, 4 * s, true},
 	} {
 		if got, ok := opensAt(quorum.Tally{Answers: c.answers}, 2); got != c.want || ok != c.ok {
 			t.Errorf("%+v: %v, %v; want %v, %v", c.answers, got, ok, c.want, c.ok)

@@ -17,8 +17,8 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	var all []time.Duration
 	for _, a := range t.Answers {
 		switch a.Status {
-		case quorum.Unknown, quorum.Same:
-		case quorum.Held, quorum.Paused, quorum.New, quorum.Kept, quorum.Newer:
+		case quorum.Unknown, quorum.SameServer:
+		case quorum.Held, quorum.Paused, quorum.Abstains, quorum.Reserved, quorum.NewerVersion:
 			if a.Left < 0 { // it has no end
 				a.Left = endless
 			}

@@ -56,7 +56,7 @@ type Waiter struct {
 	mu       sync.Mutex // of all below
 	d        decision
 	waiting  bool          // in Wait
-	claiming bool          // a claim is under way that Wait has not left for
+	claimDue bool          // a claim is under way that Wait has not left for
 	votes    *quorum.Tally // of such a claim, for the goroutine that campaigns; nil: none
 	woken    bool          // it has to claim
 	resumed  bool          // a pause has ended meanwhile
@@ -90,8 +90,8 @@ func (w *Waiter) LeaveFrontRow() {
 	w.d.inRow, w.joined = false, nil
 }
 
-// Claiming forgets what was received: the claim asks Redis itself.
-func (w *Waiter) Claiming() {
+// ForgetMessages forgets what was received: the claim asks Redis itself.
+func (w *Waiter) ForgetMessages() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.d.notices = notices{}
@@ -168,7 +168,7 @@ func (w *Waiter) end() *quorum.Tally {
 	defer w.mu.Unlock()
 	w.waiting = false
 	w.c.Alarm.Stop()
-	for w.claiming {
+	for w.claimDue {
 		w.mu.Unlock()
 		<-w.arrived
 		w.mu.Lock()
@@ -180,7 +180,7 @@ func (w *Waiter) end() *quorum.Tally {
 func (w *Waiter) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.woken && !w.claiming {
+	if !w.woken && !w.claimDue {
 		now := time.Now()
 		w.plan(now, w.d.next(now))
 	}
@@ -191,7 +191,7 @@ func (w *Waiter) over() bool {
 func (w *Waiter) afterPause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.claiming {
+	if w.claimDue {
 		w.resumed = true
 		return
 	}
@@ -203,7 +203,7 @@ func (w *Waiter) resume(now time.Time) {
 	w.plan(now, earlier(w.due, now.Add(w.d.spreadOfAll())))
 }
 
-// plan sets the alarm, or has Wait return if it is time. With mu held, while it waits.
+// plan sets the alarm, or has Wait return if it is time. The caller holds mu, while it waits.
 func (w *Waiter) plan(now, at time.Time) {
 	switch {
 	case !at.After(now):
@@ -213,7 +213,7 @@ func (w *Waiter) plan(now, at time.Time) {
 	}
 }
 
-// set sets the alarm. With mu held.
+// set sets the alarm. The caller holds mu.
 func (w *Waiter) set(now, at time.Time) {
 	slack := time.Duration(0)
 	if at.Equal(w.d.at) && w.d.backoff == 0 {
@@ -223,7 +223,7 @@ func (w *Waiter) set(now, at time.Time) {
 	w.c.Alarm.Set(at.Sub(now), slack)
 }
 
-// wake has Wait return. With mu held.
+// wake has Wait return. The caller holds mu.
 func (w *Waiter) wake() {
 	w.woken = true
 	w.signal()
@@ -254,7 +254,7 @@ func (w *Waiter) receive(s pubsub.Signal) {
 		return
 	}
 	switch now := time.Now(); {
-	case w.claiming: // Held plans what follows from it
+	case w.claimDue: // Held plans what follows from it
 	case w.waiting: // of a thousand followers nearly all have another one go first: they need not wake up for that
 		w.plan(now, w.d.next(now))
 	default:
@@ -262,7 +262,7 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	}
 }
 
-// listen adds a node to some, and reports when they are enough. With mu held.
+// listen adds a node to some, and reports when they are enough. The caller holds mu.
 func (w *Waiter) listen(nodes *map[int]bool, node, enough int) {
 	if w.c.Listening == nil || (*nodes)[node] {
 		return

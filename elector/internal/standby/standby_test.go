@@ -67,7 +67,7 @@ func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 		Settings: follower(3).Settings, Bus: b, Alarm: bell, Keys: &keys, ParseEvent: parseEvent, NotSubscribed: func(error) {},
 	})
 	bell.w = w
-	w.Claiming()
+	w.ForgetMessages()
 	a := holding("a", "7", 8*time.Second)
 	a.Waiters, a.Subscribers = frontRow, 20
 	w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Millisecond})

@@ -1,0 +1,43 @@
+package elector
+
+import (
+	"context"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+)
+
+// observeOnly is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
+// nothing, and its probes decide nothing.
+func (m *machine) observeOnly(ctx context.Context) error {
+	m.become(RoleObserving, nil)
+	if err := m.meetNodes(ctx); err != nil {
+		return err
+	}
+	look := m.newPoller()
+	defer look.close()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.due.C:
+			look.start()
+		case views := <-look.views:
+			look.take(views)
+			m.setCondition(m.unreadable(views))
+		}
+	}
+}
+
+// unreadable is why an observer does not know who leads.
+func (m *machine) unreadable(views []quorum.View) condition {
+	var errs []error
+	for _, v := range views {
+		if v.Err != nil {
+			errs = append(errs, v.Err)
+		}
+	}
+	if len(views)-len(errs) >= m.nodes.Majority() {
+		return condition{}
+	}
+	return condition{key: ErrUnreachable.Error(), err: noMajority(m.nodes, errs)}
+}
