@@ -104,7 +104,7 @@ func stepUnder(s *Sim, keys quorum.Keys) {
 // lowerFence makes nodes hand out old tokens again, where the hint of the
 // claim does not help: its clock is behind.
 func lowerFence(s *Sim) {
-	if s.chance(40) == 0 {
+	if s.chance(8) == 0 {
 		for _, n := range s.nodes {
 			_ = n.redis.Set(s.keys.Fence, "5")
 			for _, e := range s.beside {
