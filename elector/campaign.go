@@ -185,7 +185,7 @@ func (m *machine) awaitHealth(ctx context.Context, w *standby.Waiter) bool {
 }
 
 // meet queries the nodes for what the first claim must know: who they are, and whether this
-// candidate is cordoned. The error is that a group of shards has the election's name.
+// candidate is cordoned. The error is that the election's name is taken by a group of shards.
 func (m *machine) meet(ctx context.Context) error {
 	if m.cordonsAwaited {
 		return m.meetNodes(ctx)
@@ -202,11 +202,28 @@ func (m *machine) meet(ctx context.Context) error {
 }
 
 func (m *machine) meetNodes(ctx context.Context) error {
-	if !m.voter.Meet(ctx, !m.since.IsZero()) {
+	const choose = "choose another name for the election (mandate shards %[1]s shows the group, which is forgotten two leases after its last member has ended)"
+	switch group := m.voter.Meet(ctx, m.groups()...); group {
+	case "":
+		return nil
+	case m.cfg.Election:
+		return failed(ErrPermanent, "a group of shards has the name %[1]s: "+choose, group)
+	default:
+		return failed(ErrPermanent, "%[2]s is an election of the group of shards %[1]s: "+choose, group, m.cfg.Election)
+	}
+}
+
+// groups are the groups of shards beside which this election must not exist: one of its own name, and one
+// that has a shard, or will when it grows, whose lock is this election's. A member's own elections are its shards', and
+// the assigner's.
+func (m *machine) groups() []string {
+	if !m.since.IsZero() {
 		return nil
 	}
-	return failed(ErrPermanent, "a group of shards has the name %[1]s: choose another name for the election (mandate shards %[1]s shows the group, which "+
-		"is forgotten two leases after its last member has ended)", m.cfg.Election)
+	if group, is := quorum.GroupOf(m.cfg.Election); is && !m.assigns {
+		return []string{m.cfg.Election, group}
+	}
+	return []string{m.cfg.Election}
 }
 
 // isCordoned reports whether this candidate is cordoned. While too few nodes have shown that,

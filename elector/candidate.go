@@ -34,6 +34,7 @@ type candidate struct {
 	election    *Election     // the same as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
 	since       lease.Stamp   // when the member began whose shard it is about; zero: it is an election of its own
+	assigns     bool          // it is the election of the assigner of a group
 	above       uint64        // its tokens are greater than this one of another election
 	listening   func()        // called when a release would be received at once; nil: it is not wanted
 	voter       *quorum.Voter // claims, renews and releases for the state machine alone

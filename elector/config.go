@@ -29,7 +29,9 @@ const MaxLease = lease.MaxLease
 // problems at once.
 type Config struct {
 	// Election is the name that all candidates share. Required; no spaces,
-	// no braces, at most 200 bytes.
+	// no braces, at most 200 bytes. While a group of shards of package shard exists, such as
+	// orders, ErrPermanent refuses its name, orders/assigner, and orders/0 to orders/16383, of as
+	// many shards as it may grow to.
 	Election string
 	// ID names this candidate. Default: host name, process id and a random
 	// part. Two living candidates must not share one: nothing would distinguish them.

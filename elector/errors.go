@@ -16,7 +16,7 @@ var (
 	ErrRunning = newError("already running")
 	// ErrPermanent: Run ended because waiting can't help: a wrong password, a
 	// missing right, the same server listed twice, an election that has the name of a group
-	// of shards. The text names the remedy.
+	// of shards, or of an election of one. The text names the remedy.
 	ErrPermanent = newError("permanent misconfiguration")
 	// ErrNoLeader: no candidate leads at the moment.
 	ErrNoLeader = newError("no leader")

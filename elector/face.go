@@ -33,6 +33,11 @@ var _ = inside.Provide(inside.Face{
 			e.since, _ = at.(lease.Stamp)
 		}
 	},
+	Assigns: func(e any) {
+		if e, ok := e.(*Elector); ok {
+			e.assigns = true
+		}
+	},
 	Claim: func(e any) {
 		if e, ok := e.(*Elector); ok {
 			e.lookAgain()

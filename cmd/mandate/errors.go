@@ -24,7 +24,7 @@ const (
 	exitFailures    = 6  // doctor: no election, or none that is safe
 	exitRefused     = 7  // resign, transfer: refused
 	exitNotReleased = 8  // run, serve: ended by a signal, and the lock was not released
-	exitPermanent   = 69 // run, serve: Redis refuses, and waiting can't help, or a group has the name (EX_UNAVAILABLE)
+	exitPermanent   = 69 // run, serve: Redis refuses, and waiting can't help, or the name is that of a group (EX_UNAVAILABLE)
 	exitNotRunnable = 126
 	exitNotFound    = 127
 	exitInterrupted = 130 // demo: ended by SIGINT

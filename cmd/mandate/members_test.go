@@ -126,6 +126,7 @@ func TestRunWithTheNameOfAGroup(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	s.shows(exitPermanent, "serve --election invoices --no-lead --http 127.0.0.1:0", "a group of shards has the name invoices: choose another name")
+	s.shows(exitPermanent, "serve --election invoices/3 --no-lead --http 127.0.0.1:0", "invoices/3 is an election of the group of shards invoices: choose another name")
 	if keys := m.Keys(); slices.Contains(keys, "mandate:{invoices}:fence") || slices.Contains(keys, "mandate:{invoices}:id") {
 		t.Errorf("left behind: %q", keys)
 	}

@@ -54,8 +54,8 @@ Exit codes
   8   ended by a signal; the lock was not released, because Redis was
       unreachable until the lock had lapsed, or until a second signal; with
       --group: the lock of a shard
-  69  permanent refusal by Redis (password, rights, key types), or a group of
-      shards has the name of the election
+  69  permanent refusal by Redis (password, rights, key types), or the
+      election has the name of a group of shards, or of one of its shards
   1   anything else`
 
 // defaultHTTP is where mandate serve listens.

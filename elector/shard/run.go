@@ -99,6 +99,7 @@ func (r *reconciler) assign(ctx context.Context) {
 	cfg.Probe = health.Func(func(context.Context) error { return health.Definite(m.unfit()) })
 	e, err := elector.New(m.quorum, cfg)
 	if err == nil {
+		inside.Assigns(e)
 		err = e.Run(ctx, func(ctx context.Context, term *elector.Term) error {
 			newAssigner(m, term, r.known(), r.propose).run(ctx)
 			return nil

@@ -2,10 +2,9 @@ package shard
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Split separates the names of elections, as elector.Quorum.Elections lists them, into those
@@ -44,14 +43,4 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 
 // OfElection is the group and the shard whose election would have that name (ElectionOf),
 // whether or not there is such a group.
-func OfElection(election string) (name string, shard int, is bool) {
-	i := strings.LastIndexByte(election, '/')
-	if i < 1 {
-		return "", 0, false
-	}
-	n, err := strconv.Atoi(election[i+1:])
-	if err != nil || n < 0 || n >= group.MaxShards || election != ElectionOf(election[:i], n) {
-		return "", 0, false
-	}
-	return election[:i], n, true
-}
+func OfElection(election string) (name string, shard int, is bool) { return quorum.ShardOf(election) }

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // MaxShards bounds what others may have written.
-const MaxShards = 16384
+const MaxShards = quorum.MaxShards
 
 // Set is some shards, in ascending order. As text it is short, and can be read: "0-3,7".
 type Set []int

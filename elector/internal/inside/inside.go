@@ -30,6 +30,8 @@ type Face struct {
 	Now func(ctx context.Context) any
 	// Began makes an *elector.Elector that has not run yet one that runs since a reading of Now.
 	Began func(e, at any)
+	// Assigns makes an *elector.Elector that has not run yet one of a group's assigner.
+	Assigns func(e any)
 	// Claim has an *elector.Elector that waits for the end of another's term claim at once.
 	Claim func(e any)
 	// Listening has a function called when an *elector.Elector that campaigns would receive a release at once.
@@ -78,6 +80,10 @@ func Now(ctx context.Context) any { return face.Now(ctx) }
 // has run for a lease never takes nodes that know nothing for those of a first start: an
 // Elector that is made for a moment would do so whenever they have lost their data.
 func Began(e, at any) { face.Began(e, at) }
+
+// Assigns makes an *elector.Elector that has not run yet one of a group's assigner: any other one with
+// that name is refused while the group exists.
+func Assigns(e any) { face.Assigns(e) }
 
 // Claim has an *elector.Elector that waits for the end of another's term claim at once: that one
 // may have ended, and the messages that report it may be lost.

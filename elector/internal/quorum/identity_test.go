@@ -89,15 +89,15 @@ func TestMeetingTheNodes(t *testing.T) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		b.lines[0].cut.Store(true)
-		if b.Meet(t.Context(), true); b.Identities() != "" {
+		if b.Meet(t.Context()); b.Identities() != "" {
 			t.Errorf("nodes without identities gave %q", b.Identities())
 		}
 		a.wins(1)
-		if b.Meet(t.Context(), true); b.Identities() != "" {
+		if b.Meet(t.Context()); b.Identities() != "" {
 			t.Error("asked twice in vain within a lease and a half")
 		}
 		time.Sleep(confirmedWithin(testLease))
-		if b.Meet(t.Context(), true); len(b.Identities().Known()) != 2 {
+		if b.Meet(t.Context()); len(b.Identities().Known()) != 2 {
 			t.Errorf("met %q", b.Identities())
 		}
 		if b.wins(1); !strings.Contains(b.lock.String(), " ids=-,") {
@@ -108,6 +108,6 @@ func TestMeetingTheNodes(t *testing.T) {
 				t.Error("a node that is known was asked")
 			}
 		})
-		b.Meet(t.Context(), true)
+		b.Meet(t.Context())
 	})
 }

@@ -20,12 +20,15 @@ func (v *Voter) Identities() Identities { return v.identities() }
 // comes without them could win beside another that names none either. It blocks for a
 // round trip to a majority, at most for the call time-out.
 //
-// The same requests show whether a group of shards has the election's name, until a majority has
-// answered that once: grouped. A candidate that can't reach a majority is none the wiser, and claims.
-func (v *Voter) Meet(ctx context.Context, shard bool) (grouped bool) {
-	first := !shard && !v.introduced
-	if v.Acquainted(shard) {
-		return false
+// The same requests show whether one of these groups of shards exists, until a majority has answered
+// that once: which one. A candidate that can't reach a majority is none the wiser, and claims. That of a
+// shard names none.
+func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
+	if v.Acquainted(len(groups) == 0) {
+		return ""
+	}
+	if v.introduced {
+		groups = nil
 	}
 	v.met = time.Now()
 	r := newRound(v.nodes.Len(), v.nodes.Majority(), Identified, func(node int) Answer {
@@ -36,46 +39,56 @@ func (v *Voter) Meet(ctx context.Context, shard bool) (grouped bool) {
 		q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			sent := time.Now()
 			ctx = conns.Bound(ctx, v.cfg.CallTimeout, nil)
-			id, settings, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, first)
+			id, group, err := v.nodes.list[node].introduce(ctx, v.cfg.Keys, groups)
 			if err != nil && !errors.Is(err, redis.Nil) {
 				a.Err = err
 				return
 			}
-			a = Answer{Status: Identified, ID: parseIdentity(id), Note: settings}
+			a = Answer{Status: Identified, ID: parseIdentity(id), Note: group}
 			q.meet(a.ID, sent, v.cfg.Lease)
 		})
 		return a
 	})
 	r.poll()
 	r.awaitExpected()
-	if !first {
-		return false
+	if len(groups) == 0 {
+		return ""
 	}
-	met, of := 0, 0
+	met, known := 0, make(map[string]int)
 	for _, a := range r.now() {
-		if a.Status == Identified {
-			met++
+		if a.Status != Identified {
+			continue
 		}
-		if strings.HasPrefix(a.Note, "{") { // another program's key is no group
-			of++
+		met++
+		if known[a.Note]++; a.Note != "" && known[a.Note] >= v.nodes.Majority() {
+			exists = a.Note
 		}
 	}
 	v.introduced = met >= v.nodes.Majority()
-	return of >= v.nodes.Majority()
+	return exists
 }
 
-// introduce reads the identity of a node, and with group the settings of a group of the election's
-// name, in one round trip. The error is that of the identity.
-func (n *Node) introduce(ctx context.Context, k Keys, group bool) (id, settings string, err error) {
-	if !group {
+// introduce reads the identity of a node, and which of some groups it knows: the first one of them, in one
+// round trip. The error is that of the identity.
+func (n *Node) introduce(ctx context.Context, k Keys, groups []string) (id, group string, err error) {
+	if len(groups) == 0 {
 		id, err = n.rdb.Get(ctx, k.ID).Result()
 		return id, "", err
 	}
 	p := n.rdb.Pipeline()
-	of, found := p.Get(ctx, k.ID), p.Get(ctx, k.group())
+	own, settings := p.Get(ctx, k.ID), make([]*redis.StringCmd, len(groups))
+	for i, g := range groups {
+		settings[i] = p.Get(ctx, GroupKey(k.prefix(), g))
+	}
 	_, _ = p.Exec(ctx) // each has its own error
-	id, err = of.Result()
-	return id, found.Val(), err
+	for i, s := range settings {
+		if strings.HasPrefix(s.Val(), "{") { // another program's key is no group
+			group = groups[i]
+			break
+		}
+	}
+	id, err = own.Result()
+	return id, group, err
 }
 
 // Acquainted reports whether the next claim needs no Meet before it.

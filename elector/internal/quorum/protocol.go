@@ -39,10 +39,14 @@ func KeysOfCordons(prefix string) Keys { return KeysOf(prefix, "") }
 
 // GroupKey is the key with the settings of a group of shards. No election may have the name of a
 // group: its counter, beside that key, makes the group's members end when they find it without the
-// settings.
-func GroupKey(prefix, group string) string { return KeysOf(prefix, group).group() }
+// settings. Nor may one have the name of a shard's election: it would hold that shard's lock.
+func GroupKey(prefix, group string) string { return prefix + openTag + group + closeTag + groupKey }
 
-func (k Keys) group() string { return strings.TrimSuffix(k.Lock, lockKey) + groupKey }
+// prefix is that of KeysOf.
+func (k Keys) prefix() string {
+	prefix, _, _ := strings.Cut(k.Lock, openTag)
+	return prefix
+}
 
 // The parts of a key. An election that a node knows has a counter there, or a pause that was
 // requested before its first leader; one that has candidates has subscribers of its roll calls.

@@ -52,14 +52,13 @@ func (k Keys) needs(err error) error {
 	if named := new(missing); errors.As(err, &named) {
 		return err
 	}
-	prefix, _, _ := strings.Cut(k.Lock, openTag)
 	switch msg := err.Error(); {
 	case strings.Contains(msg, "channel"):
-		return needs(err, "&"+prefix+":*")
+		return needs(err, "&"+k.prefix()+":*")
 	case deniedCommand.MatchString(msg):
 		return err
 	case strings.Contains(msg, "key"):
-		return needs(err, "~"+prefix+":*")
+		return needs(err, "~"+k.prefix()+":*")
 	}
 	return err
 }

@@ -37,7 +37,7 @@ type Voter struct {
 	named []string      // the identities that it names, by node; nil: not looked at
 	term  renewed       // of the newest renewal
 	met   time.Time     // when the nodes were queried for their identities alone
-	// introduced: a majority has shown whether a group of shards has the election's name.
+	// introduced: a majority has shown whether the groups of shards exist that the election's name is one of.
 	introduced bool
 
 	recorders []*recorder // by node
