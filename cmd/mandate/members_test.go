@@ -109,6 +109,22 @@ func TestClosest(t *testing.T) {
 	}
 }
 
+// So is a group that has the name of an election.
+func TestRunWithTheNameOfAnElection(t *testing.T) {
+	m := miniredis.RunT(t)
+	url := "redis://" + m.Addr()
+	if err := m.Set("mandate:{orders}:fence", "1700000000000"); err != nil {
+		t.Fatal(err)
+	}
+	const want = "group orders: an election has this name: choose another one, or mandate forget orders if none of its candidates runs any more"
+	out, err := exec.Command("mandate", "run", "--group", "orders", "--shards", "4", "--redis", url, "--", "true").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitPermanent || !strings.Contains(string(out), want) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	shell{t, url}.shows(exitPermanent, "serve --group orders --shards 4 --health-url http://127.0.0.1:1 --http 127.0.0.1:0", want)
+}
+
 // An election that has the name of a group is refused at the start, with what to do.
 func TestRunWithTheNameOfAGroup(t *testing.T) {
 	m := miniredis.RunT(t)

@@ -85,7 +85,8 @@ Exit codes
             unreachable until the lock had lapsed, or until a second signal;
             with --group: the lock of a shard
   69        permanent refusal by Redis (password, rights, key types), or the
-            election has the name of a group of shards, or of one of its shards
+            election has the name of a group of shards, or of one of its shards,
+            or with --group: the group has the name of an election
   126, 127  COMMAND cannot be executed, was not found
   1         anything else`
 

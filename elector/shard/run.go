@@ -23,7 +23,7 @@ import (
 // It returns nil after ctx has ended and all locks were released or handed over. An
 // elector.ErrNotReleased says that some were not, and have lapsed, because no majority of
 // the nodes answered. It returns an elector.ErrPermanent when it can't work (a wrong
-// password, a missing right), an error that names both when the living members have another
+// password, a missing right, a group that has the name of an election), an error that names both when the living members have another
 // number of shards or another lease, and elector.ErrRunning when the Member runs already.
 func (m *Member) Run(ctx context.Context, work Work) error {
 	if work == nil {

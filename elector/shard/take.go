@@ -106,9 +106,18 @@ func (r *reconciler) refused() {
 		}
 	}
 	if count >= r.m.nodes.Majority() {
-		r.send(failure{fmt.Errorf("shard: group %[1]s: an election has this name: choose another one, or mandate forget %[1]s if none of its candidates runs any more", r.m.cfg.Group)})
+		r.send(failure{&nameTaken{r.m.cfg.Group}})
 	}
 }
+
+// nameTaken is the elector.ErrPermanent of a group that has the name of an election.
+type nameTaken struct{ group string }
+
+func (e *nameTaken) Error() string {
+	return fmt.Sprintf("shard: group %[1]s: an election has this name: choose another one, or mandate forget %[1]s if none of its candidates runs any more", e.group)
+}
+
+func (*nameTaken) Is(target error) bool { return target == elector.ErrPermanent }
 
 // misconfigured ends Run when a majority of the nodes refuses what waiting does not fix,
 // and none has ever accepted this member.
