@@ -37,7 +37,7 @@ type Config struct {
 
 // Examine checks what an election needs of its Redis: that it answers, how
 // fast, which rights it grants, what it keeps over a restart, whether it throws
-// keys away, replicas, clocks, whether messages arrive. Elections with other prefixes
+// keys away, replicas, clocks, whether messages arrive, whether cordons can be recorded. Elections with other prefixes
 // are examined by way of q.Namespace.
 //
 // It blocks for two rounds of requests to the nodes, of at most 3 s each, or until ctx ends.

@@ -33,6 +33,7 @@ func (e *examination) node(f *quorum.Facts) {
 	e.version(f)
 	e.rights(f)
 	e.messages(f)
+	e.cordons(f)
 	e.role(f)
 	e.persistence(f)
 	e.eviction(f)

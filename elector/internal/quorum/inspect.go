@@ -44,6 +44,8 @@ type Facts struct {
 	Delivery   time.Duration // from publishing to receiving it
 	ReceiveErr error
 
+	Cordons CordonFacts
+
 	View View // of the election, when one was named
 }
 
@@ -104,6 +106,7 @@ func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k Keys) 
 		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
 		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && Denied(write)                    // TryWrite of another may have set it
 	}
+	f.Cordons = inspectCordons(ctx, rdb, k.prefix())
 	f.checkReceiving(ctx, rdb, check)
 }
 

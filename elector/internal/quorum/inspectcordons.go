@@ -1,0 +1,32 @@
+package quorum
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// CordonFacts are what a user may do with the history of the cordons on a node.
+type CordonFacts struct {
+	History    string // the key
+	ReadErr    error
+	MayCordon  bool
+	WriteErr   error  // of a user that may cordon: why that would not be recorded
+	WriteGrant string // the line for the server that grants it
+}
+
+// inspectCordons tries the requests of those who cordon, and of those who read that later, without a change.
+// An entry with the id 0-0 is refused by its id, once the server has checked the right; and no id of a candidate is a space.
+func inspectCordons(ctx context.Context, rdb redis.UniversalClient, prefix string) (f CordonFacts) {
+	f.History = KeysOfCordons(prefix).History
+	f.ReadErr = rdb.XRevRangeN(ctx, f.History, "+", "-", 1).Err()
+	if f.MayCordon = !Denied(rdb.HDel(ctx, CordonsKey(prefix), " ").Err()); !f.MayCordon {
+		return f
+	}
+	err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: f.History, NoMkStream: true, ID: "0-0", Values: []string{"event", ""}}).Err()
+	if Denied(err) {
+		f.WriteErr = needs(err, "+xadd ~"+f.History)
+		f.WriteGrant = grant(userOf(rdb), f.WriteErr)
+	}
+	return f
+}
