@@ -137,17 +137,32 @@ func (a *recording) args() []any {
 
 // then takes its outcome.
 func (a *recording) then(o outcome) {
-	rec, why := a.rec, refusal("")
-	denied := errors.As(o.answer.Err, &why)
-	rec.denies.Store(denied)
-	if !denied {
+	rec, err := a.rec, a.rec.denial(o.answer.Err)
+	rec.denies.Store(err != nil)
+	if err == nil {
 		rec.ended(o.answer.Status == Recorded)
 		return
 	}
 	go func() { // what is logged then must not hold up the others that the call was for
-		rec.refused(needs(why, "+xadd ~"+rec.keys.History))
+		rec.refused(err)
 		rec.ended(false)
 	}()
+}
+
+// denial is why the node does not record, if another attempt would not change that; nil: it may. A node that lets the
+// user run scripts, and not name the history's key to them, refuses the whole call.
+func (rec *recorder) denial(err error) error {
+	if why := refusal(""); errors.As(err, &why) {
+		return needs(why, "+xadd ~"+rec.keys.History)
+	}
+	switch {
+	case !Denied(err):
+		return nil
+	case deniedCommand.MatchString(err.Error()):
+		return err
+	default:
+		return needs(err, "~"+rec.keys.History)
+	}
 }
 
 // carried is nothing to it: it is not used again.
