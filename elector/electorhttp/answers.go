@@ -97,8 +97,15 @@ func (h *Handler) history(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusBadGateway, "%s", elector.Problem(err))
 			return
 		}
-		reply(w, http.StatusOK, past)
+		reply(w, http.StatusOK, timeline{past, elector.Problem(err)})
 	})
+}
+
+// timeline is what /history answers.
+type timeline struct {
+	elector.Timeline
+
+	CordonsError string `json:"cordons_error,omitempty"` // why cordons may be missing
 }
 
 // query lets a query of Redis through: however many requests come, Redis is queried by a
