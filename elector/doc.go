@@ -47,6 +47,28 @@
 // to know them. What another candidate or an operator publishes makes a candidate query
 // Redis, or makes a leader end its own term; it has no other effect.
 //
+// # Reading a renewal
+//
+// A renewal passes these files, in this order; candidate.go, stats.go and the like it only
+// touches:
+//
+//	schedule.go                      it is due, with others
+//	renew.go                         fire and renew: probes.go is asked, then it is sent
+//	internal/quorum/renewal.go       what a node is told
+//	internal/quorum/posted.go        one request for each node, asked once more whether it may go
+//	internal/quorum/nodequeue.go     the election's turn at that node
+//	internal/quorum/post.go, sender.go, batch.go
+//	                                 the requests of many elections travel in one call
+//	internal/quorum/scripts/quick.lua (renew.lua where anything differs)
+//	                                 the node prolongs the lock
+//	internal/quorum/answer.go, round.go, tally.go
+//	                                 what the node answered, and what the majority did
+//	renew.go                         take and count: the lease of internal/lease/grant.go is renewed
+//
+// A follower's claim goes the same way: follower.go has the place of renew.go,
+// internal/standby decides when it is due, and the state machine (campaign.go, claim.go)
+// decides a claim that shows more than the leader of before.
+//
 // # Goroutines
 //
 // A field belongs to the goroutine that is named here, is guarded by a mutex that names

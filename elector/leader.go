@@ -104,13 +104,13 @@ func (l *leadership) hold() {
 	l.lease.begin()
 	l.drainer.look()
 	for l.term.ctx.Err() == nil {
-		changed := l.m.probes.changes() // first the channels, then the question: no change falls in between
+		changed := l.m.probes.changes() // taken before the verdict is read: so no change is missed
 		if err := l.m.probes.failing(); err != nil {
 			l.unhealthy(err)
 			return
 		}
 		over, asked := l.ctx.Done(), l.term.asked
-		if l.warmer.waits() {
+		if l.warmer.waits() { // the end is planned already: it waits for the heir only
 			over, asked = nil, nil
 		}
 		select {
@@ -172,8 +172,8 @@ func (l *leadership) takeDrain(err error) {
 }
 
 // drain waits for the work to return. After a voluntary end the lease is kept
-// meanwhile, up to DrainTimeout; then, and in all other cases, it lapses by
-// itself, and the overrun is reported.
+// meanwhile, up to DrainTimeout; then, and in all other cases, it expires, and
+// the overrun is reported.
 func (l *leadership) drain() {
 	stopKeeping := time.NewTimer(l.m.cfg.DrainTimeout)
 	defer stopKeeping.Stop()

@@ -161,10 +161,10 @@ func (d *decision) refused(t quorum.Tally, now time.Time) {
 	}
 }
 
-// postpone lets a leader be that was announced: all those that wait for the end of the
-// same lease must not come when the first of the front row has won. The front row asks
-// as planned, so an announcement that is forged delays no election; the others ask
-// once within the new lease.
+// postpone puts the planned claim off when a new leader was announced, for all but the
+// front row: otherwise all that wait for the end of the same lease would claim just when
+// one has won. The front row claims as planned, so that a forged announcement delays no
+// election; the others claim once within the new lease.
 func (d *decision) postpone(now time.Time) {
 	if n := &d.notices; n.elected > d.token && !d.inRow && !n.postponed {
 		n.postponed = true // once per claim
