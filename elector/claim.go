@@ -98,7 +98,7 @@ func (m *machine) noteHeld(locks []heldFor) {
 // noteLeft takes for how long nodes hold a leader's lock still, a majority of all.
 func (m *machine) noteLeft(life time.Duration, left []time.Duration) {
 	slices.Sort(left)
-	m.memory.noteHolder(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
+	m.memory.sawLeader(m.clock.Now(), life, left[len(left)-m.nodes.Majority()])
 }
 
 // bootstraps reports whether this candidate may believe that no leader sits when no

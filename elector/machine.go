@@ -195,8 +195,8 @@ func (k *memory) keepsDiffering(clock *lease.Clock, holder string, life time.Dur
 	return ok && held > 5*life/2
 }
 
-// noteHolder takes that another candidate leads, and for how long its lease lasts still.
-func (k *memory) noteHolder(now lease.Stamp, life, left time.Duration) {
+// sawLeader takes that another candidate leads, and for how long its lease lasts still.
+func (k *memory) sawLeader(now lease.Stamp, life, left time.Duration) {
 	k.holderSeen, k.holderAge = now, max(0, life-left)
 }
 

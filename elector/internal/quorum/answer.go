@@ -45,7 +45,7 @@ const Forgot = "forgot"
 type Answer struct {
 	Status      Status
 	Fence       uint64        // a token on Won, else the node's counter
-	Holder      string        // the lock value that stood in the way; of Mine: that a node did not replace
+	Holder      string        // the lock value that stood in the way; of Renewed: that a node did not replace
 	Left        time.Duration // of what stands in the way
 	Waiters     int           // listening on the wake channel; -1 not known
 	Subscribers int           // listening on the events channel; -1 not known

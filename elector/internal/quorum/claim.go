@@ -8,7 +8,7 @@ import (
 // Claim is one attempt to win, with a fresh lock value. It blocks for one round
 // trip to a majority (two when the nodes granted different tokens), at most for
 // the call time-out. hint is the lowest token that the caller wants; markers
-// are the notes of nodes that answered New and that the caller found to be a
+// are the notes of nodes that abstained and that the caller found to be a
 // bootstrap. won is the token, 0 when the claim was lost. What a lost attempt
 // was granted is given back in the background.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
