@@ -246,7 +246,7 @@ func TestNameOfNoGroup(t *testing.T) {
 	})
 }
 
-// The name is free when the group's last member has ended and is forgotten.
+// The name is free, and those of the shards, when the group's last member has ended and is forgotten.
 func TestNameOfAFormerGroup(t *testing.T) {
 	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
 		g := newGroup(t, c, 4)
@@ -258,6 +258,7 @@ func TestNameOfAFormerGroup(t *testing.T) {
 		}
 		time.Sleep(2*lease + time.Second)
 		c.Start("x").Elected(lease)
+		c.Start("y", named("orders/3")).Elected(lease)
 	})
 }
 

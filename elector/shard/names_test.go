@@ -72,18 +72,3 @@ func TestNamesOfNoShard(t *testing.T) {
 		}
 	})
 }
-
-// The name of a shard is free when the group is forgotten.
-func TestNameOfAFormerShard(t *testing.T) {
-	onNodes(t, func(t *testing.T, c *testcluster.Cluster) {
-		g := newGroup(t, c, 4)
-		m := g.join("a")
-		g.eventually(2*time.Second, "all shards are owned", func() bool { return g.l.even(4, "a") })
-		m.stop()
-		if err := m.ended(t, lease); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2*lease + time.Second)
-		c.Start("x", named("orders/3")).Elected(lease)
-	})
-}

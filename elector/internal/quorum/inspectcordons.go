@@ -10,7 +10,6 @@ import (
 type CordonFacts struct {
 	History    string // the key
 	ReadErr    error
-	MayCordon  bool
 	WriteErr   error  // of a user that may cordon: why that would not be recorded
 	WriteGrant string // the line for the server that grants it
 }
@@ -20,7 +19,7 @@ type CordonFacts struct {
 func inspectCordons(ctx context.Context, rdb redis.UniversalClient, prefix string) (f CordonFacts) {
 	f.History = KeysOfCordons(prefix).History
 	f.ReadErr = rdb.XRevRangeN(ctx, f.History, "+", "-", 1).Err()
-	if f.MayCordon = !Denied(rdb.HDel(ctx, CordonsKey(prefix), " ").Err()); !f.MayCordon {
+	if Denied(rdb.HDel(ctx, CordonsKey(prefix), " ").Err()) { // it may not cordon
 		return f
 	}
 	err := rdb.XAdd(ctx, &redis.XAddArgs{Stream: f.History, NoMkStream: true, ID: "0-0", Values: []string{"event", ""}}).Err()

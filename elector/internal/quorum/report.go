@@ -152,17 +152,16 @@ func (a *recording) then(o outcome) {
 // denial is why the node does not record, if another attempt would not change that; nil: it may. A node that lets the
 // user run scripts, and not name the history's key to them, refuses the whole call.
 func (rec *recorder) denial(err error) error {
-	if why := refusal(""); errors.As(err, &why) {
-		return needs(why, "+xadd ~"+rec.keys.History)
-	}
+	why := refusal("")
 	switch {
+	case errors.As(err, &why):
+		return needs(why, "+xadd ~"+rec.keys.History)
 	case !Denied(err):
 		return nil
 	case deniedCommand.MatchString(err.Error()):
 		return err
-	default:
-		return needs(err, "~"+rec.keys.History)
 	}
+	return needs(err, "~"+rec.keys.History)
 }
 
 // carried is nothing to it: it is not used again.
