@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -75,7 +76,7 @@ func (m *machine) claimAndJudge(ctx context.Context, due *dueClaim) (*Term, quor
 		return nil, tally, condition{}, m.assess(tally)
 	}
 	grant := lease.NewGrant(m.clock, m.timing, sent)
-	if tally.Count(quorum.SameServer) > 0 {
+	if tally.Count(protocol.SameServer) > 0 {
 		m.voter.Abandon()
 		if err := m.assess(tally); err != nil {
 			return nil, tally, condition{}, err
@@ -123,9 +124,9 @@ func (m *machine) tryCampaign(ctx context.Context) (*Term, error) {
 	switch {
 	case m.cordoned() != nil:
 		return nil, m.notForCordoned()
-	case tally.Count(quorum.Paused) > 0:
+	case tally.Count(protocol.Paused) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: the election is paused")
-	case tally.Count(quorum.Abstains) > 0:
+	case tally.Count(protocol.Abstains) > 0:
 		return nil, failed(ErrNotLeader, "not the leader: nodes that are new or lost their data abstain for a lease")
 	default:
 		return nil, failed(ErrNotLeader, "not the leader: another candidate leads, or is about to")
@@ -220,7 +221,7 @@ func (m *machine) groups() []string {
 	if !m.since.IsZero() {
 		return nil
 	}
-	if group, is := quorum.GroupOf(m.cfg.Election); is && !m.assigns {
+	if group, is := protocol.GroupOf(m.cfg.Election); is && !m.assigns {
 		return []string{m.cfg.Election, group}
 	}
 	return []string{m.cfg.Election}

@@ -3,6 +3,7 @@ package elector
 import (
 	"testing"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -10,24 +11,24 @@ import (
 // start; a node without any leaves none.
 func TestTracesOfAnElection(t *testing.T) {
 	for _, c := range []struct {
-		a      quorum.Answer
+		a      protocol.Answer
 		traced bool
 	}{
-		{quorum.Answer{Status: quorum.Abstains}, false},
-		{quorum.Answer{Status: quorum.Unknown}, false},
-		{quorum.Answer{Status: quorum.Abstains, Fence: 1}, true},
-		{quorum.Answer{Status: quorum.Won, Fence: 1}, true},
-		{quorum.Answer{Status: quorum.Held}, true},
-		{quorum.Answer{Status: quorum.Paused}, true},
-		{quorum.Answer{Status: quorum.Reserved}, true},
+		{protocol.Answer{Status: protocol.Abstains}, false},
+		{protocol.Answer{Status: protocol.Unknown}, false},
+		{protocol.Answer{Status: protocol.Abstains, Fence: 1}, true},
+		{protocol.Answer{Status: protocol.Won, Fence: 1}, true},
+		{protocol.Answer{Status: protocol.Held}, true},
+		{protocol.Answer{Status: protocol.Paused}, true},
+		{protocol.Answer{Status: protocol.Reserved}, true},
 	} {
 		var k memory
 		for range 2 { // it does not wear off
-			k.learn(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.Abstains}, c.a, {Status: quorum.Abstains}}})
+			k.learn(quorum.Tally{Answers: []protocol.Answer{{Status: protocol.Abstains}, c.a, {Status: protocol.Abstains}}})
 			if k.traced != c.traced || k.highest != c.a.Fence {
 				t.Errorf("%+v: traced %v, highest %d", c.a, k.traced, k.highest)
 			}
-			k.learn(quorum.Tally{Answers: []quorum.Answer{{Status: quorum.Abstains}}})
+			k.learn(quorum.Tally{Answers: []protocol.Answer{{Status: protocol.Abstains}}})
 		}
 	}
 }
@@ -39,10 +40,10 @@ func TestEventsForThoseOnStandby(t *testing.T) {
 	event := func(election string, k EventKind, next string) string {
 		return string(Event{Version: 1, Kind: k, Election: election, Candidate: "a", Token: 9, Next: next}.encode())
 	}
-	for payload, want := range map[string]quorum.WakeMessage{
+	for payload, want := range map[string]protocol.WakeMessage{
 		event("orders", EventElected, ""):   {Elected: true, Token: 9},
 		event("orders", EventReleased, ""):  {Token: 9},
-		event("orders", EventReleased, "b"): {Token: 9, First: quorum.Reservation("b")},
+		event("orders", EventReleased, "b"): {Token: 9, First: protocol.Reservation("b")},
 	} {
 		if got, ok := e.wakeMessageIn(payload); !ok || got != want {
 			t.Errorf("%s: %+v, %v", payload, got, ok)

@@ -10,8 +10,10 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -29,7 +31,7 @@ type candidate struct {
 	renewals    *schedule     // of leaders
 	claims      *schedule     // of followers
 	received    *lastEvent    // in this process
-	keys        *quorum.Keys
+	keys        *protocol.Keys
 	incarnation string
 	election    *Election     // the same as operators see it, with what this candidate adds
 	hostClock   *lease.Clock  // of this machine
@@ -46,13 +48,13 @@ type candidate struct {
 	subscribers subscribers
 	counters    *counters
 
-	advertise    atomic.Pointer[string]         // Config.Advertise, until SetAdvertise
-	standing     atomic.Pointer[cordon.Subject] // whether this candidate is cordoned; nil before the first machine
-	term         atomic.Pointer[Term]           // the newest term, also an ended one
-	leader       atomic.Pointer[Leader]         // who held the lock when the nodes answered last; nil: no candidate did
-	outdated     atomic.Pointer[quorum.Highest] // a newer version has led: this candidate refuses to; nil: none has
-	unsubscribed atomic.Bool                    // logged that releases are not received
-	unrecorded   atomic.Bool                    // logged that the history takes no events
+	advertise    atomic.Pointer[string]           // Config.Advertise, until SetAdvertise
+	standing     atomic.Pointer[cordon.Subject]   // whether this candidate is cordoned; nil before the first machine
+	term         atomic.Pointer[Term]             // the newest term, also an ended one
+	leader       atomic.Pointer[Leader]           // who held the lock when the nodes answered last; nil: no candidate did
+	outdated     atomic.Pointer[protocol.Highest] // a newer version has led: this candidate refuses to; nil: none has
+	unsubscribed atomic.Bool                      // logged that releases are not received
+	unrecorded   atomic.Bool                      // logged that the history takes no events
 
 	mu        sync.Mutex // of all below
 	role      Role
@@ -123,7 +125,7 @@ func (c *candidate) lastLeader() (Leader, bool) {
 
 // noteLeader takes the locks of nodes that have answered, a majority of all.
 func (c *candidate) noteLeader(locks []string) {
-	in, ok := quorum.HolderOf(locks, c.nodes.Majority())
+	in, ok := protocol.HolderOf(locks, c.nodes.Majority())
 	if !ok || in.Incarnation == "" { // a lock of another origin names no candidate
 		c.leader.Store(nil)
 		return
@@ -264,16 +266,16 @@ func (c *candidate) setPaused(note string) {
 	case note == "":
 		c.log.Info("election resumed", "for", lasted)
 	case old != note:
-		c.log.Info("election paused, no new leader will be elected", "note", quorum.ParsePauseNote(note).String())
+		c.log.Info("election paused, no new leader will be elected", "note", protocol.ParsePauseNote(note).String())
 	case again:
-		c.log.Info("election still paused, no new leader will be elected", "for", lasted, "note", quorum.ParsePauseNote(note).String())
+		c.log.Info("election still paused, no new leader will be elected", "for", lasted, "note", protocol.ParsePauseNote(note).String())
 	}
 }
 
 // logNotSubscribed logs once that a right is missing to receive releases. Other errors
 // of a subscription pass, and show in the requests too.
 func (c *candidate) logNotSubscribed(err error) {
-	if quorum.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
+	if rediserr.RefusedSubscribe(err) && c.unsubscribed.CompareAndSwap(false, true) {
 		c.log.Warn("cannot subscribe to release notifications; falling back to lease expiry", "error", err)
 	}
 }

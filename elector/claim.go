@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // dueClaim is a claim that the follower has made while the state machine waited (follower.go): who has won it is not decided yet.
@@ -27,7 +29,7 @@ func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally
 		token, tally = m.voter.Claim(ctx, hint, nil)
 	}
 	m.memory.learn(tally)
-	if token == 0 && tally.Count(quorum.Abstains) == len(tally.Answers) && m.bootstraps() {
+	if token == 0 && tally.Count(protocol.Abstains) == len(tally.Answers) && m.bootstraps() {
 		markers := make([]string, len(tally.Answers))
 		for i, a := range tally.Answers {
 			markers[i] = a.Note
@@ -43,12 +45,12 @@ func (m *machine) claim(ctx context.Context, due *dueClaim) (token uint64, tally
 		m.noteVersion(token, tally)
 	}
 	m.noteAbstention(tally)
-	m.memory.answered = m.memory.answered || token != 0 && tally.Count(quorum.SameServer) == 0
+	m.memory.answered = m.memory.answered || token != 0 && tally.Count(protocol.SameServer) == 0
 	if tally.Answered() {
 		m.memory.answeredAt = m.clock.Now()
 		m.noteLeader(tally.Holders())
 		m.noteLease(tally)
-		if t := m.term.Load(); t != nil && tally.Count(quorum.Abstains) < len(tally.Answers) {
+		if t := m.term.Load(); t != nil && tally.Count(protocol.Abstains) < len(tally.Answers) {
 			t.bereft.Store(false) // nodes that know of an election: perhaps of another leader's
 		}
 	}
@@ -64,7 +66,7 @@ func (m *machine) hint() uint64 {
 func (m *machine) noteLease(t quorum.Tally) {
 	left := make([]heldFor, 0, len(t.Answers))
 	for _, a := range t.Answers {
-		if a.Status == quorum.Held {
+		if a.Status == protocol.Held {
 			left = append(left, heldFor{a.Holder, a.Left})
 		}
 	}
@@ -82,7 +84,7 @@ func (m *machine) noteHeld(locks []heldFor) {
 	for i, l := range locks {
 		holders[i] = l.holder
 	}
-	in, ok := quorum.HolderOf(holders, m.nodes.Majority())
+	in, ok := protocol.HolderOf(holders, m.nodes.Majority())
 	if !ok || in.Incarnation == "" || in.Incarnation == m.incarnation || in.Lease <= 0 {
 		return
 	}
@@ -127,8 +129,8 @@ func (m *machine) bootstraps() bool {
 // noteAbstention logs, once until they vote again, that an election waits for
 // nodes without a memory of it.
 func (m *machine) noteAbstention(t quorum.Tally) {
-	abstain := t.Count(quorum.Abstains)
-	waits := abstain > 0 && t.Count(quorum.Won)+abstain >= m.nodes.Majority() && t.Count(quorum.Won) < m.nodes.Majority()
+	abstain := t.Count(protocol.Abstains)
+	waits := abstain > 0 && t.Count(protocol.Won)+abstain >= m.nodes.Majority() && t.Count(protocol.Won) < m.nodes.Majority()
 	if waits && !m.memory.abstentionLogged {
 		m.log.Info("waiting for nodes that abstain",
 			"nodes", abstain, "at_most", unit(m.cfg.Lease))
@@ -139,13 +141,13 @@ func (m *machine) noteAbstention(t quorum.Tally) {
 // notePause takes what a claim has shown of a pause.
 func (c *candidate) notePause(t quorum.Tally) {
 	note := ""
-	if t.Majority(quorum.Paused) {
+	if t.Majority(protocol.Paused) {
 		for _, a := range t.Answers {
-			if a.Status == quorum.Paused {
+			if a.Status == protocol.Paused {
 				note = a.Note
 			}
 		}
-	} else if t.Count(quorum.Held) > 0 {
+	} else if t.Count(protocol.Held) > 0 {
 		return // a claim is shown the holder first: it does not see a pause
 	}
 	c.setPaused(note)
@@ -156,7 +158,7 @@ func (c *candidate) notePause(t quorum.Tally) {
 func (m *machine) assess(t quorum.Tally) error {
 	errs := t.Errors()
 	majority := m.nodes.Majority()
-	if t.Count(quorum.SameServer) == 0 && t.Answered() {
+	if t.Count(protocol.SameServer) == 0 && t.Answered() {
 		m.memory.answered = true
 		m.setCondition(m.refusal(t))
 		m.notePause(t)
@@ -164,11 +166,11 @@ func (m *machine) assess(t quorum.Tally) error {
 	}
 	permanent := 0
 	for _, err := range errs {
-		if quorum.Permanent(err) {
+		if rediserr.Permanent(err) {
 			permanent++
 		}
 	}
-	if (permanent >= majority || t.Count(quorum.SameServer) > 0) && !m.memory.answered {
+	if (permanent >= majority || t.Count(protocol.SameServer) > 0) && !m.memory.answered {
 		return &QuorumError{Problem: Problem(ErrPermanent), Nodes: nodeErrors(errs), kinds: []error{ErrPermanent}}
 	}
 	m.setCondition(unreachable(t))
@@ -180,7 +182,7 @@ func (m *machine) assess(t quorum.Tally) error {
 func unreachable(t quorum.Tally) condition {
 	failed := replies{nodes: len(t.Answers)}
 	for _, a := range t.Answers {
-		if a.Status == quorum.Unknown {
+		if a.Status == protocol.Unknown {
 			failed.count(a.Err)
 		}
 	}
@@ -193,7 +195,7 @@ func whyUnconfirmed(t quorum.Tally) condition {
 		return unreachable(t)
 	}
 	return condition{key: "renewal", err: &QuorumError{
-		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(quorum.Renewed), len(t.Answers)),
+		Problem: fmt.Sprintf("only %d of %d Redis nodes renewed the lease", t.Count(protocol.Renewed), len(t.Answers)),
 		Nodes:   nodeErrors(t.Errors()),
 	}}
 }
@@ -207,16 +209,16 @@ func (m *machine) refusal(t quorum.Tally) condition {
 		return condition{key: err.Error(), err: err}
 	}
 	for _, a := range t.Answers {
-		if a.Status == quorum.SameServer {
+		if a.Status == protocol.SameServer {
 			return refuse("%w", joinNodes(nodeErrors(t.Errors())))
 		}
-		if a.Status != quorum.Held {
+		if a.Status != protocol.Held {
 			continue
 		}
-		b, err := quorum.ParseLockValue(a.Holder)
+		b, err := protocol.ParseLockValue(a.Holder)
 		if err != nil {
 			no := refuse("%w: if nothing else uses the key %s, delete it", err, m.keys.Lock)
-			if t.Majority(quorum.Won) { // a stranger's key on a minority knows of no other set of nodes
+			if t.Majority(protocol.Won) { // a stranger's key on a minority knows of no other set of nodes
 				m.log.Warn("redis node cannot vote", "error", no.err)
 				continue
 			}
@@ -257,10 +259,10 @@ func (m *machine) mismatch(t quorum.Tally) (no condition) {
 	n := len(t.Answers)
 	met := ""
 	for _, a := range t.Answers {
-		if a.Status != quorum.Held {
+		if a.Status != protocol.Held {
 			continue
 		}
-		b, err := quorum.ParseLockValue(a.Holder)
+		b, err := protocol.ParseLockValue(a.Holder)
 		if err != nil || !b.Identities.Differ(ids, n) {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
@@ -158,7 +158,7 @@ func (c Config) withDefaults() Config {
 
 func buildVersion() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "(devel)" || quorum.CheckWord("", info.Main.Version, quorum.MaxAdvertise, "") != nil {
+	if !ok || info.Main.Version == "(devel)" || protocol.CheckWord("", info.Main.Version, protocol.MaxAdvertise, "") != nil {
 		return ""
 	}
 	return info.Main.Version
@@ -166,7 +166,7 @@ func buildVersion() string {
 
 func defaultID() string {
 	host, err := os.Hostname()
-	if err != nil || quorum.CheckWord("", host, quorum.MaxName, "") != nil {
+	if err != nil || protocol.CheckWord("", host, protocol.MaxName, "") != nil {
 		host = "host"
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
@@ -195,12 +195,12 @@ func (c Config) timing() lease.Timing {
 
 func (c Config) validate() error {
 	problems := []error{
-		quorum.CheckWord("Election", c.Election, quorum.MaxName, "{}"),
-		quorum.CheckWord("ID", c.ID, quorum.MaxName, ""),
+		protocol.CheckWord("Election", c.Election, protocol.MaxName, "{}"),
+		protocol.CheckWord("ID", c.ID, protocol.MaxName, ""),
 		checkAdvertise(c.Advertise),
 	}
 	if c.Version != "" {
-		problems = append(problems, quorum.CheckWord("Version", c.Version, quorum.MaxAdvertise, ""))
+		problems = append(problems, protocol.CheckWord("Version", c.Version, protocol.MaxAdvertise, ""))
 	}
 	if !c.Succession.known() {
 		problems = append(problems, setting.Errorf("Succession", " is %q: use SuccessionRace, SuccessionPriority, SuccessionSeniority or SuccessionRotation", string(c.Succession)))
@@ -227,7 +227,7 @@ func checkAdvertise(address string) error {
 	if address == "" {
 		return nil
 	}
-	return quorum.CheckWord("Advertise", address, quorum.MaxAdvertise, "")
+	return protocol.CheckWord("Advertise", address, protocol.MaxAdvertise, "")
 }
 
 // Succession is who leads after whom. The lock alone decides who leads; a

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // The defaults that Config documents: without a DrainTimeout the lease would lapse under
@@ -80,8 +80,8 @@ func TestEachFieldIsChecked(t *testing.T) {
 	}
 	for field, change := range map[string]func(*Config){
 		"Election":   func(c *Config) { c.Election = "a{b" },
-		"ID":         func(c *Config) { c.ID = strings.Repeat("x", quorum.MaxName+1) },
-		"Advertise":  func(c *Config) { c.Advertise = strings.Repeat("x", quorum.MaxAdvertise+1) },
+		"ID":         func(c *Config) { c.ID = strings.Repeat("x", protocol.MaxName+1) },
+		"Advertise":  func(c *Config) { c.Advertise = strings.Repeat("x", protocol.MaxAdvertise+1) },
 		"Version":    func(c *Config) { c.Version = "v 1" },
 		"Succession": func(c *Config) { c.Succession = "eldest" },
 	} {
@@ -91,7 +91,7 @@ func TestEachFieldIsChecked(t *testing.T) {
 		}
 	}
 	most := good
-	most.ID, most.Advertise, most.Version = strings.Repeat("x", quorum.MaxName), strings.Repeat("x", quorum.MaxAdvertise), strings.Repeat("x", quorum.MaxAdvertise)
+	most.ID, most.Advertise, most.Version = strings.Repeat("x", protocol.MaxName), strings.Repeat("x", protocol.MaxAdvertise), strings.Repeat("x", protocol.MaxAdvertise)
 	if err := most.validate(); err != nil {
 		t.Errorf("at the bounds: %v", err)
 	}

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Cordon is an operator's mark on a candidate: it does not campaign, in any election under the
@@ -26,7 +28,7 @@ type Cordon struct {
 }
 
 // String is who cordoned it, since when and why; never empty.
-func (c Cordon) String() string { return quorum.Cordon(c).String() }
+func (c Cordon) String() string { return protocol.Cordon(c).String() }
 
 // Cordon records a cordon in Redis, where it survives restarts of all candidates, over the one
 // with that ID that is there. Candidates that run know it within moments; a candidate that
@@ -44,7 +46,7 @@ func (q *Quorum) Cordon(ctx context.Context, c Cordon) error {
 		c.Since = time.Now()
 	}
 	c.Since = c.Since.UTC().Truncate(time.Millisecond)
-	err := enough(q.nodes, q.nodes.Cordon(ctx, q.Prefix(), quorum.Cordon(c), statusTimeout))
+	err := enough(q.nodes, registry.Cordon(ctx, q.nodes, q.Prefix(), protocol.Cordon(c), statusTimeout))
 	kind := eventCordoned
 	if c.Drain {
 		kind = eventDrained
@@ -59,7 +61,7 @@ func (q *Quorum) Uncordon(ctx context.Context, c Cordon) (ended bool, err error)
 	if err := q.checkCordon(&c); err != nil {
 		return false, err
 	}
-	ended, errs := q.nodes.Uncordon(ctx, q.Prefix(), c.ID, statusTimeout)
+	ended, errs := registry.Uncordon(ctx, q.nodes, q.Prefix(), c.ID, statusTimeout)
 	if err = enough(q.nodes, errs); ended {
 		at := time.Now().UTC().Truncate(time.Millisecond)
 		err = q.recordCordon(ctx, Event{Kind: eventUncordoned, Candidate: c.ID, By: c.By, Detail: c.Reason, Time: at}, err)
@@ -75,7 +77,7 @@ func (q *Quorum) recordCordon(ctx context.Context, ev Event, err error) error {
 		return err
 	}
 	ev.Version = eventVersion
-	errs := q.nodes.Record(ctx, quorum.KeysOfCordons(q.Prefix()), ev.encode(), recordTimeout)
+	errs := registry.Record(ctx, q.nodes, protocol.KeysOfCordons(q.Prefix()), ev.encode(), recordTimeout)
 	if answersOf(errs) >= q.nodes.Majority() {
 		return err
 	}
@@ -97,7 +99,7 @@ func (q *Quorum) checkCordon(c *Cordon) error {
 }
 
 func (q *Quorum) checkMember(id string) error {
-	err := configError("", quorum.CheckWord("Prefix", q.Prefix(), quorum.MaxName, "{}"), quorum.CheckWord("ID", id, quorum.MaxName, ""))
+	err := configError("", protocol.CheckWord("Prefix", q.Prefix(), protocol.MaxName, "{}"), protocol.CheckWord("ID", id, protocol.MaxName, ""))
 	return cmp.Or(err, checkOpen(q.nodes))
 }
 
@@ -111,10 +113,10 @@ func (q *Quorum) Cordons(ctx context.Context) ([]Cordon, error) {
 }
 
 func cordonsOn(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]Cordon, error) {
-	byNode, errs := make([]map[string]quorum.Cordon, nodes.Len()), make([]error, nodes.Len())
+	byNode, errs := make([]map[string]protocol.Cordon, nodes.Len()), make([]error, nodes.Len())
 	var all sync.WaitGroup
 	for node := range byNode {
-		all.Go(func() { byNode[node], errs[node] = nodes.CordonsOn(ctx, node, prefix, statusTimeout) })
+		all.Go(func() { byNode[node], errs[node] = registry.CordonsOn(ctx, nodes, node, prefix, statusTimeout) })
 	}
 	all.Wait()
 	if err := enough(nodes, errs); errors.Is(err, ErrUnreachable) {
@@ -123,7 +125,7 @@ func cordonsOn(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]Cordo
 	found := map[string]Cordon{}
 	for _, cordons := range byNode {
 		for id := range cordons {
-			if c := quorum.CordonInForce(byNode, id); c != nil {
+			if c := protocol.CordonInForce(byNode, id); c != nil {
 				found[id] = Cordon(*c)
 			}
 		}

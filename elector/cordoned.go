@@ -2,7 +2,7 @@ package elector
 
 import (
 	"github.com/mandate-dev/mandate/elector/internal/peers"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // followCordons has this candidate know whether it is cordoned, and changed called when that
@@ -25,7 +25,7 @@ func (c *candidate) lookAgain() {
 }
 
 // cordoned is the cordon of this candidate; nil: it is not.
-func (c *candidate) cordoned() *quorum.Cordon {
+func (c *candidate) cordoned() *protocol.Cordon {
 	if s := c.standing.Load(); s != nil {
 		return s.Cordon()
 	}
@@ -34,7 +34,7 @@ func (c *candidate) cordoned() *quorum.Cordon {
 
 // drained is the cordon of this candidate if it has it hand over what it leads; nil: none does. A
 // member of a group hands its shards over by the assigner's plan.
-func (c *candidate) drained() *quorum.Cordon {
+func (c *candidate) drained() *protocol.Cordon {
 	if now := c.cordoned(); now != nil && now.Drain && c.since.IsZero() {
 		return now
 	}

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // CordonRecord is a cordon as operators reported it, by their hosts' clocks. A hint, like all
@@ -43,17 +45,17 @@ func cordonsSince(all []CordonRecord, since time.Time) []CordonRecord {
 // may write there may have written them.
 func parseCordonEvent(s string) (ev Event, ok bool) {
 	ev, err := decodeEvent(s)
-	if err != nil || !ev.Kind.cordons() || ev.Time.IsZero() || quorum.CheckWord("", ev.Candidate, quorum.MaxName, "") != nil {
+	if err != nil || !ev.Kind.cordons() || ev.Time.IsZero() || protocol.CheckWord("", ev.Candidate, protocol.MaxName, "") != nil {
 		return Event{}, false
 	}
-	ev.By, ev.Detail = quorum.Clip(ev.By, quorum.MaxReason), quorum.Clip(ev.Detail, quorum.MaxReason)
+	ev.By, ev.Detail = protocol.Clip(ev.By, protocol.MaxReason), protocol.Clip(ev.Detail, protocol.MaxReason)
 	ev.Time = ev.Time.UTC()
 	return ev, true
 }
 
 // cordonEventsOf are those of all nodes, each once, in the order of time. What is none, or of a
 // later version, is skipped.
-func cordonEventsOf(byNode [][]quorum.Entry) (events []Event) {
+func cordonEventsOf(byNode [][]registry.Entry) (events []Event) {
 	type report struct {
 		kind EventKind
 		id   string
@@ -120,12 +122,12 @@ func cordonRecordsOf(events []Event, inForce []Cordon, known bool) []CordonRecor
 // cordonHistory reads what was cordoned under a prefix, newest first. The error names what is
 // missing from it, and matches no other error of this package: a time line is good without.
 func cordonHistory(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]CordonRecord, error) {
-	keys := quorum.KeysOfCordons(prefix)
+	keys := protocol.KeysOfCordons(prefix)
 	var inForce []Cordon
 	var forceErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { inForce, forceErr = cordonsOn(ctx, nodes, prefix) })
-	byNode, errs := nodes.RecallMajority(ctx, keys, quorum.WholeHistory, statusTimeout)
+	byNode, errs := registry.RecallMajority(ctx, nodes, keys, protocol.WholeHistory, statusTimeout)
 	reading.Wait()
 
 	all := cordonRecordsOf(cordonEventsOf(byNode), inForce, forceErr == nil)
@@ -134,7 +136,7 @@ func cordonHistory(ctx context.Context, nodes *quorum.Nodes, prefix string) ([]C
 	case answersOf(errs) < nodes.Majority():
 		return all, &QuorumError{Problem: "the history of the cordons, " + keys.History + ", could not be read", Nodes: nodeErrors(errs)}
 	case errors.As(forceErr, &failed):
-		return all, &QuorumError{Problem: "it is not known which cordons are in force, " + quorum.CordonsKey(prefix) + " could not be read", Nodes: failed.Nodes}
+		return all, &QuorumError{Problem: "it is not known which cordons are in force, " + protocol.CordonsKey(prefix) + " could not be read", Nodes: failed.Nodes}
 	default:
 		return all, forceErr
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // What a history shows of cordons: which end belongs to which begin, that another cordon takes
@@ -64,11 +65,11 @@ func TestCordonRecordsOf(t *testing.T) {
 		"what is in force is not known": {events: []Event{report(eventCordoned, "a", "ann", 1), report(eventCordoned, "a", "ann", 2)}, unknown: true, want: []string{"a by ann 2-?  now", "a by ann 1-2 ann"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var entries []quorum.Entry // newest first
+			var entries []registry.Entry // newest first
 			for _, ev := range c.events {
-				entries = append([]quorum.Entry{{Event: string(ev.encode())}}, entries...)
+				entries = append([]registry.Entry{{Event: string(ev.encode())}}, entries...)
 			}
-			for _, byNode := range [][][]quorum.Entry{{entries}, {entries, nil, entries}} {
+			for _, byNode := range [][][]registry.Entry{{entries}, {entries, nil, entries}} {
 				var got []string
 				for _, r := range cordonRecordsOf(cordonEventsOf(byNode), c.inForce, !c.unknown) {
 					got = append(got, show(r))
@@ -95,12 +96,12 @@ func TestCordonEventsOfOthersAreSkipped(t *testing.T) {
 		"a term":           `{"v":1,"kind":"elected","election":"e","candidate":"a","token":7,"time":"2026-11-21T07:00:00Z"}`,
 		"a year too large": `{"v":1,"kind":"cordoned","candidate":"a","time":"99999-11-21T07:00:00Z"}`,
 	} {
-		if got := cordonEventsOf([][]quorum.Entry{{{Event: entry}}}); len(got) != 0 {
+		if got := cordonEventsOf([][]registry.Entry{{{Event: entry}}}); len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	long := `{"v":1,"kind":"cordoned","candidate":"a","by":"` + strings.Repeat("y", 2000) + `","time":"2026-11-21T07:00:00Z"}`
-	if got := cordonEventsOf([][]quorum.Entry{{{Event: long}}}); len(got) != 1 || len(got[0].By) > quorum.MaxReason+10 {
+	if got := cordonEventsOf([][]registry.Entry{{{Event: long}}}); len(got) != 1 || len(got[0].By) > protocol.MaxReason+10 {
 		t.Errorf("%+v", got)
 	}
 }

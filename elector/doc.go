@@ -57,12 +57,11 @@
 //	internal/quorum/renewal.go       what a node is told
 //	internal/quorum/posted.go        one request for each node, asked once more whether it may go
 //	internal/quorum/nodequeue.go     the election's turn at that node
-//	internal/quorum/post.go, sender.go, batch.go
-//	                                 the requests of many elections travel in one call
-//	internal/quorum/scripts/quick.lua (renew.lua where anything differs)
+//	internal/transport               it travels with the requests of other elections, in one call
+//	internal/protocol/scripts/quick.lua (renew.lua where anything differs)
 //	                                 the node prolongs the lock
-//	internal/quorum/answer.go, round.go, tally.go
-//	                                 what the node answered, and what the majority did
+//	internal/quorum/round.go, tally.go
+//	                                 what the nodes answered, and what the majority did
 //	renew.go                         take and count: the lease of internal/lease/grant.go is renewed
 //
 // A follower's claim goes the same way: follower.go has the place of renew.go,
@@ -108,8 +107,8 @@
 //	requests          quorum, one per node  the call time-out       nothing: they answer to their round
 //	                  and round, but for
 //	                  what is due above
-//	a batch           quorum, what is due   its call time-out       the requests in it, until each has its answer: it
-//	                  above, announcements                          runs what takes the answers of those due above
+//	a batch           transport, of what    its call time-out       the requests in it, until each has its answer: it
+//	                  is due, announcements                         runs what takes the answers of those due above
 //	                  and what waited
 //	                  for it
 //	subscription      pubsub, two per node  with the last           the connection; lists of subscribers are

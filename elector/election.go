@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Election is one election, seen from outside: who leads, who is a candidate,
@@ -22,7 +24,7 @@ type Election struct {
 	nodes *quorum.Nodes
 	bus   *pubsub.Bus
 	name  string
-	keys  quorum.Keys
+	keys  protocol.Keys
 
 	operator string // who acts through this handle; may be empty
 
@@ -120,7 +122,7 @@ func (el *Election) look(ctx context.Context) (Status, error) {
 	if err := checkOpen(el.nodes); err != nil {
 		return Status{Election: el.name}, err
 	}
-	views := el.nodes.Read(ctx, el.keys, statusTimeout)
+	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
 	st, errs := summarize(el.name, el.keys, views, el.nodes.Majority())
 	if len(views)-len(errs) < el.nodes.Majority() {
 		return st, noMajority(el.nodes, errs)
@@ -134,9 +136,9 @@ func (el *Election) since(ctx context.Context, token uint64) time.Time {
 	defer cancel()
 	var begun time.Time // best effort: the history may be trimmed, or not be permitted
 	// Pauses of the term stand in front of its begin.
-	for _, count := range []int{10, 100, quorum.WholeHistory} {
+	for _, count := range []int{10, 100, protocol.WholeHistory} {
 		read := 0 // on all nodes: at worst it queries once more
-		_, found := el.nodes.Find(ctx, el.keys, int64(count), func(entry string) bool {
+		_, found := registry.Find(ctx, el.nodes, el.keys, int64(count), func(entry string) bool {
 			read++
 			ev, err := parseEvent(entry)
 			if err != nil || ev.Kind != EventElected || ev.Token != token {
@@ -179,8 +181,8 @@ func (el *Election) pause(ctx context.Context, d time.Duration, reason string, r
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
-	note := quorum.PauseNote{By: el.operator, Reason: strings.ToValidUTF8(reason, "?"), Since: time.Now().UTC().Truncate(time.Millisecond)}
-	errs := el.nodes.Pause(ctx, el.keys, note, d, replace, statusTimeout)
+	note := protocol.PauseNote{By: el.operator, Reason: strings.ToValidUTF8(reason, "?"), Since: time.Now().UTC().Truncate(time.Millisecond)}
+	errs := registry.Pause(ctx, el.nodes, el.keys, note, d, replace, statusTimeout)
 	if err := pausedByAnother(errs, el.nodes.Majority()); err != nil {
 		return err
 	}
@@ -194,7 +196,7 @@ func (el *Election) pause(ctx context.Context, d time.Duration, reason string, r
 // pausedByAnother is the refusal of a majority of the nodes.
 func pausedByAnother(errs []error, majority int) error {
 	refusals := 0
-	var other *quorum.PausedError
+	var other *protocol.PausedError
 	for _, err := range errs {
 		if errors.As(err, &other) {
 			refusals++
@@ -214,7 +216,7 @@ func (el *Election) record(ctx context.Context, ev Event, err error, notify func
 	if !errors.Is(err, ErrUnreachable) {
 		ev.Version, ev.Election, ev.Time = eventVersion, el.name, time.Now().Round(0).UTC()
 		// Best effort: a user that may not write there pauses all the same.
-		wg.Go(func() { el.nodes.Record(ctx, el.keys, ev.encode(), recordTimeout) })
+		wg.Go(func() { registry.Record(ctx, el.nodes, el.keys, ev.encode(), recordTimeout) })
 	}
 	notify(ctx)
 }
@@ -224,8 +226,8 @@ func (el *Election) record(ctx context.Context, ev Event, err error, notify func
 const recordTimeout = time.Second
 
 func checkReason(s string) error {
-	if len(s) > quorum.MaxReason {
-		return failed(nil, "a reason of %d bytes: at most %d", len(s), quorum.MaxReason)
+	if len(s) > protocol.MaxReason {
+		return failed(nil, "a reason of %d bytes: at most %d", len(s), protocol.MaxReason)
 	}
 	return nil
 }
@@ -236,7 +238,7 @@ func (el *Election) Resume(ctx context.Context) error {
 	if err := checkOpen(el.nodes); err != nil {
 		return err
 	}
-	ended, errs := el.nodes.Resume(ctx, el.keys, statusTimeout)
+	ended, errs := registry.Resume(ctx, el.nodes, el.keys, statusTimeout)
 	err := enough(el.nodes, errs)
 	if !ended {
 		el.channel().Resumed(ctx)

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // EventKind is what happened, of an Event.
@@ -101,7 +101,7 @@ func parseEvent(s string) (Event, error) {
 
 func decodeEvent(s string) (Event, error) {
 	var ev Event
-	if len(s) > quorum.MaxMessage {
+	if len(s) > protocol.MaxMessage {
 		return ev, fmt.Errorf("elector: event of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &ev); err != nil {
@@ -144,7 +144,7 @@ const maxToken = 1<<53 - 1
 func (ev Event) encode() []byte {
 	// Details hold foreign text (a probe's, a child's): bounded, so that no
 	// event outgrows what a reader accepts.
-	ev.Detail = quorum.Clip(ev.Detail, quorum.MaxDetail)
+	ev.Detail = protocol.Clip(ev.Detail, protocol.MaxDetail)
 	b, err := json.Marshaler(ev).MarshalJSON() // json.Marshal would read once more what that returns
 	if err != nil {                            // strings, numbers and a time of this century
 		panic("elector: an event that can't be encoded: " + err.Error())

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 func sampleEvent() Event {
@@ -53,9 +53,9 @@ func TestEventDetailIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := sampleEvent()
-			ev.Detail, ev.Candidate, ev.Advertise = detail, strings.Repeat("\"", quorum.MaxName), strings.Repeat("\"", quorum.MaxAdvertise)
+			ev.Detail, ev.Candidate, ev.Advertise = detail, strings.Repeat("\"", protocol.MaxName), strings.Repeat("\"", protocol.MaxAdvertise)
 			b := ev.encode()
-			if len(b) > quorum.MaxMessage {
+			if len(b) > protocol.MaxMessage {
 				t.Fatalf("%d bytes", len(b))
 			}
 			got, err := parseEvent(string(b))
@@ -83,7 +83,7 @@ func TestParseEventRefuses(t *testing.T) {
 		"no election":    `{"v":1,"kind":"elected"}`,
 		"huge token":     `{"v":1,"kind":"elected","election":"e","token":9007199254740992}`,
 		"negative token": `{"v":1,"kind":"elected","election":"e","token":-1}`,
-		"too long":       `{"v":1,"kind":"elected","election":"e","detail":"` + strings.Repeat("x", quorum.MaxMessage) + `"}`,
+		"too long":       `{"v":1,"kind":"elected","election":"e","detail":"` + strings.Repeat("x", protocol.MaxMessage) + `"}`,
 	} {
 		if ev, err := parseEvent(s); err == nil {
 			t.Errorf("%s: accepted as %+v", name, ev)
@@ -113,7 +113,7 @@ func FuzzParseEvent(f *testing.F) {
 			return // cut on the way
 		}
 		if err != nil {
-			if len(s) > quorum.MaxMessage/8 { // escapes may make a foreign event longer than ours can be
+			if len(s) > protocol.MaxMessage/8 { // escapes may make a foreign event longer than ours can be
 				return
 			}
 			t.Fatalf("parsed %+v, but not its encoding: %v", ev, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // ExpiredError is why no renewal succeeded before the deadline of a term: the Err of an
@@ -45,8 +46,8 @@ func (e *ExpiredError) problem() string {
 	var answers []string
 	from := map[string][]string{}
 	for _, n := range e.Nodes {
-		if !quorum.Answered(n.Err) {
-			unanswered = append(unanswered, n.Node+": "+quorum.Cause(n.Err))
+		if !rediserr.Answered(n.Err) {
+			unanswered = append(unanswered, n.Node+": "+rediserr.Cause(n.Err))
 			continue
 		}
 		answer := n.Problem
@@ -127,10 +128,10 @@ func (x *expiryRecord) why(elapsed, age time.Duration) *ExpiredError {
 	e.Nodes = nodeErrors(errs)
 	denied, unanswered := 0, 0
 	for _, err := range errs {
-		if quorum.Denied(err) {
+		if rediserr.Denied(err) {
 			denied++
 		}
-		if !quorum.Answered(err) {
+		if !rediserr.Answered(err) {
 			unanswered++
 		}
 	}

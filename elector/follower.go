@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -18,8 +19,8 @@ type follower struct {
 	m    *machine
 	w    *standby.Waiter
 	task task
-	sent lease.Stamp   // when the newest claim of its own was sent
-	met  quorum.Answer // of all nodes to the newest claim of the state machine; zero: they differed, or there is more to see to
+	sent lease.Stamp     // when the newest claim of its own was sent
+	met  protocol.Answer // of all nodes to the newest claim of the state machine; zero: they differed, or there is more to see to
 }
 
 // standBy makes what waits for the time to claim.
@@ -71,7 +72,7 @@ func (f *follower) fire(at *lease.Stamp) {
 		return
 	}
 	m := f.m
-	if f.met.Status != quorum.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
+	if f.met.Status != protocol.Held || !m.probes.fit() || m.cordoned() != nil || !m.voter.Acquainted(!m.since.IsZero()) {
 		f.w.Wake()
 		return
 	}
@@ -101,14 +102,14 @@ func (f *follower) take(t quorum.Tally) {
 func (f *follower) learn(t quorum.Tally) {
 	f.met = t.Answers[0]
 	if !f.leadsOn(t) || !f.m.calm() || f.m.memory.differs != "" || f.m.outdated.Load() != nil {
-		f.met = quorum.Answer{}
+		f.met = protocol.Answer{}
 	}
 }
 
 // leadsOn reports whether votes show no more than the leader that the last claim of the state machine has met.
 func (f *follower) leadsOn(t quorum.Tally) bool {
-	return !slices.ContainsFunc(t.Answers, func(a quorum.Answer) bool {
-		return a.Status != quorum.Held || a.Holder != f.met.Holder || a.Highest != f.met.Highest || a.Outdated
+	return !slices.ContainsFunc(t.Answers, func(a protocol.Answer) bool {
+		return a.Status != protocol.Held || a.Holder != f.met.Holder || a.Highest != f.met.Highest || a.Outdated
 	})
 }
 
@@ -124,18 +125,18 @@ func (m *machine) noteHolder(t quorum.Tally) {
 }
 
 // wakeMessageIn reads an event as those on standby need it.
-func (c *candidate) wakeMessageIn(payload string) (m quorum.WakeMessage, ok bool) {
+func (c *candidate) wakeMessageIn(payload string) (m protocol.WakeMessage, ok bool) {
 	ev, err := c.received.parse(payload)
 	if err != nil || ev.Election != c.cfg.Election {
 		return m, false
 	}
 	switch ev.Kind {
 	case EventElected:
-		return quorum.WakeMessage{Elected: true, Token: ev.Token}, true
+		return protocol.WakeMessage{Elected: true, Token: ev.Token}, true
 	case EventReleased:
 		m.Token = ev.Token
 		if ev.Next != "" {
-			m.First = quorum.Reservation(ev.Next)
+			m.First = protocol.Reservation(ev.Next)
 		}
 		return m, true
 	default:

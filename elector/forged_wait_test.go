@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // A forged message must not make followers miss the release that comes after it: one
@@ -149,7 +149,7 @@ func TestForgedLeadersDelayTheRestOnce(t *testing.T) {
 				a := c.Start("a")
 				token := a.Elected(3 * shortLease).Token()
 				dead := []string{"a"}
-				for i := range quorum.FrontRow {
+				for i := range protocol.FrontRow {
 					dead = append(dead, fmt.Sprint("row", i))
 					c.Start(dead[i+1])
 				}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Forget removes everything that the nodes keep of an election in which no candidate will
@@ -34,7 +35,7 @@ func (el *Election) Forget(ctx context.Context) error {
 	if el.nodes.Listeners(ctx, el.keys.Ask, statusTimeout) > 0 {
 		return newRefusal("a candidate is subscribed and does not answer: it may hang; stop it first")
 	}
-	views := el.nodes.Read(ctx, el.keys, statusTimeout)
+	views := registry.Read(ctx, el.nodes, el.keys, statusTimeout)
 	errs := make([]error, len(views))
 	for i, v := range views {
 		switch errs[i] = v.Err; {
@@ -47,9 +48,9 @@ func (el *Election) Forget(ctx context.Context) error {
 	if err := onEach(el.nodes, errs, "nothing was removed, since what a node that does not answer keeps would bring the election back"); err != nil {
 		return err
 	}
-	errs = el.nodes.Forget(ctx, el.keys, statusTimeout)
+	errs = registry.Forget(ctx, el.nodes, el.keys, statusTimeout)
 	for _, err := range errs {
-		if errors.Is(err, quorum.ErrHeld) {
+		if errors.Is(err, registry.ErrHeld) {
 			return newRefusal("a candidate was elected meanwhile")
 		}
 	}

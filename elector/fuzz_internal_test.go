@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Whoever has access to Redis can write to the channels and to the history.
@@ -18,13 +18,13 @@ func FuzzHistory(f *testing.F) {
 	f.Add("{}\n\nnull", `{"v":1,"kind":"released","election":"orders","token":3,"time":"0001-01-01T00:00:00Z"}`, uint64(5))
 	f.Fuzz(func(t *testing.T, a, b string, fence uint64) {
 		st := Status{Election: "orders", Nodes: []NodeStatus{{Fence: fence}}, Leader: &Leader{Token: 7}}
-		entries := func(lines string) (all []quorum.Entry) {
+		entries := func(lines string) (all []registry.Entry) {
 			for i, s := range strings.Split(lines, "\n") {
-				all = append(all, quorum.Entry{At: time.UnixMilli(int64(i)), Event: s})
+				all = append(all, registry.Entry{At: time.UnixMilli(int64(i)), Event: s})
 			}
 			return all
 		}
-		records := recordsOf(eventsOf([][]quorum.Entry{entries(a), entries(b)}, st, nil), st.Leader, time.Now())
+		records := recordsOf(eventsOf([][]registry.Entry{entries(a), entries(b)}, st, nil), st.Leader, time.Now())
 		for i, r := range records {
 			if fence > 0 && r.Token > fence {
 				t.Fatalf("a term that no node has granted: %+v", r)

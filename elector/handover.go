@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 const (
@@ -117,7 +118,7 @@ func (el *Election) handOver(ctx context.Context, to, note string) (Handover, er
 		return Handover{}, ErrNoLeader
 	}
 	h := Handover{From: *st.Leader}
-	events := el.bus.Collect(el.keys.Events, quorum.MaxMessage)
+	events := el.bus.Collect(el.keys.Events, protocol.MaxMessage)
 	defer events.Close()
 	_ = events.Ready(ctx, peers.JoinTimeout) // without them the change is seen a little later
 	got, ok, errs := el.channel().StepDown(ctx, h.From.Incarnation, h.From.Token, to, note)
@@ -180,7 +181,7 @@ func (el *Election) follow(ctx context.Context, h Handover, events *pubsub.Colle
 // gap is the time between two terms, as the history has it; zero when it does not, or
 // can't be read.
 func (el *Election) gap(ctx context.Context, h Handover) time.Duration {
-	byNode, _ := el.nodes.RecallMajority(ctx, el.keys, recentEntries, handoverReports)
+	byNode, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, handoverReports)
 	var released, elected time.Time
 	for _, entries := range byNode {
 		for _, entry := range entries {

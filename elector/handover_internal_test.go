@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // To whom an operator may hand over: one living candidate of that name that could lead.
@@ -63,9 +63,9 @@ func TestEnoughNodesDidIt(t *testing.T) {
 // What can't be asked is refused before anything is sent.
 func TestOrdersThatCantBeGiven(t *testing.T) {
 	q := offlineQuorum(t, 1)
-	long, most := strings.Repeat("x", quorum.MaxReason+1), strings.Repeat("x", quorum.MaxReason)
+	long, most := strings.Repeat("x", protocol.MaxReason+1), strings.Repeat("x", protocol.MaxReason)
 	if checkReason(most) != nil || checkReason(long) == nil {
-		t.Errorf("of %d bytes: %v; of one more: %v", quorum.MaxReason, checkReason(most), checkReason(long))
+		t.Errorf("of %d bytes: %v; of one more: %v", protocol.MaxReason, checkReason(most), checkReason(long))
 	}
 	orders, err := q.Election("orders")
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // TermRecord is one term as the history has it: as its leader reported it,
@@ -106,10 +107,10 @@ func (p past) covers(n int, since time.Time) bool {
 // cover the last n terms, or those since a moment.
 func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (past, error) {
 	st, lookErr := el.look(ctx)
-	byNode, errs := el.nodes.Recall(ctx, el.keys, int64(entries), statusTimeout)
-	cut := slices.ContainsFunc(byNode, func(node []quorum.Entry) bool { return len(node) >= entries })
+	byNode, errs := registry.Recall(ctx, el.nodes, el.keys, int64(entries), statusTimeout)
+	cut := slices.ContainsFunc(byNode, func(node []registry.Entry) bool { return len(node) >= entries })
 	if cut && !pastOf(st, lookErr == nil, byNode, nil, time.Now()).covers(n, since) {
-		all, allErrs := el.nodes.Recall(ctx, el.keys, quorum.WholeHistory, statusTimeout)
+		all, allErrs := registry.Recall(ctx, el.nodes, el.keys, protocol.WholeHistory, statusTimeout)
 		for i, err := range allErrs {
 			if err == nil {
 				byNode[i], errs[i] = all[i], nil
@@ -124,7 +125,7 @@ func (el *Election) past(ctx context.Context, entries, n int, since time.Time) (
 }
 
 // pastOf merges what all nodes have recorded.
-func pastOf(st Status, known bool, byNode [][]quorum.Entry, found map[termID][]uint64, now time.Time) past {
+func pastOf(st Status, known bool, byNode [][]registry.Entry, found map[termID][]uint64, now time.Time) past {
 	events := eventsOf(byNode, st, found)
 	p := past{status: st, known: known, terms: recordsOf(events, st.Leader, now), pauses: pausesOf(events, now), asked: versionsOf(events)}
 	for i := range p.terms {
@@ -138,7 +139,7 @@ func pastOf(st Status, known bool, byNode [][]quorum.Entry, found map[termID][]u
 
 // overlaps finds the terms that overlap. That the sitting leader's does is believed only
 // if it leads still: it may have been replaced while the history was read.
-func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]quorum.Entry) map[termID][]uint64 {
+func (el *Election) overlaps(ctx context.Context, st Status, byNode [][]registry.Entry) map[termID][]uint64 {
 	received, released := receiptsOf(byNode, st.Election)
 	holder := holderOf(received, released, st.Leader)
 	found := overlaps(released, received, holder)
@@ -170,7 +171,7 @@ func holderOf(received []map[termID]receipt, released map[termID]Event, leader *
 // eventsOf merges the nodes' entries. What no counter of Redis allows was
 // forged, or is left from before the counters were lost; or it is of a leader with
 // other nodes, whose term then is among those that overlap.
-func eventsOf(byNode [][]quorum.Entry, st Status, overlap map[termID][]uint64) []Event {
+func eventsOf(byNode [][]registry.Entry, st Status, overlap map[termID][]uint64) []Event {
 	var highest uint64
 	for _, n := range st.Nodes {
 		highest = max(highest, n.Fence)

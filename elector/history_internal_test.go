@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 func TestRecordsOf(t *testing.T) {
@@ -13,9 +13,9 @@ func TestRecordsOf(t *testing.T) {
 	event := func(kind EventKind, token uint64, who string, after time.Duration, reason Reason) Event {
 		return Event{Version: 1, Kind: kind, Election: "e", Candidate: who, Token: token, Time: at.Add(after), Reason: reason}
 	}
-	text := func(evs ...Event) (all []quorum.Entry) {
+	text := func(evs ...Event) (all []registry.Entry) {
 		for _, ev := range evs {
-			all = append(all, quorum.Entry{At: ev.Time, Event: string(ev.encode())})
+			all = append(all, registry.Entry{At: ev.Time, Event: string(ev.encode())})
 		}
 		return all
 	}
@@ -31,7 +31,7 @@ func TestRecordsOf(t *testing.T) {
 		{Version: 1, Kind: EventElected, Election: "other", Token: 5, Time: at},
 	}
 	st := Status{Election: "e", Leader: &Leader{Token: 40}, Nodes: []NodeStatus{{Fence: 40}, {Fence: 20}}}
-	got := recordsOf(eventsOf([][]quorum.Entry{text(first...), append(text(second...), quorum.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))
+	got := recordsOf(eventsOf([][]registry.Entry{text(first...), append(text(second...), registry.Entry{Event: "not json"})}, st, nil), st.Leader, at.Add(21*time.Second))
 	want := []TermRecord{
 		{Election: "e", Token: 40, Candidate: "c", From: at.Add(20 * time.Second), Current: true, Lasted: time.Second},
 		{Election: "e", Token: 30, Candidate: "b", From: at.Add(6 * time.Second), Reason: ReasonVanished, MaxLasted: 14 * time.Second, MaxGap: 14 * time.Second},

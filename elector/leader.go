@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 )
@@ -62,7 +63,7 @@ func (m *machine) startTerm(ctx context.Context, term *Term, work Work) *leaders
 		}
 		m.voter.Announce(quorum.Report{
 			Event: func(late bool) []byte { return l.reportOf(recorded, 0, late) },
-			Front: quorum.WakeMessage{Elected: true, Token: term.token}.String(),
+			Front: protocol.WakeMessage{Elected: true, Token: term.token}.String(),
 		})
 	})
 	return l

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
 	"github.com/mandate-dev/mandate/elector/internal/peers"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/standby"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
@@ -139,15 +140,15 @@ func (m *machine) supervised(t *Term) supervised.Term {
 }
 
 // heir is the candidate for which the nodes reserve leadership when this term ends.
-func (m *machine) heir(t *Term) quorum.Heir {
+func (m *machine) heir(t *Term) protocol.Heir {
 	to := m.peers.Heir()
 	if h := t.handTo.Load(); h != nil && (h.to != "" || h.cold) {
 		to = h.to
 	}
 	if to == "" {
-		return quorum.Heir{}
+		return protocol.Heir{}
 	}
-	return quorum.Heir{Incarnation: to, Keep: m.reservedFor()}
+	return protocol.Heir{Incarnation: to, Keep: m.reservedFor()}
 }
 
 // memory is what a candidate remembers of its election. Each machine leaves it to the
@@ -179,7 +180,7 @@ type memory struct {
 func (k *memory) learn(t quorum.Tally) {
 	for _, a := range t.Answers {
 		k.highest = max(k.highest, a.Fence)
-		k.traced = k.traced || a.Fence > 0 || a.Status == quorum.Held || a.Status == quorum.Paused || a.Status == quorum.Reserved
+		k.traced = k.traced || a.Fence > 0 || a.Status == protocol.Held || a.Status == protocol.Paused || a.Status == protocol.Reserved
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // NodeError is what went wrong on one Redis node. errors.As finds the first one of
@@ -52,7 +53,7 @@ func (e *QuorumError) Unwrap() []error {
 func nodeErrors(errs []error) []*NodeError {
 	var all []*NodeError
 	for _, err := range errs {
-		var node *quorum.NodeError
+		var node *rediserr.NodeError
 		switch {
 		case err == nil:
 		case errors.As(err, &node):
@@ -108,10 +109,10 @@ type replies struct{ nodes, denied, refused, unanswered int }
 
 func (r *replies) count(err error) {
 	switch {
-	case quorum.Denied(err):
+	case rediserr.Denied(err):
 		r.denied++
 		r.refused++
-	case quorum.Answered(err):
+	case rediserr.Answered(err):
 		r.refused++
 	default:
 		r.unanswered++

@@ -3,7 +3,7 @@ package elector
 import (
 	"context"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // observeOnly is the life of an observer: it reads who leads, once per lease, until ctx ends. It claims
@@ -29,7 +29,7 @@ func (m *machine) observeOnly(ctx context.Context) error {
 }
 
 // unreadable is why an observer does not know who leads.
-func (m *machine) unreadable(views []quorum.View) condition {
+func (m *machine) unreadable(views []registry.View) condition {
 	var errs []error
 	for _, v := range views {
 		if v.Err != nil {

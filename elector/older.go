@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
 // AnyVersion is what AllowOlder takes to let every version lead.
-const AnyVersion = quorum.AnyVersion
+const AnyVersion = protocol.AnyVersion
 
 // AllowOlder lets candidates with Config.NoDowngrade lead that are older than the highest version
 // that has led, down to the version lowest, or all for AnyVersion: for a rollback. It lasts until an older version has led,
@@ -19,7 +20,7 @@ const AnyVersion = quorum.AnyVersion
 // allowed it (As), when and why. The error is ErrRefused when a majority of the nodes keeps no version, and none when it
 // was allowed already; otherwise those of Pause.
 func (el *Election) AllowOlder(ctx context.Context, lowest, reason string) error {
-	if lowest != AnyVersion && (!semver.Valid(lowest) || quorum.CheckWord("", lowest, quorum.MaxAdvertise, "") != nil) {
+	if lowest != AnyVersion && (!semver.Valid(lowest) || protocol.CheckWord("", lowest, protocol.MaxAdvertise, "") != nil) {
 		return failed(nil, "the version %q: give a semantic version, such as v1.4.2, or %q", lowest, AnyVersion)
 	}
 	return el.setHighest(ctx, lowest, reason)
@@ -40,13 +41,13 @@ func (el *Election) setHighest(ctx context.Context, allow, reason string) error 
 	if st.Version == "" {
 		return newRefusal("no version has led of which a majority of the nodes knows: nothing keeps older ones from leading")
 	}
-	h := quorum.Highest{Version: st.Version, Allow: allow}
+	h := protocol.Highest{Version: st.Version, Allow: allow}
 	ev := Event{Kind: eventOlderRefused, By: el.operator, Highest: st.Version}
 	if allow != "" {
 		h.By, h.Reason, h.Since = el.operator, strings.ToValidUTF8(reason, "?"), time.Now().UTC().Truncate(time.Millisecond)
 		ev.Kind, ev.Lowest, ev.Detail = eventOlderAllowed, allow, h.Reason
 	}
-	err = enough(el.nodes, el.nodes.SetHighest(ctx, el.keys, h, statusTimeout))
+	err = enough(el.nodes, registry.SetHighest(ctx, el.nodes, el.keys, h, statusTimeout))
 	el.record(ctx, ev, err, el.channel().Resumed)
 	return err
 }

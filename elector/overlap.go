@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // overlapTolerance is what two terms may overlap by before they are marked: reports
@@ -122,7 +122,7 @@ func spanOf(r receipt, released Event) (s span) {
 }
 
 // receiptsOf is when each node received what was reported, and the reports of ends.
-func receiptsOf(byNode [][]quorum.Entry, election string) (received []map[termID]receipt, released map[termID]Event) {
+func receiptsOf(byNode [][]registry.Entry, election string) (received []map[termID]receipt, released map[termID]Event) {
 	released = map[termID]Event{}
 	for _, entries := range byNode {
 		node := map[termID]receipt{}
@@ -156,7 +156,7 @@ type arrival struct {
 	ev Event
 }
 
-func reportsIn(entries []quorum.Entry, election string) (reports []arrival) {
+func reportsIn(entries []registry.Entry, election string) (reports []arrival) {
 	for _, entry := range entries {
 		if ev, err := parseEvent(entry.Event); err == nil && ev.Election == election {
 			reports = append(reports, arrival{entry.At, ev})

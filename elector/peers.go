@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // self is a candidate as its peers may know it.
@@ -35,7 +35,7 @@ func (s self) Info() peers.Candidate {
 	for i, id := range c.voter.Identities().ByNode(len(names)) {
 		n := peers.Node{Name: names[i], Identity: id}
 		if refusal := refusals[i]; refusal != nil {
-			n.Refusal, n.Remedy = quorum.Clip(refusal.Answer(), peers.MaxRefusal), quorum.Clip(refusal.Advice(), peers.MaxRefusal)
+			n.Refusal, n.Remedy = protocol.Clip(refusal.Answer(), peers.MaxRefusal), protocol.Clip(refusal.Advice(), peers.MaxRefusal)
 		}
 		info.Nodes = append(info.Nodes, n)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // poller reads the state of the election now and then while this candidate does
@@ -14,7 +14,7 @@ import (
 type poller struct {
 	m     *machine
 	due   *time.Timer
-	views chan []quorum.View // of the look that is under way
+	views chan []registry.View // of the look that is under way
 }
 
 // newPoller starts with a look, unless the nodes were queried less than a lease ago.
@@ -33,14 +33,14 @@ func (l *poller) close() { l.due.Stop() }
 // start sends a look. Nodes that hang must not hold back what this candidate does
 // meanwhile.
 func (l *poller) start() {
-	m, views := l.m, make(chan []quorum.View, 1) // an answer that comes too late finds room, and no reader
+	m, views := l.m, make(chan []registry.View, 1) // an answer that comes too late finds room, and no reader
 	l.views = views
-	m.voter.Go(func() { views <- m.nodes.Read(context.Background(), *m.keys, m.timing.CallTimeout()) })
+	m.voter.Go(func() { views <- registry.Read(context.Background(), m.nodes, *m.keys, m.timing.CallTimeout()) })
 }
 
 // take notes what the nodes answered. Without an answer of a majority it looks again
 // soon, as a claim would.
-func (l *poller) take(views []quorum.View) {
+func (l *poller) take(views []registry.View) {
 	k, answers := l.m.memory, 0
 	var locks []string
 	var held []heldFor

@@ -9,8 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
 
@@ -95,11 +97,11 @@ func (q *Quorum) Prefix() string { return cmp.Or(q.prefix, defaultPrefix) }
 // begun is no error. The name is the candidates' Config.Election.
 func (q *Quorum) Election(name string) (*Election, error) {
 	prefix := q.Prefix()
-	err := configError("", quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}"), quorum.CheckWord("Election", name, quorum.MaxName, "{}"))
+	err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}"), protocol.CheckWord("Election", name, protocol.MaxName, "{}"))
 	if err != nil {
 		return nil, err
 	}
-	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: quorum.KeysOf(prefix, name)}, nil
+	return &Election{nodes: q.nodes, bus: q.bus, name: name, keys: protocol.KeysOf(prefix, name)}, nil
 }
 
 // maxElections bounds what Elections returns.
@@ -126,13 +128,13 @@ func (q *Quorum) Elections(ctx context.Context) ([]string, error) {
 // gone. Most idle ones are abandoned; one whose last term ended a moment ago may be missed.
 func (q *Quorum) ElectionsByUse(ctx context.Context) (used, idle []string, err error) {
 	prefix := q.Prefix()
-	if err := configError("", quorum.CheckWord("Prefix", prefix, quorum.MaxName, "{}")); err != nil {
+	if err := configError("", protocol.CheckWord("Prefix", prefix, protocol.MaxName, "{}")); err != nil {
 		return nil, nil, err
 	}
 	if err := checkOpen(q.nodes); err != nil {
 		return nil, nil, err
 	}
-	used, idle, errs := q.nodes.Elections(ctx, prefix, maxElections, statusTimeout)
+	used, idle, errs := registry.Elections(ctx, q.nodes, prefix, maxElections, statusTimeout)
 	if errors.Join(errs...) == nil {
 		return used, idle, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // queryResult is a query's outcome, and what belongs to it.
@@ -73,7 +75,7 @@ const recentEntries = 64
 // recent are the newest events of all nodes; none where the history can't be read.
 func (el *Election) recent(ctx context.Context, limit time.Duration) []Event {
 	var events []Event
-	nodes, _ := el.nodes.RecallMajority(ctx, el.keys, recentEntries, limit) // best effort: who may not read it sees less
+	nodes, _ := registry.RecallMajority(ctx, el.nodes, el.keys, recentEntries, limit) // best effort: who may not read it sees less
 	for _, entries := range nodes {
 		for _, entry := range slices.Backward(entries) {
 			if ev, err := parseEvent(entry.Event); err == nil && ev.Election == el.name {

@@ -6,27 +6,27 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // What a lost claim shows of another candidate with which this one must not share an
 // election; nothing else keeps it from leading.
 func TestRefusal(t *testing.T) {
-	held := func(value string) quorum.Answer { return quorum.Answer{Status: quorum.Held, Holder: value} }
-	won, unknown := quorum.Answer{Status: quorum.Won}, quorum.Answer{Status: quorum.Unknown}
+	held := func(value string) protocol.Answer { return protocol.Answer{Status: protocol.Held, Holder: value} }
+	won, unknown := protocol.Answer{Status: protocol.Won}, protocol.Answer{Status: protocol.Unknown}
 	good := held("a/a1/1 n=3 lease=10000 token=7")
 	for name, c := range map[string]struct {
-		answers []quorum.Answer
+		answers []protocol.Answer
 		refuses bool
 	}{
-		"another one, of the same nodes and lease": {answers: []quorum.Answer{good, good, good}},
-		"it counts other nodes":                    {answers: []quorum.Answer{won, won, held("a/a1/1 n=5 lease=10000 token=7")}, refuses: true},
-		"it has another lease":                     {answers: []quorum.Answer{won, won, held("a/a1/1 n=3 lease=10001 token=7")}, refuses: true},
-		"the second one has":                       {answers: []quorum.Answer{good, held("b/b1/1 n=3 lease=10001 token=7"), won}, refuses: true},
-		"a stranger's key on a majority":           {answers: []quorum.Answer{held("mine"), held("mine"), unknown}, refuses: true},
-		"a stranger's key on a minority":           {answers: []quorum.Answer{won, won, held("mine")}},
-		"that hides nothing":                       {answers: []quorum.Answer{held("mine"), won, won, held("a/a1/1 n=3 lease=10000 token=7")}, refuses: true},
-		"a lock that stood in nobody's way":        {answers: []quorum.Answer{won, won, {Status: quorum.Won, Holder: "a/a1/1 n=5 lease=10000 token=7"}}},
+		"another one, of the same nodes and lease": {answers: []protocol.Answer{good, good, good}},
+		"it counts other nodes":                    {answers: []protocol.Answer{won, won, held("a/a1/1 n=5 lease=10000 token=7")}, refuses: true},
+		"it has another lease":                     {answers: []protocol.Answer{won, won, held("a/a1/1 n=3 lease=10001 token=7")}, refuses: true},
+		"the second one has":                       {answers: []protocol.Answer{good, held("b/b1/1 n=3 lease=10001 token=7"), won}, refuses: true},
+		"a stranger's key on a majority":           {answers: []protocol.Answer{held("mine"), held("mine"), unknown}, refuses: true},
+		"a stranger's key on a minority":           {answers: []protocol.Answer{won, won, held("mine")}},
+		"that hides nothing":                       {answers: []protocol.Answer{held("mine"), won, won, held("a/a1/1 n=3 lease=10000 token=7")}, refuses: true},
+		"a lock that stood in nobody's way":        {answers: []protocol.Answer{won, won, {Status: protocol.Won, Holder: "a/a1/1 n=5 lease=10000 token=7"}}},
 	} {
 		m := offlineMachine(t, 3)
 		if no := m.refusal(m.nodes.Tally(c.answers, 0)); no.refuses() != c.refuses {
@@ -34,8 +34,8 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 	m := offlineMachine(t, 3)
-	same := quorum.Answer{Status: quorum.SameServer}
-	if no := m.refusal(m.nodes.Tally([]quorum.Answer{won, won, same}, 0)); !no.refuses() {
+	same := protocol.Answer{Status: protocol.SameServer}
+	if no := m.refusal(m.nodes.Tally([]protocol.Answer{won, won, same}, 0)); !no.refuses() {
 		t.Error("one server under two names votes twice")
 	}
 }
@@ -47,8 +47,8 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 		holder string
 		twin   bool
 	}{{"a/x/1", false}, {"me/" + m.incarnation + "/1", false}, {"me/x/1", true}} {
-		h := quorum.Answer{Status: quorum.Held, Holder: c.holder + " n=3 lease=10000 token=7"}
-		m.refusal(m.nodes.Tally([]quorum.Answer{h, h, h}, 0))
+		h := protocol.Answer{Status: protocol.Held, Holder: c.holder + " n=3 lease=10000 token=7"}
+		m.refusal(m.nodes.Tally([]protocol.Answer{h, h, h}, 0))
 		if m.memory.twinLogged != c.twin {
 			t.Errorf("%s: %v", c.holder, m.memory.twinLogged)
 		}
@@ -60,9 +60,9 @@ func TestLockUnderTheSameIDIsNoticedOnce(t *testing.T) {
 func TestOtherListIsReportedOnceItsLockIsMetAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := offlineMachine(t, 3)
-		won := quorum.Answer{Status: quorum.Won}
-		answers := func(seq int) []quorum.Answer {
-			all := []quorum.Answer{{Status: quorum.Won}, {Status: quorum.Won}, {Status: quorum.Held}}
+		won := protocol.Answer{Status: protocol.Won}
+		answers := func(seq int) []protocol.Answer {
+			all := []protocol.Answer{{Status: protocol.Won}, {Status: protocol.Won}, {Status: protocol.Held}}
 			for i := range all {
 				all[i].ID, all[i].Settled = fmt.Sprint("N", i), true
 			}
@@ -83,7 +83,7 @@ func TestOtherListIsReportedOnceItsLockIsMetAgainAndAgain(t *testing.T) {
 			}
 		}
 		// A claim that does not meet it begins anew.
-		if no := m.refusal(m.nodes.Tally([]quorum.Answer{won, won, won}, 0)); no.refuses() {
+		if no := m.refusal(m.nodes.Tally([]protocol.Answer{won, won, won}, 0)); no.refuses() {
 			t.Error(no.err)
 		}
 		if no := m.refusal(m.nodes.Tally(answers(2), 0)); !no.refuses() || no.err != nil {

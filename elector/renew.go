@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -92,12 +93,12 @@ func (r *renewer) take(of endedRenewal) {
 // quiet reports whether a renewal changes nothing but the lease: then count logs and publishes nothing, and ends no term.
 func (r *renewer) quiet(of *endedRenewal) bool {
 	for _, a := range of.tally.Answers {
-		if a.Status != quorum.Unknown && (a.Status != quorum.Renewed || a.Note != "" || a.Holder != "") {
+		if a.Status != protocol.Unknown && (a.Status != protocol.Renewed || a.Note != "" || a.Holder != "") {
 			return false
 		}
 	}
 	m := r.m
-	return of.tally.Majority(quorum.Renewed) && r.term.grant.Valid() && !r.repeats && m.calm() &&
+	return of.tally.Majority(protocol.Renewed) && r.term.grant.Valid() && !r.repeats && m.calm() &&
 		m.voter.Advertised() == m.advertised && !m.voter.Regainable() && len(m.voter.Rivals()) == 0
 }
 
@@ -146,7 +147,7 @@ func (r *renewer) count(of *endedRenewal) {
 	r.inFlight = false
 	m := r.m
 	switch {
-	case of.tally.Majority(quorum.Renewed):
+	case of.tally.Majority(protocol.Renewed):
 		if r.term.grant.Renew(of.sent) {
 			m.counters.confirmed(of.took)
 			m.memory.learn(of.tally)
@@ -158,7 +159,7 @@ func (r *renewer) count(of *endedRenewal) {
 			}
 		}
 		r.dueIn(r.next(of.sent))
-	case of.tally.Majority(quorum.NoLock, quorum.Taken, quorum.Planted):
+	case of.tally.Majority(protocol.NoLock, protocol.Taken, protocol.Planted):
 		m.counters.refused()
 		r.term.lost.Store(true)
 		r.term.bereft.Store(bereaved(of.tally))
@@ -221,7 +222,7 @@ func (r *renewer) finish() {
 func bereaved(t quorum.Tally) bool {
 	lost := 0
 	for _, a := range t.Answers {
-		if a.Status == quorum.Planted && a.Note == quorum.Forgot {
+		if a.Status == protocol.Planted && a.Note == protocol.Forgot {
 			lost++
 		}
 	}
@@ -232,7 +233,7 @@ func bereaved(t quorum.Tally) bool {
 func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	paused, note := 0, ""
 	for _, a := range t.Answers {
-		if a.Status == quorum.Renewed && a.Note != "" {
+		if a.Status == protocol.Renewed && a.Note != "" {
 			paused, note = paused+1, a.Note
 		}
 	}
@@ -240,7 +241,7 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 	switch {
 	case paused >= majority:
 		c.setPaused(note)
-	case t.Count(quorum.Renewed)-paused >= majority:
+	case t.Count(protocol.Renewed)-paused >= majority:
 		c.setPaused("")
 	}
 }
@@ -251,7 +252,7 @@ func (c *candidate) notePauseOfRenewal(t quorum.Tally) {
 func (m *machine) rival() error {
 	n := m.nodes.Len()
 	for _, r := range m.voter.Rivals() {
-		b, err := quorum.ParseLockValue(r.Holder)
+		b, err := protocol.ParseLockValue(r.Holder)
 		if err != nil || r.For <= b.Lease+b.Lease/8 {
 			continue // an attempt that is not renewed lapses
 		}

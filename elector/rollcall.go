@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/peers"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // CandidateStatus is a candidate's answer to a roll call.
@@ -109,10 +109,10 @@ func (c CandidateStatus) SameNodes(other CandidateStatus) bool {
 	return len(c.Nodes) == len(other.Nodes) && !identitiesOf(c.Nodes).Differ(identitiesOf(other.Nodes).Known(), len(c.Nodes))
 }
 
-func identitiesOf(nodes []VotingNode) quorum.Identities {
+func identitiesOf(nodes []VotingNode) protocol.Identities {
 	ids := make([]string, len(nodes))
 	for i, n := range nodes {
 		ids[i] = n.Identity
 	}
-	return quorum.IdentitiesOf(ids)
+	return protocol.IdentitiesOf(ids)
 }

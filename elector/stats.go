@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/health"
 )
 
@@ -103,10 +103,10 @@ type counters struct {
 type nodeCount struct {
 	NodeStats
 
-	failing  bool              // it was logged as not responding, or as answering with errors
-	refusal  *quorum.NodeError // the newest error, if it was an answer
-	failed   time.Time         // when that was
-	well     time.Time         // when a request first succeeded after it
+	failing  bool                // it was logged as not responding, or as answering with errors
+	refusal  *rediserr.NodeError // the newest error, if it was an answer
+	failed   time.Time           // when that was
+	well     time.Time           // when a request first succeeded after it
 	reminder reminder
 }
 
@@ -161,18 +161,18 @@ func (c *counters) request(node int, took time.Duration, err error) {
 		n.reminder.begin(now)
 	}
 	n.failing, n.refusal, n.failed = true, nil, now
-	if quorum.Answered(err) {
+	if rediserr.Answered(err) {
 		_ = errors.As(err, &n.refusal)
 	}
 	again, lasted := n.reminder.due(now), n.reminder.lasted(now)
 	c.mu.Unlock()
 	switch {
-	case begins && quorum.Answered(err):
+	case begins && rediserr.Answered(err):
 		// Anyone who reads "not responding" looks at the network, and finds a node that is up.
 		c.log.Warn("redis node answered with an error", "error", err)
 	case begins:
 		c.log.Warn("redis node is not responding", "error", err)
-	case again && quorum.Answered(err):
+	case again && rediserr.Answered(err):
 		c.log.Warn("redis node still answers with an error", "for", lasted, "error", err)
 	case again:
 		c.log.Warn("redis node still unresponsive", "for", lasted, "error", err)
@@ -180,10 +180,10 @@ func (c *counters) request(node int, took time.Duration, err error) {
 }
 
 // refusals are the errors with which the nodes answer, nil for one that does not.
-func (c *counters) refusals() []*quorum.NodeError {
+func (c *counters) refusals() []*rediserr.NodeError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*quorum.NodeError, len(c.nodes))
+	all := make([]*rediserr.NodeError, len(c.nodes))
 	for i, n := range c.nodes {
 		if n.failing {
 			all[i] = n.refusal

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
@@ -88,7 +90,7 @@ type NodeStatus struct {
 // statusTimeout bounds Status when the caller's context does not.
 const statusTimeout = 1500 * time.Millisecond
 
-func summarize(election string, keys quorum.Keys, views []quorum.View, majority int) (Status, []error) {
+func summarize(election string, keys protocol.Keys, views []registry.View, majority int) (Status, []error) {
 	st := Status{Election: election}
 	var errs []error
 	var holders []string
@@ -96,11 +98,11 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	for _, v := range views {
 		n := NodeStatus{Node: v.Node, Reachable: v.Err == nil, LeaseLeft: v.Left, Fence: v.Fence, Abstains: v.Newcomer, RTT: v.RTT}
 		if v.Err != nil {
-			n.Error, n.Denied, n.Answered = nodeErrors([]error{v.Err})[0].Problem, quorum.Denied(v.Err), quorum.Answered(v.Err)
+			n.Error, n.Denied, n.Answered = nodeErrors([]error{v.Err})[0].Problem, rediserr.Denied(v.Err), rediserr.Answered(v.Err)
 			errs = append(errs, v.Err)
 		}
 		if v.Holder != "" {
-			if b, err := quorum.ParseLockValue(v.Holder); err == nil {
+			if b, err := protocol.ParseLockValue(v.Holder); err == nil {
 				n.Holder = b.Candidate
 			}
 			holders = append(holders, v.Holder)
@@ -120,7 +122,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 	if st.Paused = paused >= majority; !st.Paused {
 		st.PauseLeft = 0
 	} else {
-		pause := quorum.ParsePauseNote(note)
+		pause := protocol.ParsePauseNote(note)
 		st.pauseNote = note
 		st.Pause, st.PauseBy, st.PauseReason, st.PauseSince = pause.String(), pause.By, pause.Reason, pause.Since
 	}
@@ -128,14 +130,14 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 		st.Blocked = ""
 	}
 	st.noteVersions(views, majority)
-	st.Conflict = quorum.Conflict(holders)
-	if in, ok := quorum.HolderOf(holders, majority); ok {
+	st.Conflict = protocol.Conflict(holders)
+	if in, ok := protocol.HolderOf(holders, majority); ok {
 		st.Leader = &Leader{
 			Candidate: in.Candidate, Incarnation: in.Incarnation, Advertise: in.Advertise, Token: in.Token,
 			LeaseLeft: leftOf(in, views, majority), agreed: in.Agreed, lowest: in.Lowest, placed: in.Placed, attempt: in.Attempt, lease: in.Lease,
 		}
 	} else if missing := len(errs); missing > 0 && missing < majority {
-		if in, ok := quorum.HolderOf(holders, majority-missing); ok {
+		if in, ok := protocol.HolderOf(holders, majority-missing); ok {
 			st.mayLead = in.Incarnation
 		}
 	}
@@ -143,7 +145,7 @@ func summarize(election string, keys quorum.Keys, views []quorum.View, majority 
 }
 
 // leftOf is how long a majority of the nodes still holds the leader's lock.
-func leftOf(in quorum.Holder, views []quorum.View, majority int) time.Duration {
+func leftOf(in protocol.Holder, views []registry.View, majority int) time.Duration {
 	var all []time.Duration
 	for _, v := range views {
 		if in.Holds(v.Holder) {
@@ -156,16 +158,16 @@ func leftOf(in quorum.Holder, views []quorum.View, majority int) time.Duration {
 
 // noteVersions finds the highest version below which a majority of the nodes refuses candidates: what they keep
 // may differ, by a claim that was lost. That older ones are allowed is so where a majority has it so.
-func (st *Status) noteVersions(views []quorum.View, majority int) {
+func (st *Status) noteVersions(views []registry.View, majority int) {
 	count, versions := map[string]int{}, []string{}
 	for _, v := range views {
-		h, ok := quorum.ParseHighest(v.Version)
+		h, ok := protocol.ParseHighest(v.Version)
 		if !ok {
 			continue
 		}
 		versions = append(versions, h.Version)
 		if count[v.Version]++; count[v.Version] == majority && h.Allow != "" {
-			st.AllowOlder, st.Allowed, st.AllowedSince = h.Allow, quorum.PauseNote{By: h.By, Reason: h.Reason}.String(), h.Since
+			st.AllowOlder, st.Allowed, st.AllowedSince = h.Allow, protocol.PauseNote{By: h.By, Reason: h.Reason}.String(), h.Since
 		}
 	}
 	if len(versions) < majority {

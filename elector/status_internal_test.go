@@ -3,7 +3,7 @@ package elector
 import (
 	"testing"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Nodes keep different versions after a claim that was lost. An operator must be shown the one below which
@@ -24,7 +24,7 @@ func TestVersionThatAMajorityKeeps(t *testing.T) {
 		"what no candidate has written": {[]string{"latest", "v2.0.0", "{"}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			views := make([]quorum.View, len(c.values))
+			views := make([]registry.View, len(c.values))
 			for i, v := range c.values {
 				views[i].Version = v
 			}

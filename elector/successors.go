@@ -6,7 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // trialTimeout bounds the trial write of Successors and Transfer.
@@ -105,14 +108,14 @@ func (el *Election) electable(ctx context.Context) ([]CandidateStatus, error) {
 
 // takesLock tries whether a majority of the nodes would let a candidate take the lock; where
 // too many refuse, and say so, it is ErrRefused.
-func takesLock(ctx context.Context, nodes *quorum.Nodes, keys quorum.Keys, limit time.Duration) error {
+func takesLock(ctx context.Context, nodes *quorum.Nodes, keys protocol.Keys, limit time.Duration) error {
 	took := 0
 	var refusing []error
-	for _, err := range nodes.TryWrite(ctx, keys, limit) {
+	for _, err := range registry.TryWrite(ctx, nodes, keys, limit) {
 		switch {
-		case err == nil, quorum.Denied(err): // what this user may not do, the candidates may
+		case err == nil, rediserr.Denied(err): // what this user may not do, the candidates may
 			took++
-		case quorum.Answered(err):
+		case rediserr.Answered(err):
 			refusing = append(refusing, err)
 		}
 	}

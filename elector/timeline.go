@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Timeline is what happened in one election, or in several: the terms, the pauses and the
@@ -108,7 +109,7 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 		return t, err
 	}
 	n = min(max(n, 1), maxRecords)
-	keys := make([]quorum.Keys, len(elections))
+	keys := make([]protocol.Keys, len(elections))
 	for i, name := range elections {
 		el, err := q.Election(name)
 		if err != nil {
@@ -120,7 +121,7 @@ func (q *Quorum) Timeline(ctx context.Context, elections []string, n int, since 
 	var cordonsErr error
 	var reading sync.WaitGroup
 	reading.Go(func() { cordons, cordonsErr = cordonHistory(ctx, q.nodes, q.Prefix()) })
-	all := q.nodes.RecallMany(ctx, keys, entriesOf(n)+pauseEntries, since, recallTimeout)
+	all := registry.RecallMany(ctx, q.nodes, keys, entriesOf(n)+pauseEntries, since, recallTimeout)
 	q.recallWhole(ctx, elections, keys, all, n, since)
 	now := time.Now()
 	var failed []error // of the first election that could not be read, by node
@@ -152,12 +153,12 @@ const recallTimeout = 5 * time.Second
 
 // recallWhole reads the whole histories of the elections of which the entries that were read
 // don't cover the terms, and puts what a majority of the nodes answers in their place.
-func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quorum.Keys, all [][]quorum.Past, n int, since time.Time) {
+func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []protocol.Keys, all [][]registry.Past, n int, since time.Time) {
 	now, majority := time.Now(), q.nodes.Majority()
 	var which []int
-	var again []quorum.Keys
+	var again []protocol.Keys
 	for i, name := range elections {
-		if !slices.ContainsFunc(all[i], func(node quorum.Past) bool { return node.Cut }) {
+		if !slices.ContainsFunc(all[i], func(node registry.Past) bool { return node.Cut }) {
 			continue
 		}
 		if p, _ := pastOfMany(name, keys[i], all[i], majority, now); !p.covers(n, since) {
@@ -167,7 +168,7 @@ func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quo
 	if len(which) == 0 {
 		return
 	}
-	for j, nodes := range q.nodes.RecallMany(ctx, again, quorum.WholeHistory, time.Time{}, recallTimeout) {
+	for j, nodes := range registry.RecallMany(ctx, q.nodes, again, protocol.WholeHistory, time.Time{}, recallTimeout) {
 		answers := 0
 		for _, node := range nodes {
 			if node.Err == nil {
@@ -180,8 +181,8 @@ func (q *Quorum) recallWhole(ctx context.Context, elections []string, keys []quo
 	}
 }
 
-func pastOfMany(name string, keys quorum.Keys, nodes []quorum.Past, majority int, now time.Time) (past, []error) {
-	views, byNode, errs := make([]quorum.View, len(nodes)), make([][]quorum.Entry, len(nodes)), make([]error, len(nodes))
+func pastOfMany(name string, keys protocol.Keys, nodes []registry.Past, majority int, now time.Time) (past, []error) {
+	views, byNode, errs := make([]registry.View, len(nodes)), make([][]registry.Entry, len(nodes)), make([]error, len(nodes))
 	for i, n := range nodes {
 		views[i], byNode[i], errs[i] = n.View, n.Entries, n.Err
 	}

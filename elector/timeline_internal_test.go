@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // What a history shows of the time without a leader: exact where an end was reported, a bound
@@ -147,9 +147,9 @@ func TestTimelineOf(t *testing.T) {
 			terms: 1, span: 100 * s, atMost: 10 * s,
 		},
 	} {
-		var entries []quorum.Entry
+		var entries []registry.Entry
 		for _, ev := range c.events {
-			entries = append(entries, quorum.Entry{At: ev.Time, Event: string(ev.encode())})
+			entries = append(entries, registry.Entry{At: ev.Time, Event: string(ev.encode())})
 		}
 		st := Status{Election: "e", Paused: c.paused}
 		if c.leader > 0 {
@@ -164,7 +164,7 @@ func TestTimelineOf(t *testing.T) {
 			n = maxRecords
 		}
 		now := at.Add(100 * s)
-		got := timelineOf(pastOf(st, !c.unknown, [][]quorum.Entry{entries, entries}, nil, now), n, since, now)
+		got := timelineOf(pastOf(st, !c.unknown, [][]registry.Entry{entries, entries}, nil, now), n, since, now)
 		if len(got.Terms) != c.terms {
 			t.Errorf("%s: %d terms: %s", name, len(got.Terms), lineOf(got))
 			continue

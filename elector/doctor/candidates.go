@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 const sameList = "give all candidates the same list of nodes, in any order (docs/deploying.md: change the nodes or the lease)"
@@ -71,29 +72,29 @@ const voteAgain = "repeat this when the node votes again"
 // justEmptied reports whether a candidate, which votes with nodes of these identities, votes with
 // the nodes given here but for some of its own that have no identity: they were emptied a moment
 // ago, and get one with the next renewal.
-func (e *examination) justEmptied(c elector.CandidateStatus, votesWith quorum.Identities) bool {
+func (e *examination) justEmptied(c elector.CandidateStatus, votesWith protocol.Identities) bool {
 	ids := e.identities()
 	for i, f := range e.facts {
 		if f.View.ID == "" && slices.ContainsFunc(c.Nodes, func(n elector.VotingNode) bool { return n.Name == f.Node }) {
 			ids[i] = ""
 		}
 	}
-	known := quorum.IdentitiesOf(ids).Known()
+	known := protocol.IdentitiesOf(ids).Known()
 	return len(known) >= e.majority && !votesWith.Differ(known, len(e.facts))
 }
 
-func identitiesOf(c elector.CandidateStatus) quorum.Identities {
+func identitiesOf(c elector.CandidateStatus) protocol.Identities {
 	ids := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
 		ids[i] = n.Identity
 	}
-	return quorum.IdentitiesOf(ids)
+	return protocol.IdentitiesOf(ids)
 }
 
 // emptied reports that a node has a new identity, so that a candidate may still go by the
 // former one, and seem to vote with another node.
 func (e *examination) emptied() bool {
-	return slices.ContainsFunc(e.facts, func(f quorum.Facts) bool { return f.View.Newcomer > 0 })
+	return slices.ContainsFunc(e.facts, func(f registry.Facts) bool { return f.View.Newcomer > 0 })
 }
 
 // setting is one that all candidates of an election should have in common.

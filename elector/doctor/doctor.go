@@ -19,7 +19,8 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Config is what Examine looks at. The zero value examines the nodes alone.
@@ -60,14 +61,14 @@ func Examine(ctx context.Context, q *elector.Quorum, cfg Config) ([]Finding, err
 			return nil, fmt.Errorf("doctor: %w", err)
 		}
 	}
-	keys := quorum.KeysOf(q.Prefix(), el.Name())
+	keys := protocol.KeysOf(q.Prefix(), el.Name())
 	var seen outside
 	var requests sync.WaitGroup
 	if cfg.Election != "" {
 		requests.Go(func() { seen.callRoll(ctx, el) })
 		requests.Go(func() { seen.terms, seen.termsErr = recentTerms(ctx, el) })
 	}
-	facts := nodes.Inspect(ctx, keys, timeout)
+	facts := registry.Inspect(ctx, nodes, keys, timeout)
 	requests.Wait()
 	e := newExamination(keys, facts, nodes.Majority(), cfg.Lease)
 	if cfg.Command != nil {

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 func examined(do func(e *examination)) []Finding {
-	e := newExamination(quorum.KeysOf("mandate", "e"), nil, 1, 10*time.Second)
+	e := newExamination(protocol.KeysOf("mandate", "e"), nil, 1, 10*time.Second)
 	do(e)
 	return e.findings
 }
@@ -111,7 +113,7 @@ func TestAdviceFitsTheError(t *testing.T) {
 		"DENIED Redis is running in protected mode":                    "protected-mode",
 		"WRONGPASS invalid username-password pair or user is disabled": "password",
 	} {
-		f := quorum.Facts{Node: "x", Ping: &quorum.NodeError{Node: "x", Err: answer(msg)}}
+		f := registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: answer(msg)}}
 		if got := find(judge(f), "reach"); got.Level != LevelFail || !strings.Contains(got.Advice, want) {
 			t.Errorf("%s: %+v", msg, got)
 		}
@@ -126,9 +128,9 @@ func (answer) RedisError()     {}
 // Between the loss of a node's data and the leader's next renewal the node has no identity at all.
 func TestJustEmptiedNodeIsNoOtherList(t *testing.T) {
 	ids := []string{"AAAAAA", "BBBBBB", "CCCCCC"}
-	var facts []quorum.Facts
+	var facts []registry.Facts
 	leader := elector.CandidateStatus{ID: "a", Incarnation: "A"}
-	lock := quorum.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 3, Lease: time.Second, Identities: quorum.IdentitiesOf(ids)}.String()
+	lock := protocol.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 3, Lease: time.Second, Identities: protocol.IdentitiesOf(ids)}.String()
 	for i, name := range []string{"n1", "n2", "n3"} {
 		f := goodFacts(name)
 		f.View.ID, f.View.Holder = ids[i], lock
@@ -138,7 +140,7 @@ func TestJustEmptiedNodeIsNoOtherList(t *testing.T) {
 	facts[1].View.ID, facts[1].View.Holder = "", ""
 	for want, name := range map[Level]string{LevelUnknown: "n2", LevelFail: "another"} {
 		facts[1].Node = name
-		e := newExamination(quorum.KeysOf("mandate", "e"), facts, 2, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), facts, 2, 0)
 		e.candidates(rollCall{all: []elector.CandidateStatus{leader}})
 		e.holders([]elector.CandidateStatus{leader})
 		for _, check := range []string{"candidates", "nodes"} {
@@ -158,7 +160,7 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 	for left, want := range map[time.Duration]Level{time.Second: LevelUnknown, 0: LevelFail} {
 		f := goodFacts("n")
 		f.View.Newcomer = left
-		e := newExamination(quorum.KeysOf("mandate", "e"), []quorum.Facts{f}, 1, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), []registry.Facts{f}, 1, 0)
 		e.candidates(rollCall{all: []elector.CandidateStatus{voter("a", "new"), voter("b", "old")}})
 		if got := find(e.findings, "candidates"); got.Level != want {
 			t.Errorf("abstains for %v: %+v, want %s", left, got, want)
@@ -168,7 +170,7 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 		if got := find(e.findings, "candidates"); got.Level != want {
 			t.Errorf("abstains for %v, one candidate: %+v, want %s", left, got, want)
 		}
-		e.facts[0].View.Holder = quorum.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 1, Lease: time.Second, Identities: quorum.IdentitiesOf([]string{"old"})}.String()
+		e.facts[0].View.Holder = protocol.LockValue{Candidate: "a", Incarnation: "A", Seq: 1, Nodes: 1, Lease: time.Second, Identities: protocol.IdentitiesOf([]string{"old"})}.String()
 		e.findings = nil
 		e.holders(nil)
 		if got := find(e.findings, "nodes"); got.Level != want {
@@ -179,28 +181,28 @@ func TestEmptiedNodeIsNoOtherList(t *testing.T) {
 
 // The first line of a failure names the nodes, and what their absence costs.
 func TestNodesThatAreAway(t *testing.T) {
-	down := func(name, msg string) quorum.Facts {
-		return quorum.Facts{Node: name, Ping: &quorum.NodeError{Node: name, Err: errors.New(msg)}}
+	down := func(name, msg string) registry.Facts {
+		return registry.Facts{Node: name, Ping: &rediserr.NodeError{Node: name, Err: errors.New(msg)}}
 	}
 	const refused = "dial tcp 127.0.0.1:7: connect: connection refused"
 	up, n2, n3 := goodFacts("n1"), down("n2", refused), down("n3", refused)
-	hung := quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: context.DeadlineExceeded}}
+	hung := registry.Facts{Node: "n3", Ping: &rediserr.NodeError{Node: "n3", Err: context.DeadlineExceeded}}
 	odd := down("n3", "connection reset by peer")
-	wrong := quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: answer("WRONGPASS invalid username-password pair or user is disabled.")}}
+	wrong := registry.Facts{Node: "n3", Ping: &rediserr.NodeError{Node: "n3", Err: answer("WRONGPASS invalid username-password pair or user is disabled.")}}
 	const start = "start Redis at n2, or correct host and port"
 	for want, c := range map[string]struct {
-		facts  []quorum.Facts
+		facts  []registry.Facts
 		advice string
 	}{
-		"1 of 3 nodes does not answer (n2: connect: connection refused): when another one fails, no leader can be elected":         {[]quorum.Facts{up, n2, up}, start},
-		"2 of 3 nodes do not answer (n2, n3: connect: connection refused): no leader can be elected, and a leader loses its lease": {[]quorum.Facts{up, n2, n3}, "start Redis at n2, n3, or correct host and port"},
+		"1 of 3 nodes does not answer (n2: connect: connection refused): when another one fails, no leader can be elected":         {[]registry.Facts{up, n2, up}, start},
+		"2 of 3 nodes do not answer (n2, n3: connect: connection refused): no leader can be elected, and a leader loses its lease": {[]registry.Facts{up, n2, n3}, "start Redis at n2, n3, or correct host and port"},
 		"2 of 3 nodes do not answer (n2: connect: connection refused; n3: no answer in time): no leader can be elected, and a leader loses its lease": {
-			[]quorum.Facts{up, n2, hung}, start + "; look for a process that hangs at n3, or a firewall that drops what is sent there",
+			[]registry.Facts{up, n2, hung}, start + "; look for a process that hangs at n3, or a firewall that drops what is sent there",
 		},
-		"1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair or user is disabled): when another one fails, no leader can be elected": {[]quorum.Facts{up, up, wrong}, "check user and password"},
-		"1 of 5 nodes does not answer (n3: connection reset by peer); 1 more may fail":                                                                    {[]quorum.Facts{up, up, up, up, odd}, "bring n3 back"},
+		"1 of 3 nodes can't be used (n3: WRONGPASS invalid username-password pair or user is disabled): when another one fails, no leader can be elected": {[]registry.Facts{up, up, wrong}, "check user and password"},
+		"1 of 5 nodes does not answer (n3: connection reset by peer); 1 more may fail":                                                                    {[]registry.Facts{up, up, up, up, odd}, "bring n3 back"},
 	} {
-		e := newExamination(quorum.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
 		e.together()
 		if got := find(e.findings, "majority"); got.Found != want || got.Advice != c.advice {
 			t.Errorf("%+v\nwant %s\n%s", got, want, c.advice)
@@ -211,26 +213,26 @@ func TestNodesThatAreAway(t *testing.T) {
 // Nodes that answer and refuse what is written count like those that are away: without a majority
 // of others no leader can be elected, and the findings of single nodes do not add that up.
 func TestNodesThatRefuseWritesAreNoMajority(t *testing.T) {
-	full := func(name string) quorum.Facts {
+	full := func(name string) registry.Facts {
 		f := goodFacts(name)
 		f.Refused = []string{"XADD: OOM command not allowed.", "SET: OOM command not allowed."}
 		return f
 	}
-	up, quiet, down := goodFacts("n1"), goodFacts("n1"), quorum.Facts{Node: "n3", Ping: &quorum.NodeError{Node: "n3", Err: errors.New("connection reset by peer")}}
+	up, quiet, down := goodFacts("n1"), goodFacts("n1"), registry.Facts{Node: "n3", Ping: &rediserr.NodeError{Node: "n3", Err: errors.New("connection reset by peer")}}
 	quiet.Refused = []string{"PUBLISH: no right"}
 	const room = "give this Redis more memory, or make room"
 	for name, c := range map[string]struct {
-		facts        []quorum.Facts
+		facts        []registry.Facts
 		level        Level
 		want, advice string
 	}{
-		"two of three":        {[]quorum.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes refuse what an election writes (n1, n3: OOM command not allowed): no other leader can be elected", room},
-		"one of three":        {[]quorum.Facts{full("n1"), up, up}, LevelOK, "all 3 nodes answer", ""},
-		"one, and one is off": {[]quorum.Facts{full("n1"), up, down}, LevelFail, "1 of 3 nodes does not answer (n3: connection reset by peer), and 1 of 3 nodes refuses what an election writes (n1: OOM", room + "; bring n3 back"},
-		"only messages":       {[]quorum.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer", ""},
-		"the only one":        {[]quorum.Facts{full("n1")}, LevelOK, "one node, and it answers", ""}, // its own finding says it
+		"two of three":        {[]registry.Facts{full("n1"), up, full("n3")}, LevelFail, "2 of 3 nodes refuse what an election writes (n1, n3: OOM command not allowed): no other leader can be elected", room},
+		"one of three":        {[]registry.Facts{full("n1"), up, up}, LevelOK, "all 3 nodes answer", ""},
+		"one, and one is off": {[]registry.Facts{full("n1"), up, down}, LevelFail, "1 of 3 nodes does not answer (n3: connection reset by peer), and 1 of 3 nodes refuses what an election writes (n1: OOM", room + "; bring n3 back"},
+		"only messages":       {[]registry.Facts{quiet, quiet, quiet}, LevelOK, "all 3 nodes answer", ""},
+		"the only one":        {[]registry.Facts{full("n1")}, LevelOK, "one node, and it answers", ""}, // its own finding says it
 	} {
-		e := newExamination(quorum.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
+		e := newExamination(protocol.KeysOf("mandate", "e"), c.facts, len(c.facts)/2+1, 0)
 		e.together()
 		if got := find(e.findings, "majority"); got.Level != c.level || !strings.HasPrefix(got.Found, c.want) || c.level == LevelFail && got.Advice != c.advice {
 			t.Errorf("%s: %+v", name, got)

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // election judges the one that was named.
@@ -31,12 +33,12 @@ func (e *examination) election(name string, seen outside) {
 }
 
 // lock looks at what a node holds for the election.
-func (e *examination) lock(f *quorum.Facts) {
+func (e *examination) lock(f *registry.Facts) {
 	if f.View.Err == nil && f.View.Newcomer > 0 {
 		e.add(f.Node, "vote", LevelWarn, "wait; if this happens again, find out why the node loses its data",
 			"it is new, or lost its data: no vote for another %v", short(f.View.Newcomer))
 	}
-	if b, err := quorum.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
+	if b, err := protocol.ParseLockValue(f.View.Holder); err == nil && b.Nodes != len(e.facts) {
 		e.add(f.Node, "nodes", LevelFail, sameHere,
 			"%s, which holds the lock, counts %d nodes, and %d are given here", b.Candidate, b.Nodes, len(e.facts))
 	} else if f.View.Foreign != "" {
@@ -47,7 +49,7 @@ func (e *examination) lock(f *quorum.Facts) {
 		e.add(f.Node, "lock", LevelFail, "find out who wrote it; if nothing uses it: redis-cli DEL '"+e.keys.Lock+"'; or choose another prefix",
 			"%s holds %s, which no candidate wrote: this node can't vote; %s", e.keys.Lock, f.View.Foreign, end)
 	}
-	if err := f.View.Err; f.Ping == nil && quorum.Advice(err) != "" { // a key of another type, for example
+	if err := f.View.Err; f.Ping == nil && rediserr.Advice(err) != "" { // a key of another type, for example
 		e.add(f.Node, "lock", LevelFail, "if nothing else uses it: redis-cli DEL that key; or choose another prefix", "%s", problemOf(err))
 	}
 }
@@ -58,12 +60,12 @@ func (e *examination) holders(roll []elector.CandidateStatus) {
 	for _, f := range e.facts {
 		values = append(values, f.View.Holder)
 	}
-	if found := quorum.Conflict(values); found != "" {
+	if found := protocol.Conflict(values); found != "" {
 		e.add("", "locks", LevelFail, sameList, "%s", found)
 	}
-	known := quorum.IdentitiesOf(e.identities()).Known()
+	known := protocol.IdentitiesOf(e.identities()).Known()
 	for _, value := range values {
-		if b, err := quorum.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
+		if b, err := protocol.ParseLockValue(value); err == nil && b.Nodes == len(e.facts) && b.Identities.Differ(known, b.Nodes) {
 			i := slices.IndexFunc(roll, func(c elector.CandidateStatus) bool { return c.Incarnation == b.Incarnation })
 			if e.emptied() || i >= 0 && e.justEmptied(roll[i], b.Identities) { // the leader learns its new identity at a renewal, and names it at the next
 				e.add("", "nodes", LevelUnknown, voteAgain, "whether %s, which holds a lock, votes with these nodes: one of them is new or lost its data", b.Candidate)
@@ -103,9 +105,9 @@ func (e *examination) older(name string, st elector.Status) {
 // highest reports what the version's key holds that neither a candidate nor an operator wrote.
 func (e *examination) highest() {
 	for _, f := range e.facts {
-		if _, ok := quorum.ParseHighest(f.View.Version); f.View.Version != "" && !ok {
+		if _, ok := protocol.ParseHighest(f.View.Version); f.View.Version != "" && !ok {
 			e.add(f.Node, "version", LevelWarn, "find out what writes there; the next leader with NoDowngrade replaces it",
-				"the highest version that has led is not known: its key holds %s", quorum.Quoted(f.View.Version))
+				"the highest version that has led is not known: its key holds %s", protocol.Quoted(f.View.Version))
 		}
 	}
 }
@@ -114,7 +116,7 @@ func (e *examination) highest() {
 func (e *examination) leader(name string, seen outside) {
 	st := seen.status
 	// Candidates that have never been able to lead leave no trace on the nodes.
-	trace := len(seen.roll.all) > 0 || slices.ContainsFunc(e.facts, func(f quorum.Facts) bool {
+	trace := len(seen.roll.all) > 0 || slices.ContainsFunc(e.facts, func(f registry.Facts) bool {
 		return f.View.Known || f.View.Holder != "" || f.View.Foreign != "" || f.View.Newcomer > 0
 	})
 	switch {

@@ -11,7 +11,8 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // timeout bounds each of the two rounds of requests to a node.
@@ -50,15 +51,15 @@ func (o *outside) callRoll(ctx context.Context, el *elector.Election) {
 
 // examination judges facts. It does no I/O.
 type examination struct {
-	keys     quorum.Keys
-	facts    []quorum.Facts
+	keys     protocol.Keys
+	facts    []registry.Facts
 	majority int
 	timing   lease.Timing
 	command  func(verb string, args ...string) string // see Config.Command
 	findings []Finding
 }
 
-func newExamination(keys quorum.Keys, facts []quorum.Facts, majority int, length time.Duration) *examination {
+func newExamination(keys protocol.Keys, facts []registry.Facts, majority int, length time.Duration) *examination {
 	timing := lease.Timing{Lease: cmp.Or(length, leaseOf(facts))}.WithDefaults()
 	return &examination{keys: keys, facts: facts, majority: majority, timing: timing, command: spelled}
 }
@@ -68,9 +69,9 @@ func spelled(verb string, args ...string) string {
 }
 
 // leaseOf is the lease that the holder of the lock uses; 0 when it is free.
-func leaseOf(facts []quorum.Facts) time.Duration {
+func leaseOf(facts []registry.Facts) time.Duration {
 	for _, f := range facts {
-		if b, err := quorum.ParseLockValue(f.View.Holder); err == nil {
+		if b, err := protocol.ParseLockValue(f.View.Holder); err == nil {
 			return b.Lease
 		}
 	}

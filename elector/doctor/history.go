@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // RecentTerms is how many of the newest terms are examined.
@@ -33,7 +33,7 @@ func (e *examination) unreadable(err error) {
 	case !errors.As(err, &node):
 	case errors.Is(err, elector.ErrDenied):
 		e.add("", "history", LevelUnknown, "grant +xrevrange to see it", "%s can't be read: %v", e.keys.History, node.Err)
-	case quorum.WrongType(node.Err):
+	case rediserr.WrongType(node.Err):
 		e.add("", "history", LevelWarn, "look at it with redis-cli TYPE '"+e.keys.History+"'; if it is no stream and nothing else uses it: redis-cli DEL",
 			"%s can't be read, and no term is recorded: %v", e.keys.History, node.Err)
 	}

@@ -8,31 +8,33 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // goodFacts are those of a node about which nothing is to be said.
-func goodFacts(name string) quorum.Facts {
-	return quorum.Facts{
+func goodFacts(name string) registry.Facts {
+	return registry.Facts{
 		Node: name, RTT: time.Millisecond, Delivery: time.Millisecond,
 		Info: map[string]string{
 			"redis_version": "7.2.4", "run_id": "run-" + name, "role": "master", "connected_slaves": "0",
 			"maxmemory": "0", "maxmemory_policy": "noeviction", "used_memory": "1000000", "aof_enabled": "1",
 		},
 		Conf: map[string]string{"appendonly": "yes", "appendfsync": "always"},
-		View: quorum.View{Node: name, Known: true, Fence: 1},
+		View: registry.View{Node: name, Known: true, Fence: 1},
 	}
 }
 
-func judge(facts ...quorum.Facts) []Finding {
-	e := newExamination(quorum.KeysOf("mandate", "e"), facts, len(facts)/2+1, 10*time.Second)
+func judge(facts ...registry.Facts) []Finding {
+	e := newExamination(protocol.KeysOf("mandate", "e"), facts, len(facts)/2+1, 10*time.Second)
 	e.nodes()
 	return e.findings
 }
 
 // lockedOut is a node that is up, and lets nobody in.
-func lockedOut() quorum.Facts {
-	return quorum.Facts{Node: "x", Ping: &quorum.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
+func lockedOut() registry.Facts {
+	return registry.Facts{Node: "x", Ping: &rediserr.NodeError{Node: "x", Err: errors.New("WRONGPASS invalid username-password pair")}}
 }
 
 func find(findings []Finding, check string) Finding {
@@ -53,47 +55,47 @@ func TestGoodNodesNeedNoAdvice(t *testing.T) {
 }
 
 func TestFindingsOfANode(t *testing.T) {
-	info := func(kv ...string) func(*quorum.Facts) {
-		return func(f *quorum.Facts) {
+	info := func(kv ...string) func(*registry.Facts) {
+		return func(f *registry.Facts) {
 			for i := 0; i < len(kv); i += 2 {
 				f.Info[kv[i]] = kv[i+1]
 			}
 		}
 	}
-	noInfo := func(f *quorum.Facts) { f.Info, f.InfoErr = nil, errors.New("NOPERM") }
-	noConf := func(f *quorum.Facts) { f.Conf, f.ConfErr = nil, errors.New("NOPERM") }
+	noInfo := func(f *registry.Facts) { f.Info, f.InfoErr = nil, errors.New("NOPERM") }
+	noConf := func(f *registry.Facts) { f.Conf, f.ConfErr = nil, errors.New("NOPERM") }
 	for name, c := range map[string]struct {
-		change func(*quorum.Facts)
+		change func(*registry.Facts)
 		check  string
 		level  Level
 		says   string
 	}{
-		"down":             {func(f *quorum.Facts) { f.Ping = errors.New("refused") }, "reach", LevelFail, "refused"},
-		"far":              {func(f *quorum.Facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn, "up to 500ms"},
-		"just near enough": {func(f *quorum.Facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK, "500ms"},
-		"too far":          {func(f *quorum.Facts) { f.RTT = 2 * time.Second }, "reach", LevelFail, "from 2s on"},
+		"down":             {func(f *registry.Facts) { f.Ping = errors.New("refused") }, "reach", LevelFail, "refused"},
+		"far":              {func(f *registry.Facts) { f.RTT = 501 * time.Millisecond }, "reach", LevelWarn, "up to 500ms"},
+		"just near enough": {func(f *registry.Facts) { f.RTT = 500 * time.Millisecond }, "reach", LevelOK, "500ms"},
+		"too far":          {func(f *registry.Facts) { f.RTT = 2 * time.Second }, "reach", LevelFail, "from 2s on"},
 		"old":              {info("redis_version", "5.0.7"), "version", LevelWarn, "5.0.7"},
 		"no version":       {noInfo, "version", LevelUnknown, "NOPERM"},
-		"no scripts":       {func(f *quorum.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
-		"no set":           {func(f *quorum.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
-		"no history":       {func(f *quorum.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
-		"deaf":             {func(f *quorum.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
+		"no scripts":       {func(f *registry.Facts) { f.EvalErr = errors.New("NOPERM") }, "rights", LevelFail, "NOPERM"},
+		"no set":           {func(f *registry.Facts) { f.Refused = []string{"SET: no", "XADD: no"} }, "rights", LevelFail, "SET: no"},
+		"no history":       {func(f *registry.Facts) { f.Refused = []string{"XADD: no"} }, "rights", LevelWarn, "XADD"},
+		"deaf":             {func(f *registry.Facts) { f.ReceiveErr = errors.New("NOPERM") }, "messages", LevelWarn, "NOPERM"},
 		"replica":          {info("role", "slave"), "failover", LevelFail, "replica"},
 		"cluster by redis": {info("cluster_enabled", "1"), "failover", LevelFail, "Cluster"},
 		"failover unknown": {noInfo, "failover", LevelUnknown, "NOPERM"},
-		"sentinel":         {func(f *quorum.Facts) { f.Failing = true }, "failover", LevelOK, "token"},
-		"no aof":           {func(f *quorum.Facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
-		"no aof by info":   {func(f *quorum.Facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
+		"sentinel":         {func(f *registry.Facts) { f.Failing = true }, "failover", LevelOK, "token"},
+		"no aof":           {func(f *registry.Facts) { f.Conf["appendonly"] = "no" }, "persistence", LevelWarn, "lost"},
+		"no aof by info":   {func(f *registry.Facts) { noConf(f); f.Info["aof_enabled"] = "0" }, "persistence", LevelWarn, "lost"},
 		"aof by info":      {noConf, "persistence", LevelOK, "not known"},
-		"aof unknown":      {func(f *quorum.Facts) { noConf(f); noInfo(f) }, "persistence", LevelUnknown, "not reveal"},
-		"never synced":     {func(f *quorum.Facts) { f.Conf["appendfsync"] = "no" }, "persistence", LevelWarn, "never"},
-		"each second":      {func(f *quorum.Facts) { f.Conf["appendfsync"] = "everysec" }, "persistence", LevelOK, "second"},
+		"aof unknown":      {func(f *registry.Facts) { noConf(f); noInfo(f) }, "persistence", LevelUnknown, "not reveal"},
+		"never synced":     {func(f *registry.Facts) { f.Conf["appendfsync"] = "no" }, "persistence", LevelWarn, "never"},
+		"each second":      {func(f *registry.Facts) { f.Conf["appendfsync"] = "everysec" }, "persistence", LevelOK, "second"},
 		"cache":            {info("maxmemory", "2000000", "maxmemory_policy", "volatile-lru"), "eviction", LevelFail, "throw"},
 		"cache unlimited":  {info("maxmemory_policy", "allkeys-lru"), "eviction", LevelOK, "no memory limit"},
 		"full":             {info("maxmemory", "1050000"), "eviction", LevelWarn, "95 %"},
 		"eviction unknown": {noInfo, "eviction", LevelUnknown, "not reveal"},
-		"clock":            {func(f *quorum.Facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn, "-3s"},
-		"slot":             {func(f *quorum.Facts) { f.Cluster = true }, "slot", LevelOK, "15363"},
+		"clock":            {func(f *registry.Facts) { f.Skew = -3 * time.Second }, "clock", LevelWarn, "-3s"},
+		"slot":             {func(f *registry.Facts) { f.Cluster = true }, "slot", LevelOK, "15363"},
 	} {
 		f := goodFacts("a")
 		f.Info, f.Conf = maps.Clone(f.Info), maps.Clone(f.Conf)
@@ -109,20 +111,20 @@ func TestFindingsOfANode(t *testing.T) {
 }
 
 func TestFindingsOfAllTogether(t *testing.T) {
-	away := quorum.Facts{Node: "x", Ping: errors.New("refused")}
+	away := registry.Facts{Node: "x", Ping: errors.New("refused")}
 	twin := goodFacts("b")
 	twin.Info = map[string]string{"run_id": "run-a"}
 	ahead := goodFacts("b")
 	ahead.Skew = 2 * time.Second
 	for name, c := range map[string]struct {
-		facts []quorum.Facts
+		facts []registry.Facts
 		check string
 		level Level
 	}{
-		"one down":    {[]quorum.Facts{goodFacts("a"), goodFacts("b"), away}, "majority", LevelWarn},
-		"two down":    {[]quorum.Facts{goodFacts("a"), away, away}, "majority", LevelFail},
-		"same server": {[]quorum.Facts{goodFacts("a"), twin, goodFacts("c")}, "same-server", LevelFail},
-		"clocks":      {[]quorum.Facts{goodFacts("a"), ahead, goodFacts("c")}, "clocks", LevelWarn},
+		"one down":    {[]registry.Facts{goodFacts("a"), goodFacts("b"), away}, "majority", LevelWarn},
+		"two down":    {[]registry.Facts{goodFacts("a"), away, away}, "majority", LevelFail},
+		"same server": {[]registry.Facts{goodFacts("a"), twin, goodFacts("c")}, "same-server", LevelFail},
+		"clocks":      {[]registry.Facts{goodFacts("a"), ahead, goodFacts("c")}, "clocks", LevelWarn},
 	} {
 		if got := find(judge(c.facts...), c.check); got.Level != c.level {
 			t.Errorf("%s: %+v, want %s", name, got, c.level)
@@ -141,7 +143,7 @@ func TestFindingsOfAllTogether(t *testing.T) {
 			t.Errorf("%s: %+v", refusal, got)
 		}
 	}
-	for _, facts := range [][]quorum.Facts{{lockedOut()}, {goodFacts("a"), goodFacts("b"), lockedOut()}} {
+	for _, facts := range [][]registry.Facts{{lockedOut()}, {goodFacts("a"), goodFacts("b"), lockedOut()}} {
 		majority := find(judge(facts...), "majority")
 		if !strings.HasPrefix(majority.Advice, "check user and password") || strings.Contains(majority.Advice, "back") {
 			t.Errorf("a wrong password: %+v", majority)

@@ -8,18 +8,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // node are the checks of one node.
-func (e *examination) node(f *quorum.Facts) {
+func (e *examination) node(f *registry.Facts) {
 	if f.Ping != nil {
 		level := LevelWarn // whether the others suffice is another finding
 		if len(e.facts) == 1 {
 			level = LevelFail
 		}
-		found, advice := problemOf(f.Ping), cmp.Or(quorum.Advice(f.Ping), unreachable(f.Node, f.Ping))
-		var node *quorum.NodeError
+		found, advice := problemOf(f.Ping), cmp.Or(rediserr.Advice(f.Ping), unreachable(f.Node, f.Ping))
+		var node *rediserr.NodeError
 		if advice == "" && errors.As(f.Ping, &node) { // else the advice gets its own line
 			found = node.Problem()
 		}
@@ -39,13 +40,13 @@ func (e *examination) node(f *quorum.Facts) {
 	e.eviction(f)
 	e.clock(f)
 	if f.Cluster {
-		e.add(f.Node, "slot", LevelOK, "", "all keys are in hash slot %d, on %s", quorum.Slot(e.keys.Lock), or(f.Info["tcp_port"], "one master", "the master with port %s"))
+		e.add(f.Node, "slot", LevelOK, "", "all keys are in hash slot %d, on %s", registry.Slot(e.keys.Lock), or(f.Info["tcp_port"], "one master", "the master with port %s"))
 	}
 }
 
 // reach compares the round trip with what a request, and what the loss of all connections,
 // leaves time for.
-func (e *examination) reach(f *quorum.Facts) {
+func (e *examination) reach(f *registry.Facts) {
 	const nearer = "use a longer lease, or a Redis nearby"
 	limit := e.timing.MaxRoundTrip()
 	switch end := e.timing.CallTimeout(); {
@@ -59,7 +60,7 @@ func (e *examination) reach(f *quorum.Facts) {
 	}
 }
 
-func (e *examination) rights(f *quorum.Facts) {
+func (e *examination) rights(f *registry.Facts) {
 	switch {
 	case f.LooksOnly:
 		e.add(f.Node, "rights", LevelUnknown, "for the rights of the candidates run it as their Redis user",
@@ -90,9 +91,9 @@ func needed(refused string) bool {
 	return cmd != "PUBLISH" && cmd != "PUBSUB" && cmd != "XADD"
 }
 
-func (e *examination) messages(f *quorum.Facts) {
+func (e *examination) messages(f *registry.Facts) {
 	switch {
-	case f.LooksOnly && quorum.Denied(f.ReceiveErr):
+	case f.LooksOnly && rediserr.Denied(f.ReceiveErr):
 		e.add(f.Node, "messages", LevelUnknown, "", "this Redis user may not publish, or not subscribe")
 	case f.ReceiveErr != nil:
 		e.add(f.Node, "messages", LevelWarn, "grant +subscribe, +publish and the channels: until then followers wait for the lease's end",
@@ -103,7 +104,7 @@ func (e *examination) messages(f *quorum.Facts) {
 }
 
 // role looks at replicas: what a failover does to the lock.
-func (e *examination) role(f *quorum.Facts) {
+func (e *examination) role(f *registry.Facts) {
 	replicas, _ := strconv.Atoi(f.Info["connected_slaves"])
 	switch {
 	case f.InfoErr != nil:
@@ -125,7 +126,7 @@ func (e *examination) role(f *quorum.Facts) {
 }
 
 // persistence finds out what is left after a restart.
-func (e *examination) persistence(f *quorum.Facts) {
+func (e *examination) persistence(f *registry.Facts) {
 	aof := f.Conf["appendonly"]
 	if f.ConfErr != nil {
 		aof = map[string]string{"1": "yes", "0": "no"}[f.Info["aof_enabled"]]
@@ -153,7 +154,7 @@ func (e *examination) persistence(f *quorum.Facts) {
 // full is the share of the memory from which on it is nearly full.
 const full = 0.9
 
-func (e *examination) eviction(f *quorum.Facts) {
+func (e *examination) eviction(f *registry.Facts) {
 	value := func(field string) string { // by INFO, or else by CONFIG
 		if v := f.Info[strings.ReplaceAll(field, "-", "_")]; v != "" {
 			return v
@@ -178,7 +179,7 @@ func (e *examination) eviction(f *quorum.Facts) {
 }
 
 // clock compares with this host's. Only tokens after a loss of data depend on it.
-func (e *examination) clock(f *quorum.Facts) {
+func (e *examination) clock(f *registry.Facts) {
 	switch {
 	case f.SkewErr != nil:
 		e.add(f.Node, "clock", LevelUnknown, "grant +time to see it", "%s", problemOf(f.SkewErr))

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // server is the program that a node runs. Most of those that speak the protocol
@@ -59,7 +59,7 @@ func (s server) String() string {
 // the first major version that can be expected to behave as those do.
 var minVersions = map[string]int{"Redis": 7, "Valkey": 7}
 
-func (e *examination) version(f *quorum.Facts) {
+func (e *examination) version(f *registry.Facts) {
 	s := serverOf(f.Info)
 	major, err := strconv.Atoi(strings.SplitN(s.version, ".", 2)[0])
 	least, tested := minVersions[s.name]

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // The relevant lines of INFO: recorded from Debian's Redis and Valkey, and for
@@ -50,7 +50,7 @@ func TestServerIsNamedTruly(t *testing.T) {
 		"nothing told":   {LevelUnknown, "the server does not report its version", ""},
 	} {
 		f := goodFacts("a")
-		f.Info = quorum.InfoFields(infoTexts[name])
+		f.Info = registry.InfoFields(infoTexts[name])
 		got := find(judge(f), "version")
 		if got.Level != want.level || got.Found != want.found || !strings.Contains(got.Advice, want.advice) || (want.advice == "") != (got.Advice == "") {
 			t.Errorf("%s: %+v, want %+v", name, got, want)

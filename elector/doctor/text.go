@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // unreachable is what helps against an error that is no refusal of the election.
@@ -22,7 +22,7 @@ func unreachable(node string, err error) string {
 		return "look for a process that hangs at " + node + ", or a firewall that drops what is sent there"
 	case strings.Contains(msg, "connection refused"):
 		return "start Redis at " + node + ", or correct host and port"
-	case quorum.Answered(err) && remedy(msg) != grant:
+	case rediserr.Answered(err) && remedy(msg) != grant:
 		return remedy(msg)
 	default:
 		return ""
@@ -49,7 +49,7 @@ func late(err error) bool {
 // problemOf is the text of an error, without the node's name that stands beside it, and without
 // the advice for an election: most of what is refused here it does not need.
 func problemOf(err error) string {
-	var node *quorum.NodeError
+	var node *rediserr.NodeError
 	if errors.As(err, &node) {
 		err = node.Err
 	}

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // together are the checks that compare the nodes.
 func (e *examination) together() {
 	up, runs := 0, map[string]string{}
-	var first, last *quorum.Facts
+	var first, last *registry.Facts
 	for i := range e.facts {
 		f := &e.facts[i]
 		if f.Ping != nil {
@@ -67,11 +68,11 @@ func (e *examination) together() {
 // away is which nodes can't be used, and why.
 func (e *examination) away() string {
 	what := ""
-	why := e.byText(func(f *quorum.Facts) string {
+	why := e.byText(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
 		}
-		if quorum.Answered(f.Ping) {
+		if rediserr.Answered(f.Ping) {
 			what = "can't be used"
 		}
 		return causeOf(f.Ping)
@@ -86,11 +87,11 @@ func (e *examination) away() string {
 // needs no restart.
 func (e *examination) back() string {
 	const which = "\x00" // in the place of the nodes
-	how := e.byText(func(f *quorum.Facts) string {
+	how := e.byText(func(f *registry.Facts) string {
 		if f.Ping == nil {
 			return ""
 		}
-		return cmp.Or(quorum.Advice(f.Ping), unreachable(which, f.Ping), "bring "+which+" back")
+		return cmp.Or(rediserr.Advice(f.Ping), unreachable(which, f.Ping), "bring "+which+" back")
 	})
 	var all []string
 	for _, advice := range how.texts {
@@ -102,7 +103,7 @@ func (e *examination) back() string {
 // refusing is which nodes answer and take no lock, so that with those that don't answer no
 // majority is left; and what helps. Both are empty when a majority would elect a leader.
 func (e *examination) refusing(up int) (found, advice string) {
-	why := e.byText(func(f *quorum.Facts) string {
+	why := e.byText(func(f *registry.Facts) string {
 		if f.Ping != nil || f.LooksOnly {
 			return ""
 		}
@@ -134,7 +135,7 @@ type byText struct {
 }
 
 // byText puts together the nodes of which a function says the same; "" is nothing.
-func (e *examination) byText(of func(f *quorum.Facts) string) byText {
+func (e *examination) byText(of func(f *registry.Facts) string) byText {
 	all := byText{names: map[string][]string{}}
 	for i := range e.facts {
 		text := of(&e.facts[i])

@@ -9,7 +9,9 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // writeTimeout bounds Writable when the caller's context does not.
@@ -30,12 +32,12 @@ func Writable(ctx context.Context, q *elector.Quorum, election string) ([]Findin
 		return nil, fmt.Errorf("doctor: %w", err)
 	}
 	var findings []Finding
-	for i, err := range nodes.TryWrite(ctx, quorum.KeysOf(q.Prefix(), election), writeTimeout) {
+	for i, err := range registry.TryWrite(ctx, nodes, protocol.KeysOf(q.Prefix(), election), writeTimeout) {
 		f := Finding{Node: nodes.Names()[i], Check: "write", Level: LevelOK, Found: "it accepts writes"}
 		switch {
-		case quorum.Denied(err):
+		case rediserr.Denied(err):
 			f.Level, f.Found = LevelUnknown, "this Redis user may not write"
-		case err != nil && !quorum.Answered(err):
+		case err != nil && !rediserr.Answered(err):
 			f.Level, f.Found = LevelUnknown, problemOf(err)
 		case err != nil:
 			f.Level, f.Found, f.Advice = LevelFail, strings.TrimRight(problemOf(err), "."), remedy(problemOf(err))

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 const (
@@ -56,7 +56,7 @@ func (r *Redis) TakeLease(e *elector.Elector) {
 func (r *Redis) takeLease(election, id string, term *elector.Term) {
 	r.t.Helper()
 	lock, holder := r.lockOf(election)
-	value := quorum.LockValue{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
+	value := protocol.LockValue{Candidate: rival, Incarnation: rival, Seq: 1, Nodes: holder.Nodes, Lease: holder.Lease}.String()
 	if term == nil || holder.Candidate != id || !r.seize(lock, holder, value, holder.Lease) {
 		r.t.Fatalf("electortest: %s has no lease that could be taken away: it does not lead %s", id, election)
 	}
@@ -69,21 +69,21 @@ func (r *Redis) takeLease(election, id string, term *elector.Term) {
 
 // lockOf finds the lock of an election, under whatever prefix; the key is empty
 // when it is free.
-func (r *Redis) lockOf(election string) (key string, holder quorum.LockValue) {
+func (r *Redis) lockOf(election string) (key string, holder protocol.LockValue) {
 	for _, k := range r.server.Keys() {
 		if !strings.HasSuffix(k, lockSuffix(election)) {
 			continue
 		}
 		value, _ := r.server.Get(k) // empty: it has just expired
-		if b, err := quorum.ParseLockValue(value); err == nil {
+		if b, err := protocol.ParseLockValue(value); err == nil {
 			return k, b
 		}
 	}
-	return "", quorum.LockValue{}
+	return "", protocol.LockValue{}
 }
 
 // lockSuffix is the lock's key but for the prefix.
-func lockSuffix(election string) string { return quorum.KeysOf("", election).Lock }
+func lockSuffix(election string) string { return protocol.KeysOf("", election).Lock }
 
 // seizeScript ends the holding of an attempt as another candidate's term would:
 // the counter has moved on, so that the holder's next renewal finds the lock
@@ -103,7 +103,7 @@ return 1`)
 
 // seize takes the lock from that attempt; a value "" leaves it free. It returns
 // false when the attempt no longer held it.
-func (r *Redis) seize(lock string, holder quorum.LockValue, value string, lease time.Duration) bool {
+func (r *Redis) seize(lock string, holder protocol.LockValue, value string, lease time.Duration) bool {
 	r.t.Helper()
 	attempt := holder.Candidate + "/" + holder.Incarnation + "/" + strconv.FormatUint(holder.Seq, 10) + " "
 	fence := strings.TrimSuffix(lock, "lock") + "fence"
@@ -128,7 +128,7 @@ func (r *Redis) choose(election, candidate string) {
 // keepOut answers a claim of a candidate that Lead did not choose: the rival
 // holds the lock. It runs before each command.
 func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered bool) {
-	if len(quorum.ParseCalls(cmd, args...)) > 1 { // as a Cluster does: then each election has a call of its own
+	if len(protocol.ParseCalls(cmd, args...)) > 1 { // as a Cluster does: then each election has a call of its own
 		peer.WriteError("CROSSSLOT Keys in request don't hash to the same slot")
 		return true
 	}
@@ -148,7 +148,7 @@ func (r *Redis) keepOut(peer *server.Peer, cmd string, args ...string) (answered
 		return false
 	}
 	value.Candidate, value.Incarnation = rival, rival
-	refused := quorum.RefusedClaim(value.String(), retry)
+	refused := protocol.RefusedClaim(value.String(), retry)
 	peer.Block(func(w *server.Writer) {
 		write(w, refused)
 		w.Flush()
@@ -171,11 +171,11 @@ func write(w *server.Writer, answer any) {
 }
 
 // claimOf recognizes an elector's claim.
-func claimOf(cmd string, args []string) (lock string, b quorum.LockValue, ok bool) {
-	calls := quorum.ParseCalls(cmd, args...)
-	if len(calls) != 1 || calls[0].Script != quorum.ScriptClaim {
+func claimOf(cmd string, args []string) (lock string, b protocol.LockValue, ok bool) {
+	calls := protocol.ParseCalls(cmd, args...)
+	if len(calls) != 1 || calls[0].Script != protocol.ScriptClaim {
 		return "", b, false
 	}
-	b, err := quorum.ParseLockValue(calls[0].Args[quorum.ClaimValue])
+	b, err := protocol.ParseLockValue(calls[0].Args[protocol.ClaimValue])
 	return calls[0].Keys[0], b, err == nil
 }

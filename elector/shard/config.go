@@ -13,7 +13,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -118,18 +118,18 @@ func (c Config) withDefaults() Config {
 
 func defaultID() string {
 	host, err := os.Hostname()
-	if err != nil || quorum.CheckWord("", host, quorum.MaxName, "") != nil {
+	if err != nil || protocol.CheckWord("", host, protocol.MaxName, "") != nil {
 		host = "host"
 	}
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
 }
 
 // maxGroup leaves room for the number of a shard in the name of its election.
-const maxGroup = quorum.MaxName - 20
+const maxGroup = protocol.MaxName - 20
 
 func (c Config) validate() (problems []error) {
 	add := func(err error) { problems = append(problems, err) }
-	add(quorum.CheckWord("Group", c.Group, maxGroup, "{}"))
+	add(protocol.CheckWord("Group", c.Group, maxGroup, "{}"))
 	if c.Shards < 1 || c.Shards > group.MaxShards {
 		add(setting.Errorf("Shards", " is %d: from 1 to %d, the same for all members", c.Shards, group.MaxShards))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/group"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -77,7 +78,7 @@ func (m *Member) introduce(ctx context.Context, from, to int) {
 		all.Go(func() {
 			for s := range queue {
 				v := quorum.NewVoter(m.nodes, quorum.VoterConfig{
-					Keys: quorum.KeysOf(m.quorum.Prefix(), ElectionOf(m.cfg.Group, s)), Candidate: m.cfg.ID, Incarnation: rand.Text()[:16],
+					Keys: protocol.KeysOf(m.quorum.Prefix(), ElectionOf(m.cfg.Group, s)), Candidate: m.cfg.ID, Incarnation: rand.Text()[:16],
 					Advertise: func() string { return m.cfg.Advertise }, Lease: m.cfg.Lease, CallTimeout: m.cfg.requestTimeout(),
 				})
 				if token, _ := v.Claim(ctx, 0, nil); token > 0 {

@@ -4,14 +4,14 @@ import (
 	"hash/fnv"
 	"io"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // ElectionOf is the name of the election that decides who owns a shard of a group.
-func ElectionOf(group string, shard int) string { return quorum.ElectionOfShard(group, shard) }
+func ElectionOf(group string, shard int) string { return protocol.ElectionOfShard(group, shard) }
 
 // ElectionOfAssigner is the name of the election of the member that assigns the shards.
-func ElectionOfAssigner(group string) string { return quorum.ElectionOfAssigner(group) }
+func ElectionOfAssigner(group string) string { return protocol.ElectionOfAssigner(group) }
 
 // Of is the shard, of so many, to which a key belongs: a hash (FNV-1a, 64 bits, its
 // halves mixed) modulo the number of shards. It is the same in every version. With m

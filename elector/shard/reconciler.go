@@ -9,7 +9,7 @@ import (
 	"github.com/mandate-dev/mandate/elector/internal/cordon"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // reconciler decides which candidacies this member has: those that the plan gives it. Its fields
@@ -107,7 +107,7 @@ func (r *reconciler) known() *group.Plan {
 }
 
 // cordon is what an operator has put on this member; nil: nothing.
-func (r *reconciler) cordon() *quorum.Cordon {
+func (r *reconciler) cordon() *protocol.Cordon {
 	if r.standing == nil {
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Split separates the names of elections, as elector.Quorum.Elections lists them, into those
@@ -43,4 +43,4 @@ func Split(elections []string) (others []string, shards map[string]Set) {
 
 // OfElection is the group and the shard whose election would have that name (ElectionOf),
 // whether or not there is such a group.
-func OfElection(election string) (name string, shard int, is bool) { return quorum.ShardOf(election) }
+func OfElection(election string) (name string, shard int, is bool) { return protocol.ShardOf(election) }

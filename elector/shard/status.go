@@ -12,7 +12,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // ErrNoGroup is of a group without members: it has none yet, or they are gone for two leases.
@@ -75,7 +75,7 @@ func Read(ctx context.Context, q *elector.Quorum, name string) (Status, error) {
 		return Status{}, err
 	}
 	nodes := inside.NodesOf(q)
-	if err := quorum.CheckWord("Group", name, maxGroup, "{}"); err != nil {
+	if err := protocol.CheckWord("Group", name, maxGroup, "{}"); err != nil {
 		return Status{}, fmt.Errorf("shard: %w", err)
 	}
 	views := group.Read(ctx, nodes, q.Prefix(), name, readTimeout)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // take applies what a goroutine around the reconciler has reported.
@@ -83,7 +83,7 @@ func (r *reconciler) answeredBy(a answer) {
 		r.shown[a.node] = &a.Answer
 		r.agree()
 	}
-	if quorum.Permanent(a.err) {
+	if rediserr.Permanent(a.err) {
 		r.misconfigured()
 	}
 	r.refused()
@@ -124,7 +124,7 @@ func (*nameTaken) Is(target error) bool { return target == elector.ErrPermanent 
 func (r *reconciler) misconfigured() {
 	count := 0
 	for _, err := range r.errs {
-		if quorum.Permanent(err) {
+		if rediserr.Permanent(err) {
 			count++
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/group"
 	"github.com/mandate-dev/mandate/elector/internal/inside"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 )
@@ -184,10 +185,10 @@ func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail
 	}
 	died := time.Now()
 	v := quorum.NewVoterOf(nodes, quorum.VoterConfig{
-		Keys: quorum.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
+		Keys: protocol.KeysOf(t.Prefix, t.Election), Candidate: t.Candidate, Incarnation: t.Incarnation,
 		Advertise: func() string { return t.Advertise }, Lease: t.Lease, CallTimeout: t.CallTimeout,
 	}, t.Attempt, t.Token)
-	r := v.Releasing(t.Token, quorum.Heir{})
+	r := v.Releasing(t.Token, protocol.Heir{})
 	r.Try(t.Lease)
 	for wait := t.Lease / 256; !r.Definite(); wait = min(2*wait, t.Lease/16) {
 		if time.Since(died)+wait >= t.Lease {
@@ -203,7 +204,7 @@ func release(ctx context.Context, nodes *quorum.Nodes, t supervised.Term, detail
 	}
 	ev := elector.Event{
 		Version: 1, Kind: elector.EventReleased, Election: t.Election, Candidate: t.Candidate, Incarnation: t.Incarnation,
-		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: quorum.Clip(detail, quorum.MaxDetail), Time: died.Round(0).UTC(),
+		Advertise: t.Advertise, Token: t.Token, Reason: elector.ReasonCrashed, Detail: protocol.Clip(detail, protocol.MaxDetail), Time: died.Round(0).UTC(),
 	}
 	report, err := json.Marshal(ev)
 	if err == nil {

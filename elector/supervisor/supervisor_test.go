@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/supervised"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 	"github.com/mandate-dev/mandate/elector/proof/testcluster"
@@ -37,7 +37,7 @@ func crashed(t *testing.T, c *testcluster.Cluster) supervised.Term {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock, err := quorum.ParseLockValue(value)
+	lock, err := protocol.ParseLockValue(value)
 	if err != nil {
 		t.Fatalf("the lock is %q: %v", value, err)
 	}

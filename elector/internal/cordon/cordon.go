@@ -11,8 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/registry"
 )
 
 // Times of the reads.
@@ -48,7 +51,7 @@ func New(nodes *quorum.Nodes, bus *pubsub.Bus) *Watcher {
 type Subject struct {
 	id, host string
 	changed  func()
-	current  atomic.Pointer[quorum.Cordon]
+	current  atomic.Pointer[protocol.Cordon]
 	watch    *watch
 }
 
@@ -80,7 +83,7 @@ func (s *Subject) Leave() {
 }
 
 // Cordon is the one in force for this subject; nil: none, as far as is known. No I/O.
-func (s *Subject) Cordon() *quorum.Cordon { return s.current.Load() }
+func (s *Subject) Cordon() *protocol.Cordon { return s.current.Load() }
 
 // Await waits until a majority of the nodes has shown its cordons since it was last out of
 // reach, or all were tried, for so long at most, or until ctx ends: a candidate that was cut
@@ -129,7 +132,7 @@ func newWatch(w *Watcher, prefix string, log *slog.Logger) *watch {
 		a.wake, a.joined = append(a.wake, make(chan struct{}, 1)), append(a.joined, make(chan struct{}, 1))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	unsubscribe := w.bus.Subscribe(quorum.CordonsKey(prefix), a.receive)
+	unsubscribe := w.bus.Subscribe(protocol.CordonsKey(prefix), a.receive)
 	a.end = func() {
 		cancel()
 		unsubscribe()
@@ -168,7 +171,7 @@ func (a *watch) receive(s pubsub.Signal) {
 	case s.Kind == pubsub.Subscribed:
 		st.subscribed = true
 		signal(a.joined[s.Node])
-	case !quorum.Permanent(s.Err):
+	case !rediserr.Permanent(s.Err):
 		st.known, st.tried, st.subscribed = false, false, false
 		st.losses++
 	}
@@ -185,7 +188,7 @@ func signal(ch chan struct{}) {
 func (a *watch) follow(ctx context.Context, node int) {
 	for {
 		losses := a.losses(node)
-		all, err := a.w.nodes.CordonsOn(ctx, node, a.prefix, readTimeout)
+		all, err := registry.CordonsOn(ctx, a.w.nodes, node, a.prefix, readTimeout)
 		if ctx.Err() != nil {
 			return
 		}
@@ -226,9 +229,9 @@ func (a *watch) losses(node int) int {
 }
 
 // note takes what a node has shown, and returns after what time it is read again.
-func (a *watch) note(node, losses int, all map[string]quorum.Cordon, err error) (again time.Duration) {
+func (a *watch) note(node, losses int, all map[string]protocol.Cordon, err error) (again time.Duration) {
 	// A refusal is an answer: who may not read the cordons campaigns as if there were none.
-	refused := quorum.Permanent(err)
+	refused := rediserr.Permanent(err)
 	a.mu.Lock()
 	st := &a.nodes[node]
 	if refused && !st.logged { // when mu is free: all claims of the process wait for it, and not for a log that hangs
@@ -271,11 +274,11 @@ func (a *watch) notify() {
 	}
 }
 
-func (s *Subject) inForce(byNode []map[string]quorum.Cordon) *quorum.Cordon {
-	if c := quorum.CordonInForce(byNode, s.id); c != nil || s.host == "" || s.host == s.id {
+func (s *Subject) inForce(byNode []map[string]protocol.Cordon) *protocol.Cordon {
+	if c := protocol.CordonInForce(byNode, s.id); c != nil || s.host == "" || s.host == s.id {
 		return c
 	}
-	return quorum.CordonInForce(byNode, s.host)
+	return protocol.CordonInForce(byNode, s.host)
 }
 
 // known reports whether a majority of the nodes is, or all were tried, and has a channel that

@@ -1,13 +1,13 @@
 package cordon
 
-import "github.com/mandate-dev/mandate/elector/internal/quorum"
+import "github.com/mandate-dev/mandate/elector/internal/protocol"
 
 // state is what one node has shown.
 type state struct {
-	cordons    map[string]quorum.Cordon // nil: it has not answered yet
-	known      bool                     // they were read since the node was last out of reach
-	tried      bool                     // or that has failed
-	losses     int                      // of the subscription
+	cordons    map[string]protocol.Cordon // nil: it has not answered yet
+	known      bool                       // they were read since the node was last out of reach
+	tried      bool                       // or that has failed
+	losses     int                        // of the subscription
 	subscribed bool
 	logged     bool
 }
@@ -26,8 +26,8 @@ func (all states) any() bool {
 }
 
 // cordons are what each node has shown.
-func (all states) cordons() []map[string]quorum.Cordon {
-	byNode := make([]map[string]quorum.Cordon, len(all))
+func (all states) cordons() []map[string]protocol.Cordon {
+	byNode := make([]map[string]protocol.Cordon, len(all))
 	for i, st := range all {
 		byNode[i] = st.cordons
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Bounds of what others may have written.
@@ -92,10 +92,10 @@ func parseMember(s string) (m Member, err error) {
 	if m.ID == "" || m.Incarnation == "" || !(m.Weight > 0) || math.IsInf(m.Weight, 0) {
 		return Member{}, errors.New("no member's record: without an id or a weight")
 	}
-	m.ID, m.Incarnation = quorum.Clip(m.ID, quorum.MaxName), quorum.Clip(m.Incarnation, 64)
-	m.Advertise, m.Host = quorum.Clip(m.Advertise, quorum.MaxAdvertise), quorum.Clip(m.Host, quorum.MaxAdvertise)
-	m.Version, m.Why = quorum.Clip(m.Version, quorum.MaxAdvertise), quorum.Clip(m.Why, quorum.MaxDetail)
-	m.Cordoned = quorum.Clip(m.Cordoned, quorum.MaxDetail)
+	m.ID, m.Incarnation = protocol.Clip(m.ID, protocol.MaxName), protocol.Clip(m.Incarnation, 64)
+	m.Advertise, m.Host = protocol.Clip(m.Advertise, protocol.MaxAdvertise), protocol.Clip(m.Host, protocol.MaxAdvertise)
+	m.Version, m.Why = protocol.Clip(m.Version, protocol.MaxAdvertise), protocol.Clip(m.Why, protocol.MaxDetail)
+	m.Cordoned = protocol.Clip(m.Cordoned, protocol.MaxDetail)
 	return m, nil
 }
 

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // MaxShards bounds what others may have written.
-const MaxShards = quorum.MaxShards
+const MaxShards = protocol.MaxShards
 
 // Set is some shards, in ascending order. As text it is short, and can be read: "0-3,7".
 type Set []int

@@ -15,7 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 var (
@@ -59,8 +61,8 @@ func NewStore(nodes *quorum.Nodes, prefix, name string, ttl, keep, limit time.Du
 	k := prefix + ":{" + name + "}:"
 	return &Store{
 		nodes: nodes, ttl: ttl, keep: keep, limit: limit,
-		Changes: k + "changes", settingsKey: quorum.GroupKey(prefix, name), members: k + "members", planKey: k + "plan", cuts: k + "cuts",
-		fence: quorum.KeysOf(prefix, name).Fence,
+		Changes: k + "changes", settingsKey: protocol.GroupKey(prefix, name), members: k + "members", planKey: k + "plan", cuts: k + "cuts",
+		fence: protocol.KeysOf(prefix, name).Fence,
 	}
 }
 
@@ -218,8 +220,8 @@ func (s *Store) view(ctx context.Context, node int) (v View) {
 		_, err := p.Exec(ctx)
 		for kind, cmds := range map[string][]redis.Cmder{"a string": {settings, plan}, "a hash": {members, cuts}} {
 			for _, cmd := range cmds {
-				if quorum.WrongType(cmd.Err()) {
-					return quorum.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
+				if rediserr.WrongType(cmd.Err()) {
+					return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than "+kind)
 				}
 			}
 		}

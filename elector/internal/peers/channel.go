@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Bounds of a request and its answers.
@@ -39,7 +39,7 @@ type Bus interface {
 type Channel struct {
 	Nodes    Nodes
 	Bus      Bus
-	Keys     *quorum.Keys
+	Keys     *protocol.Keys
 	Election string
 }
 
@@ -60,7 +60,7 @@ func (c Channel) RollCall(ctx context.Context) (all []Candidate, failed []error)
 	defer c.Bus.Turn(ctx)()
 	expected := c.Nodes.Listeners(ctx, c.Keys.Roll, JoinTimeout)
 	if expected == 0 { // no candidate is there; or Redis lets none subscribe, nor us
-		answers := c.Bus.Collect(quorum.Reply(c.Keys.Roll, rand.Text()), quorum.MaxMessage)
+		answers := c.Bus.Collect(protocol.Reply(c.Keys.Roll, rand.Text()), protocol.MaxMessage)
 		defer answers.Close()
 		return nil, answers.Ready(ctx, JoinTimeout)
 	}
@@ -109,7 +109,7 @@ func (c Channel) publish(ctx context.Context, q request, limit time.Duration) []
 // it lingers for has come too, or time is up.
 func (c Channel) ask(ctx context.Context, q request, linger time.Duration, enough func(Answer) bool) (failed []error) {
 	q.Nonce = rand.Text()
-	answers := c.Bus.Collect(quorum.Reply(c.channelOf(q.Kind), q.Nonce), quorum.MaxMessage)
+	answers := c.Bus.Collect(protocol.Reply(c.channelOf(q.Kind), q.Nonce), protocol.MaxMessage)
 	defer answers.Close()
 	if refused := answers.Ready(ctx, JoinTimeout); refused != nil { // no answer could arrive, and it might be obeyed
 		return refused

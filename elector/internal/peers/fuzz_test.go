@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Anyone with access to Redis can write to the channels. These are the places that read
@@ -29,11 +29,11 @@ func FuzzParseRequest(f *testing.F) {
 		if strings.ContainsAny(q.Nonce, " \n\r{}*") || strings.ContainsAny(q.To, " \n\r") || len(q.Nonce) > 64 || len(q.To) > 64 {
 			t.Fatalf("answers would go to channel %q, the seat to %q", q.Nonce, q.To)
 		}
-		if len(q.Note) > quorum.MaxReason+len("...") {
+		if len(q.Note) > protocol.MaxReason+len("...") {
 			t.Fatalf("a note of %d bytes", len(q.Note))
 		}
 		bounded(t, q.Candidate)
-		if len(s) > quorum.MaxMessage/8 { // escapes may make a foreign one longer than ours can be
+		if len(s) > protocol.MaxMessage/8 { // escapes may make a foreign one longer than ours can be
 			return
 		}
 		if again, err := parseRequest(string(q.encode())); err != nil || again.Kind != q.Kind || again.Token != q.Token || again.To != q.To {
@@ -64,7 +64,7 @@ func FuzzParseAnswer(f *testing.F) {
 func bounded(t *testing.T, c *Candidate) {
 	t.Helper()
 	const dots = len("...")
-	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > quorum.MaxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > quorum.MaxDetail+dots) {
+	if c != nil && (c.RunningFor < 0 || c.HealthyFor < 0 || len(c.ID) > protocol.MaxName+dots || len(c.Incarnation) > 64+dots || len(c.Detail) > protocol.MaxDetail+dots) {
 		t.Fatalf("a candidate out of bounds: %+v", *c)
 	}
 }

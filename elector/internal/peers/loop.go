@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // Start follows and answers until Stop. Call it once; ctx bounds what it reads from Redis.
@@ -137,7 +137,7 @@ func (p *Peers) stepDown(token uint64, r received) Answer {
 }
 
 func (p *Peers) reply(ctx context.Context, r received, with Answer) {
-	channel := quorum.Reply(p.c.channelOf(r.Kind), r.Nonce)
+	channel := protocol.Reply(p.c.channelOf(r.Kind), r.Nonce)
 	ctx = context.WithoutCancel(ctx)
 	p.mailboxOf(r.Kind).background(func() {
 		_ = p.c.Nodes.PublishTo(ctx, r.node, channel, with.encode(), p.c.CallTimeout)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Candidate is what a candidate publishes of itself.
@@ -24,17 +24,17 @@ type Candidate struct {
 	Priority    int    `json:"priority,omitempty"`
 	// RunningFor and HealthyFor are durations, so that no clocks of two machines are
 	// compared.
-	RunningFor time.Duration  `json:"running_ns"`
-	HealthyFor time.Duration  `json:"healthy_for_ns,omitempty"`
-	Unable     bool           `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
-	Cordoned   *quorum.Cordon `json:"cordoned,omitempty"`    // it does not campaign; nil: it does
-	Outdated   string         `json:"outdated,omitempty"`    // the newer version that has led: it does not
-	RestFor    time.Duration  `json:"rest_for_ns,omitempty"` // until it campaigns again
-	RestWhy    string         `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
-	PID        int            `json:"pid,omitempty"`         // on Host
-	Lease      time.Duration  `json:"lease_ns,omitempty"`
-	Succession string         `json:"succession,omitempty"`
-	Nodes      []Node         `json:"nodes,omitempty"` // that it votes with, in the order of its list
+	RunningFor time.Duration    `json:"running_ns"`
+	HealthyFor time.Duration    `json:"healthy_for_ns,omitempty"`
+	Unable     bool             `json:"unable,omitempty"`      // not healthy, for a reason other than its probes
+	Cordoned   *protocol.Cordon `json:"cordoned,omitempty"`    // it does not campaign; nil: it does
+	Outdated   string           `json:"outdated,omitempty"`    // the newer version that has led: it does not
+	RestFor    time.Duration    `json:"rest_for_ns,omitempty"` // until it campaigns again
+	RestWhy    string           `json:"rest_reason,omitempty"` // how its last term ended, after which it rests
+	PID        int              `json:"pid,omitempty"`         // on Host
+	Lease      time.Duration    `json:"lease_ns,omitempty"`
+	Succession string           `json:"succession,omitempty"`
+	Nodes      []Node           `json:"nodes,omitempty"` // that it votes with, in the order of its list
 }
 
 // Node is a Redis node in a candidate's list.
@@ -96,7 +96,7 @@ func (q request) encode() []byte {
 
 func parseRequest(s string) (request, error) {
 	var q request
-	if len(s) > quorum.MaxMessage {
+	if len(s) > protocol.MaxMessage {
 		return q, fmt.Errorf("elector: request of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &q); err != nil {
@@ -105,14 +105,14 @@ func parseRequest(s string) (request, error) {
 	if q.Version < 1 || q.Kind == "" || q.Election == "" {
 		return request{}, errors.New("elector: not a request: version, kind or election is missing")
 	}
-	if q.Nonce != "" && quorum.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil {
+	if q.Nonce != "" && protocol.CheckWord("", q.Nonce, 64, "{}:*?[]") != nil {
 		return request{}, errors.New("elector: not a request: its nonce can't be a channel's name")
 	}
-	if q.To != "" && quorum.CheckWord("", q.To, 64, "") != nil {
+	if q.To != "" && protocol.CheckWord("", q.To, 64, "") != nil {
 		return request{}, errors.New("elector: not a request: no candidate can be called that")
 	}
 	q.For = max(0, q.For)
-	q.Note = quorum.Clip(q.Note, quorum.MaxReason)
+	q.Note = protocol.Clip(q.Note, protocol.MaxReason)
 	if q.Candidate != nil {
 		q.Candidate.bound()
 	}
@@ -129,7 +129,7 @@ func (a Answer) encode() []byte {
 
 func parseAnswer(s string) (Answer, error) {
 	var a Answer
-	if len(s) > quorum.MaxMessage {
+	if len(s) > protocol.MaxMessage {
 		return a, fmt.Errorf("elector: answer of %d bytes: too long to be one of ours", len(s))
 	}
 	if err := json.Unmarshal([]byte(s), &a); err != nil {
@@ -154,18 +154,18 @@ const MaxRefusal = 250
 // preferred, and is kept.
 func (c *Candidate) bound() {
 	c.RunningFor, c.HealthyFor = max(0, c.RunningFor), max(0, c.HealthyFor)
-	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), quorum.Clip(c.Succession, 64)
-	c.Detail, c.RestWhy, c.PID = quorum.Clip(c.Detail, quorum.MaxDetail), quorum.Clip(c.RestWhy, quorum.MaxDetail), max(0, c.PID)
+	c.RestFor, c.Lease, c.Succession = max(0, c.RestFor), max(0, c.Lease), protocol.Clip(c.Succession, 64)
+	c.Detail, c.RestWhy, c.PID = protocol.Clip(c.Detail, protocol.MaxDetail), protocol.Clip(c.RestWhy, protocol.MaxDetail), max(0, c.PID)
 	c.Cordoned = c.Cordoned.Bounded()
-	c.ID, c.Incarnation = quorum.Clip(c.ID, quorum.MaxName), quorum.Clip(c.Incarnation, 64)
-	c.Advertise, c.Version = quorum.Clip(c.Advertise, quorum.MaxAdvertise), quorum.Clip(c.Version, quorum.MaxAdvertise)
-	c.Outdated = quorum.Clip(c.Outdated, quorum.MaxAdvertise)
-	c.Host, c.Role = quorum.Clip(c.Host, quorum.MaxAdvertise), quorum.Clip(c.Role, 64)
+	c.ID, c.Incarnation = protocol.Clip(c.ID, protocol.MaxName), protocol.Clip(c.Incarnation, 64)
+	c.Advertise, c.Version = protocol.Clip(c.Advertise, protocol.MaxAdvertise), protocol.Clip(c.Version, protocol.MaxAdvertise)
+	c.Outdated = protocol.Clip(c.Outdated, protocol.MaxAdvertise)
+	c.Host, c.Role = protocol.Clip(c.Host, protocol.MaxAdvertise), protocol.Clip(c.Role, 64)
 	c.Nodes = slices.Clone(c.Nodes[:min(len(c.Nodes), maxNodes)])
 	for i, n := range c.Nodes {
 		c.Nodes[i] = Node{
-			Name: quorum.Clip(n.Name, quorum.MaxName), Identity: quorum.Clip(n.Identity, 16),
-			Refusal: quorum.Clip(n.Refusal, MaxRefusal), Remedy: quorum.Clip(n.Remedy, MaxRefusal),
+			Name: protocol.Clip(n.Name, protocol.MaxName), Identity: protocol.Clip(n.Identity, 16),
+			Refusal: protocol.Clip(n.Refusal, MaxRefusal), Remedy: protocol.Clip(n.Remedy, MaxRefusal),
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // fakeNodes records what is published; one node that always answers.
@@ -68,7 +68,7 @@ func (s *fakeSelf) IsPaused() bool                  { return s.paused }
 func (s *fakeSelf) ReadPause(context.Context)       { s.pauseReads++ }
 
 func testPeers(self *fakeSelf, order Order) (*Peers, *fakeNodes) {
-	nodes, keys := &fakeNodes{}, quorum.KeysOf("mandate", "orders")
+	nodes, keys := &fakeNodes{}, protocol.KeysOf("mandate", "orders")
 	p := New(Config{
 		Channel: Channel{Nodes: nodes, Bus: nodes, Keys: &keys, Election: "orders"},
 		Self:    self, Log: slog.New(slog.DiscardHandler), Go: func(f func()) { f() }, NotSubscribed: func(error) { self.refused++ },

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 var errSilent = errors.New("it does not answer")
@@ -15,7 +15,7 @@ var errSilent = errors.New("it does not answer")
 // ctx ends, or until it has not answered at all for a time; limit is how long it may take.
 func (p *Peers) Warm(ctx context.Context, token uint64, to string, limit time.Duration) error {
 	q := request{Kind: warm, Election: p.c.Election, Token: token, To: to, For: limit, Nonce: rand.Text()}
-	answers := p.c.Bus.Collect(quorum.Reply(p.c.Keys.Ask, q.Nonce), quorum.MaxMessage)
+	answers := p.c.Bus.Collect(protocol.Reply(p.c.Keys.Ask, q.Nonce), protocol.MaxMessage)
 	defer answers.Close()
 	if answers.Ready(ctx, JoinTimeout) != nil {
 		return errSilent
@@ -38,7 +38,7 @@ func (p *Peers) Warm(ctx context.Context, token uint64, to string, limit time.Du
 			case a.Warming:
 				silent.Stop()
 			case a.Refused != "":
-				return errors.New(quorum.Clip(a.Refused, quorum.MaxDetail))
+				return errors.New(protocol.Clip(a.Refused, protocol.MaxDetail))
 			default:
 				return nil
 			}

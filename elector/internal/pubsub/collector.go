@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Collector keeps the messages of a channel until they are taken.
@@ -29,7 +29,7 @@ func (b *Bus) Collect(channel string, maxSize int) *Collector {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch {
-		case s.Kind == Subscribed || s.Kind == Failed && quorum.Permanent(s.Err):
+		case s.Kind == Subscribed || s.Kind == Failed && rediserr.Permanent(s.Err):
 			if _, again := c.nodes[s.Node]; again {
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Periods of a hub.
@@ -194,7 +195,7 @@ func (h *hub) read(ctx context.Context, ps *redis.PubSub) {
 // of the server.
 func (h *hub) again(ps *redis.PubSub, err error) {
 	var refusal redis.Error
-	if !errors.As(err, &refusal) || quorum.Permanent(err) {
+	if !errors.As(err, &refusal) || rediserr.Permanent(err) {
 		return
 	}
 	h.mu.Lock()

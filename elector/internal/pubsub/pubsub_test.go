@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/testleak"
 )
 
@@ -146,7 +147,7 @@ func TestLostSubscriptionIsReported(t *testing.T) {
 			t.Fatalf("received %+v", got)
 		}
 		last := got[len(got)-1]
-		if last.Err == nil || !strings.Contains(last.Err.Error(), "127.0.0.1:2") || !strings.Contains(last.Err.Error(), "+subscribe &a") || !quorum.Permanent(last.Err) {
+		if last.Err == nil || !strings.Contains(last.Err.Error(), "127.0.0.1:2") || !strings.Contains(last.Err.Error(), "+subscribe &a") || !rediserr.Permanent(last.Err) {
 			t.Errorf("the error names neither node nor right: %v", last.Err)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 func TestNodeThatForgotAbstainsForALease(t *testing.T) {
@@ -18,7 +20,7 @@ func TestNodeThatForgotAbstainsForALease(t *testing.T) {
 				}
 				began := time.Now()
 				for time.Since(began) < testLease-time.Second {
-					if tally := b.loses(); tally.Count(Abstains) != n/2+1 {
+					if tally := b.loses(); tally.Count(protocol.Abstains) != n/2+1 {
 						t.Fatalf("after %v: %+v", time.Since(began), tally.Answers)
 					}
 					time.Sleep(time.Second)
@@ -37,7 +39,7 @@ func TestAbstentionLapses(t *testing.T) {
 		p.counters("1")
 		_ = p.redis[0].Set(p.keys.New, "by hand")
 		a := p.voter("a")
-		if tally := a.loses(); tally.Count(Abstains) != 1 {
+		if tally := a.loses(); tally.Count(protocol.Abstains) != 1 {
 			t.Errorf("%+v", tally.Answers)
 		}
 		time.Sleep(testLease + time.Millisecond)
@@ -51,7 +53,7 @@ func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		a, b := p.voter("a"), p.voter("b")
 		tally := a.loses()
-		if tally.Count(Abstains) != 3 {
+		if tally.Count(protocol.Abstains) != 3 {
 			t.Fatalf("%+v", tally.Answers)
 		}
 		var markers []string
@@ -61,7 +63,7 @@ func TestBootstrapNamesTheMarkersItFound(t *testing.T) {
 		p.redis[0].FlushAll()
 		b.loses()
 		token, tally := a.Claim(t.Context(), 1, markers)
-		if token == 0 || tally.Answers[0].Status != Abstains {
+		if token == 0 || tally.Answers[0].Status != protocol.Abstains {
 			t.Errorf("token %d, %+v", token, tally.Answers)
 		}
 		for i := range p.redis {

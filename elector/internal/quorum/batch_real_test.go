@@ -10,13 +10,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // callFor is the keys and arguments of one call for n elections.
-func callFor(n int, keys func(Keys) []string, args func(Keys, string) []any) (allKeys []string, allArgs []any) {
+func callFor(n int, keys func(protocol.Keys) []string, args func(protocol.Keys, string) []any) (allKeys []string, allArgs []any) {
 	for i := range n {
-		k := KeysOf("mandate", fmt.Sprint("orders-", i))
-		value := LockValue{Candidate: "a", Incarnation: "inca", Seq: 1, Nodes: 3, Lease: testLease}.String()
+		k := protocol.KeysOf("mandate", fmt.Sprint("orders-", i))
+		value := protocol.LockValue{Candidate: "a", Incarnation: "inca", Seq: 1, Nodes: 3, Lease: testLease}.String()
 		allKeys, allArgs = append(allKeys, keys(k)...), append(allArgs, args(k, value)...)
 	}
 	return allKeys, allArgs
@@ -29,17 +31,17 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 	c := s.Client(t)
 	ctx := t.Context()
 	const n = 3
-	claimKeys, claims := callFor(n, Keys.forClaim, func(k Keys, value string) []any {
-		return claimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "", "")
+	claimKeys, claims := callFor(n, protocol.Keys.ForClaim, func(k protocol.Keys, value string) []any {
+		return protocol.ClaimArgs(value, "inca", 1, testLease, 1, "", k, "IDENTI", "", "")
 	})
-	renewKeys, renewals := callFor(n, Keys.forRenew, func(_ Keys, value string) []any {
-		return renewArgs(value+" token=2", "inca", 1, testLease, 2, 2, Heir{}, "IDENTI", "", "")
+	renewKeys, renewals := callFor(n, protocol.Keys.ForRenew, func(_ protocol.Keys, value string) []any {
+		return protocol.RenewArgs(value+" token=2", "inca", 1, testLease, 2, 2, protocol.Heir{}, "IDENTI", "", "")
 	})
-	call := func(c redis.Scripter, s electionScript, keys []string, args []any) []Answer {
+	call := func(c redis.Scripter, s protocol.ElectionScript, keys []string, args []any) []protocol.Answer {
 		v, err := s.Run(ctx, c, keys, args...).Result()
-		var all []Answer
-		for i, of := range slices.Collect(slices.Chunk(args, s.args)) {
-			all = append(all, parseReply(v, err, i, len(args)/s.args, of))
+		var all []protocol.Answer
+		for i, of := range slices.Collect(slices.Chunk(args, s.Args)) {
+			all = append(all, protocol.ParseReply(v, err, i, len(args)/s.Args, of))
 		}
 		return all
 	}
@@ -49,56 +51,56 @@ func TestRealRefusalsAreEachElections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := func(what string, answers []Answer, want Status, prefix string) {
+	all := func(what string, answers []protocol.Answer, want protocol.Status, prefix string) {
 		t.Helper()
 		for i, a := range answers {
-			if a.Status != want || prefix != "" && (a.Err == nil || !strings.HasPrefix(a.Err.Error(), prefix) || !Answered(a.Err)) {
+			if a.Status != want || prefix != "" && (a.Err == nil || !strings.HasPrefix(a.Err.Error(), prefix) || !rediserr.Answered(a.Err)) {
 				t.Errorf("%s: election %d: %+v", what, i, a)
 			}
 		}
 	}
 	for i := range n {
-		c.Set(ctx, KeysOf("mandate", fmt.Sprint("orders-", i)).Fence, "1", 0)
+		c.Set(ctx, protocol.KeysOf("mandate", fmt.Sprint("orders-", i)).Fence, "1", 0)
 	}
 	set("maxmemory", "1")
-	all("a claim on a full memory", call(c, claimScript, claimKeys, claims), Unknown, "OOM ")
+	all("a claim on a full memory", call(c, protocol.ClaimScript, claimKeys, claims), protocol.Unknown, "OOM ")
 	set("maxmemory", "0")
-	all("a claim", call(c, claimScript, claimKeys, claims), Won, "")
+	all("a claim", call(c, protocol.ClaimScript, claimKeys, claims), protocol.Won, "")
 	set("maxmemory", "1")
-	all("a renewal on a full memory", call(c, renewScript, renewKeys, renewals), Renewed, "")
+	all("a renewal on a full memory", call(c, protocol.RenewScript, renewKeys, renewals), protocol.Renewed, "")
 	set("maxmemory", "0")
 
 	// One of them may go where the others may not.
-	first := KeysOf("mandate", "orders-0")
-	c.Set(ctx, first.Heir, Reservation("incb"), time.Minute) // which its renewal deletes
+	first := protocol.KeysOf("mandate", "orders-0")
+	c.Set(ctx, first.Heir, protocol.Reservation("incb"), time.Minute) // which its renewal deletes
 	err := c.Do(ctx, "ACL", "SETUSER", "mandate", "on", ">secret", "~*", "&*", "+@all", "-del").Err()
 	if err != nil {
 		t.Fatal(err)
 	}
 	limited := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "mandate", Password: "secret"})
 	defer limited.Close()
-	answers := call(limited, renewScript, renewKeys, renewals)
-	if err := answers[0].Err; !Denied(err) || !strings.Contains(err.Error(), "'del'") {
+	answers := call(limited, protocol.RenewScript, renewKeys, renewals)
+	if err := answers[0].Err; !rediserr.Denied(err) || !strings.Contains(err.Error(), "'del'") {
 		t.Errorf("the election whose renewal needs DEL: %+v", answers[0])
 	}
-	all("the others", answers[1:], Renewed, "")
+	all("the others", answers[1:], protocol.Renewed, "")
 
 	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+del", "-get").Err(); err != nil {
 		t.Fatal(err)
 	}
-	for i, a := range call(limited, renewScript, renewKeys, renewals) {
-		if !Denied(a.Err) || !strings.Contains(a.Err.Error(), "'get'") {
+	for i, a := range call(limited, protocol.RenewScript, renewKeys, renewals) {
+		if !rediserr.Denied(a.Err) || !strings.Contains(a.Err.Error(), "'get'") {
 			t.Errorf("election %d, whose renewal needs GET: %+v", i, a)
 		}
 	}
 
 	set("min-replicas-to-write", "1")
-	all("a renewal without replicas", call(c, renewScript, renewKeys, renewals), Unknown, "NOREPLICAS ")
+	all("a renewal without replicas", call(c, protocol.RenewScript, renewKeys, renewals), protocol.Unknown, "NOREPLICAS ")
 	set("min-replicas-to-write", "0")
 	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = renewScript.Run(ctx, c, renewKeys, renewals...).Result()
+	_, err = protocol.RenewScript.Run(ctx, c, renewKeys, renewals...).Result()
 	if !redis.IsReadOnlyError(err) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)
 	}
@@ -111,38 +113,38 @@ func TestRealReportsAreEachElections(t *testing.T) {
 	c := s.Client(t)
 	ctx := t.Context()
 	const n = 3
-	keys, args := callFor(n, Keys.forAnnounce, func(k Keys, _ string) []any {
-		a := announceArgs([]byte("one"), &k.Events, &k, new(string))
+	keys, args := callFor(n, protocol.Keys.ForAnnounce, func(k protocol.Keys, _ string) []any {
+		a := protocol.AnnounceArgs([]byte("one"), &k.Events, &k, new(string))
 		return a[:]
 	})
-	call := func(c redis.Scripter) (all []Answer) {
-		v, err := announceScript.Run(ctx, c, keys, args...).Result()
+	call := func(c redis.Scripter) (all []protocol.Answer) {
+		v, err := protocol.AnnounceScript.Run(ctx, c, keys, args...).Result()
 		for i := range n {
-			all = append(all, parseReply(v, err, i, n, nil))
+			all = append(all, protocol.ParseReply(v, err, i, n, nil))
 		}
 		return all
 	}
 	messages := c.Subscribe(ctx)
 	defer messages.Close()
 	for i := range n {
-		if err := messages.Subscribe(ctx, KeysOf("mandate", fmt.Sprint("orders-", i)).Events); err != nil {
+		if err := messages.Subscribe(ctx, protocol.KeysOf("mandate", fmt.Sprint("orders-", i)).Events); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := messages.Receive(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := func(what string, answers []Answer, published bool, refused ...string) {
+	want := func(what string, answers []protocol.Answer, published bool, refused ...string) {
 		t.Helper()
 		for i, a := range answers {
 			why := refused[i]
-			if why == "" && (a.Status != Recorded || a.Err != nil) || why != "" && (a.Err == nil || !strings.Contains(a.Err.Error(), why) || !Answered(a.Err)) {
+			if why == "" && (a.Status != protocol.Recorded || a.Err != nil) || why != "" && (a.Err == nil || !strings.Contains(a.Err.Error(), why) || !rediserr.Answered(a.Err)) {
 				t.Errorf("%s: election %d: %+v, want %q", what, i, a, why)
 			}
 			if !published {
 				continue
 			}
-			if m, err := messages.ReceiveMessage(ctx); err != nil || m.Channel != KeysOf("mandate", fmt.Sprint("orders-", i)).Events || m.Payload != "one" {
+			if m, err := messages.ReceiveMessage(ctx); err != nil || m.Channel != protocol.KeysOf("mandate", fmt.Sprint("orders-", i)).Events || m.Payload != "one" {
 				t.Errorf("%s: published: %v, %v", what, m, err)
 			}
 		}
@@ -166,7 +168,7 @@ func TestRealReportsAreEachElections(t *testing.T) {
 	defer limited.Close()
 	answers := call(limited)
 	want("no right", answers, true, " script", " script", " script") // each version of Redis has its own words
-	if err := answers[0].Err; !Denied(err) {
+	if err := answers[0].Err; !rediserr.Denied(err) {
 		t.Errorf("no right: %v", err)
 	}
 	if err := c.Do(ctx, "ACL", "SETUSER", "mandate", "+xadd", "-publish").Err(); err != nil {
@@ -176,7 +178,7 @@ func TestRealReportsAreEachElections(t *testing.T) {
 	if err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := announceScript.Run(ctx, c, keys, args...).Result(); !redis.IsReadOnlyError(err) {
+	if _, err := protocol.AnnounceScript.Run(ctx, c, keys, args...).Result(); !redis.IsReadOnlyError(err) {
 		t.Errorf("a replica answered the call with %v: its connection stays", err)
 	}
 }

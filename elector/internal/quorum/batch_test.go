@@ -10,6 +10,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // What is wrong with one election is no other's business, in whatever order they stand in the call; and
@@ -33,14 +36,14 @@ func TestRefusalIsOneElections(t *testing.T) {
 			5: "MANDATE key " + number + " holds no number",
 		} {
 			err := tallies[i].Answers[0].Err
-			if err == nil || err.Error() != want || !Answered(err) || !Permanent(err) {
+			if err == nil || err.Error() != want || !rediserr.Answered(err) || !rediserr.Permanent(err) {
 				t.Errorf("election %d: %v", i, err)
 			}
 		}
-		if a := tallies[7].Answers[0]; a.Status != Taken || !strings.HasPrefix(a.Holder, "b/") {
+		if a := tallies[7].Answers[0]; a.Status != protocol.Taken || !strings.HasPrefix(a.Holder, "b/") {
 			t.Errorf("election 7, whose lock is taken: %+v", a)
 		}
-		if a := tallies[8].Answers[0]; a.Status != Planted {
+		if a := tallies[8].Answers[0]; a.Status != protocol.Planted {
 			t.Errorf("election 8, whose lock was lost: %+v", a)
 		}
 	})
@@ -73,7 +76,7 @@ func TestDeadlinePassesBeforeTheBatch(t *testing.T) {
 		all := p.process(3)
 		all.busy()
 		began := time.Now()
-		tally := all.voters[1].Renew(trip/4, all.tokens[1], Heir{}, fit)
+		tally := all.voters[1].Renew(trip/4, all.tokens[1], protocol.Heir{}, fit)
 		if took := time.Since(began); took != trip/4 || tally.Answered() {
 			t.Errorf("after %v: %+v", took, tally.Answers)
 		}
@@ -91,11 +94,11 @@ func TestReleaseDoesNotOvertakeItsBatch(t *testing.T) {
 		const slow = time.Second
 		all := p.process(4)
 		var mu sync.Mutex
-		var done []Script
-		all.watch(0, func(calls []Call, _ *server.Peer) bool {
+		var done []protocol.Script
+		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 			for _, c := range calls {
 				if c.Keys[0] == all.voters[1].cfg.Keys.Lock {
-					if c.Script == ScriptRenew {
+					if c.Script == protocol.ScriptRenew {
 						time.Sleep(slow)
 					}
 					mu.Lock()
@@ -113,14 +116,14 @@ func TestReleaseDoesNotOvertakeItsBatch(t *testing.T) {
 				left = slow / 2 // its term ends while the batch is on its way
 			}
 			wg.Go(func() {
-				all.voters[i].Renew(left, all.tokens[i], Heir{}, fit)
+				all.voters[i].Renew(left, all.tokens[i], protocol.Heir{}, fit)
 				if i == 1 {
-					all.voters[i].Releasing(all.tokens[i], Heir{}).Try(testLease)
+					all.voters[i].Releasing(all.tokens[i], protocol.Heir{}).Try(testLease)
 				}
 			})
 		}
 		wg.Wait()
-		if len(done) != 2 || done[0] != ScriptRenew || p.get(0, all.voters[1].cfg.Keys.Lock) != "" {
+		if len(done) != 2 || done[0] != protocol.ScriptRenew || p.get(0, all.voters[1].cfg.Keys.Lock) != "" {
 			t.Errorf("done: %v, the lock is %q", done, p.get(0, all.voters[1].cfg.Keys.Lock))
 		}
 	})
@@ -148,8 +151,8 @@ func TestBatchArrivesLate(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(4)
 		late := 2 * all.voters[0].cfg.CallTimeout
-		all.watch(0, func(calls []Call, _ *server.Peer) bool {
-			if calls[0].Script == ScriptRenew && len(calls) > 1 {
+		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
+			if calls[0].Script == protocol.ScriptRenew && len(calls) > 1 {
 				time.Sleep(late)
 			}
 			return false
@@ -161,7 +164,7 @@ func TestBatchArrivesLate(t *testing.T) {
 			}
 		}
 		for i, v := range all.voters {
-			v.Releasing(all.tokens[i], Heir{}).Try(testLease)
+			v.Releasing(all.tokens[i], protocol.Heir{}).Try(testLease)
 		}
 		time.Sleep(late)
 		for _, v := range all.voters {
@@ -188,7 +191,7 @@ func TestNodeThatWantsEachElectionApart(t *testing.T) {
 					tallies := all.renew(testLease, nil)
 					if denied {
 						all.renewed(tallies, 3)
-						if err := tallies[3].Answers[0].Err; !Denied(err) {
+						if err := tallies[3].Answers[0].Err; !rediserr.Denied(err) {
 							t.Errorf("the one that is denied: %v", err)
 						}
 					} else {
@@ -213,7 +216,7 @@ func TestBatchWaitsForItsConnection(t *testing.T) {
 		line := all.voters[0].lines[0]
 		line.cut.Store(true)
 		line.dial.Store(int64(dialling))
-		if tally := all.voters[0].Renew(testLease, all.tokens[0], Heir{}, fit); tally.Answered() {
+		if tally := all.voters[0].Renew(testLease, all.tokens[0], protocol.Heir{}, fit); tally.Answered() {
 			t.Fatalf("%+v", tally.Answers)
 		}
 		line.cut.Store(false)

@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -28,7 +29,7 @@ type polls struct {
 	t     *testing.T
 	redis []*miniredis.Miniredis
 	own   []*redis.Client // the test's, to run a script as a late request would
-	keys  Keys
+	keys  protocol.Keys
 }
 
 // line is the way from one voter to one node.
@@ -105,7 +106,7 @@ const testLease = 10 * time.Second
 func atThePolls(t *testing.T, n int, f func(t *testing.T, p *polls)) {
 	t.Helper()
 	testredis.Bubble(t, n, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
-		p := &polls{t: t, keys: KeysOf("mandate", "orders")}
+		p := &polls{t: t, keys: protocol.KeysOf("mandate", "orders")}
 		for _, n := range s.Nodes {
 			m := n.Server()
 			c := redis.NewClient(&redis.Options{Addr: n.Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }})
@@ -181,7 +182,7 @@ func (p *polls) voter(id string, change ...func(*redis.Options)) *booth {
 }
 
 // Renew is StartRenewal with its end.
-func (v *Voter) Renew(left time.Duration, token uint64, heir Heir, fit func() bool) Tally {
+func (v *Voter) Renew(left time.Duration, token uint64, heir protocol.Heir, fit func() bool) Tally {
 	ended := make(chan Tally, 1)
 	v.StartRenewal(left, token, heir, fit, func(t Tally) { ended <- t.Clone() })
 	return <-ended
@@ -242,20 +243,20 @@ func (p *polls) locks() (n int) {
 }
 
 // run executes a script on one node as a request that was long under way.
-func (p *polls) run(node int, s electionScript, keys []string, args ...any) Answer {
+func (p *polls) run(node int, s protocol.ElectionScript, keys []string, args ...any) protocol.Answer {
 	v, err := s.Run(p.t.Context(), p.own[node], keys, args...).Result()
-	return parseReply(v, err, 0, 1, args)
+	return protocol.ParseReply(v, err, 0, 1, args)
 }
 
 // lateRenewal is what a late renewal of b's newest term would say.
-func (p *polls) lateRenewal(node int, b *booth, token uint64) Answer {
+func (p *polls) lateRenewal(node int, b *booth, token uint64) protocol.Answer {
 	k := p.keys
-	return p.run(node, renewScript, k.forRenew(),
-		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, newIdentity(), b.cfg.Version, "")
+	return p.run(node, protocol.RenewScript, k.ForRenew(),
+		b.lock.String(), b.cfg.Incarnation, b.seq, testLease.Milliseconds(), token, token, "", 0, protocol.NewIdentity(), b.cfg.Version, "")
 }
 
 // onScript calls f before a node runs a script.
-func (p *polls) onScript(node int, s electionScript, f func()) {
+func (p *polls) onScript(node int, s protocol.ElectionScript, f func()) {
 	p.redis[node].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
 		if cmd == "EVALSHA" && slices.Contains(args, s.Hash()) {
 			f()

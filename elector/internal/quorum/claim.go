@@ -3,6 +3,8 @@ package quorum
 import (
 	"context"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Claim is one attempt to win, with a fresh lock value. It blocks for one round
@@ -13,14 +15,14 @@ import (
 // was granted is given back in the background.
 func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won uint64, t Tally) {
 	seq, value := v.newAttempt()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer {
 		marker := ""
 		if node < len(markers) {
 			marker = markers[node]
 		}
 		shown, version := v.queues[node].versions(v.cfg.Version)
-		a := v.callLate(ctx, node, claimScript, v.cfg.Keys.forClaim(), v.whileAlive(seq,
-			claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, newIdentity(), shown, version)))
+		a := v.callLate(ctx, node, protocol.ClaimScript, v.cfg.Keys.ForClaim(), v.whileAlive(seq,
+			protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, marker, v.cfg.Keys, protocol.NewIdentity(), shown, version)))
 		a.Outdated = v.queues[node].judge(a, v.cfg.Version)
 		return a
 	})
@@ -36,29 +38,29 @@ func (v *Voter) Claim(ctx context.Context, hint uint64, markers []string) (won u
 // Settle or, where they show nothing but a leader, by Lost, before anything else is done with the Voter.
 func (v *Voter) StartClaim(hint uint64, ended func(Tally)) bool {
 	for _, n := range v.nodes.list {
-		if !n.sender.posts() {
+		if !n.sender.Posts() {
 			return false
 		}
 	}
 	seq, value := v.newAttempt()
-	args := claimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "", "", "")
-	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.forClaim(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
+	args := protocol.ClaimArgs(value, v.cfg.Incarnation, seq, v.cfg.Lease, hint, "", v.cfg.Keys, "", "", "")
+	e := broadcast{broadcastKind: &claims, v: v, keys: v.cfg.Keys.ForClaim(), same: args, left: v.cfg.Lease, fit: func() bool { return v.alive.Load() == seq }}
 	v.nodes.start(e, time.Now(), ended)
 	return true
 }
 
 // claims have the identity that the node may take, and the versions that it has shown, of their own.
-var claims = broadcastKind{script: claimScript, yes: Won, usual: Held, claims: true, fill: func(p *posted, args []any) {
+var claims = broadcastKind{script: protocol.ClaimScript, yes: protocol.Won, usual: protocol.Held, claims: true, fill: func(p *posted, args []any) {
 	q := p.v.queues[p.node]
-	args[claimIdentity] = q.show().offer
-	args[claimShown], args[claimVersion] = q.versions(p.v.cfg.Version)
+	args[protocol.ClaimIdentity] = q.show().offer
+	args[protocol.ClaimShown], args[protocol.ClaimVersion] = q.versions(p.v.cfg.Version)
 }}
 
 // Settle is what Claim does with the votes: it decides, and gives back what a lost attempt was granted.
 func (v *Voter) Settle(ctx context.Context, t Tally) (won uint64, _ Tally) {
-	granted := t.Majority(Won)
+	granted := t.Majority(protocol.Won)
 	if granted { // redsync decides that
-		r := newRound(v.nodes.Len(), v.nodes.Majority(), Won, func(node int) Answer { return t.Answers[node] })
+		r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Won, func(node int) protocol.Answer { return t.Answers[node] })
 		granted = v.poll(ctx, r, v.lock.String())
 	}
 	return v.decide(ctx, t, granted)
@@ -71,7 +73,7 @@ func (v *Voter) Lost() { v.alive.Store(0) }
 func (v *Voter) newAttempt() (seq uint64, value string) {
 	v.seq++
 	v.alive.Store(v.seq)
-	v.lock = LockValue{
+	v.lock = protocol.LockValue{
 		Candidate: v.cfg.Candidate, Incarnation: v.cfg.Incarnation, Seq: v.seq,
 		Nodes: v.nodes.Len(), Lease: v.cfg.Lease, Advertise: v.cfg.Advertise(),
 		Identities: v.identities(),
@@ -86,7 +88,7 @@ func (v *Voter) newAttempt() (seq uint64, value string) {
 // decide is what the votes of all nodes come to.
 func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, _ Tally) {
 	for i, a := range t.Answers {
-		if a.Status == Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
+		if a.Status == protocol.Unknown && a.Err == nil { // out of time: it is not waited for again until it answers
 			v.queues[i].markUnresponsive()
 		}
 	}
@@ -107,7 +109,7 @@ func (v *Voter) decide(ctx context.Context, t Tally, granted bool) (won uint64, 
 // would pass it on, over a goroutine whose stack grows with each claim.
 func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 	if v.nodes.Len() == 1 {
-		return r.vote(0).Status == Won
+		return r.vote(0).Status == protocol.Won
 	}
 	return newRedlock(v.nodes.Len(), v.cfg.Keys.Lock, value, v.cfg.Lease).claim(ctx, r) == nil
 }
@@ -116,13 +118,13 @@ func (v *Voter) poll(ctx context.Context, r *round, value string) bool {
 // lower ones are raised to the highest, in a second round.
 func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 	for _, a := range t.Answers {
-		if a.Status == Won {
+		if a.Status == protocol.Won {
 			token = max(token, a.Fence)
 		}
 	}
 	votes := 0
 	for _, a := range t.Answers {
-		if a.Status == Won && a.Fence == token {
+		if a.Status == protocol.Won && a.Fence == token {
 			votes++
 		}
 	}
@@ -130,15 +132,15 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 		return token, true
 	}
 	seq := v.seq
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Raised, func(node int) Answer {
-		if a := t.Answers[node]; a.Status == Won && a.Fence == token {
-			return Answer{Status: Raised, Fence: token}
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Raised, func(node int) protocol.Answer {
+		if a := t.Answers[node]; a.Status == protocol.Won && a.Fence == token {
+			return protocol.Answer{Status: protocol.Raised, Fence: token}
 		}
-		return v.callLate(ctx, node, raiseScript, v.cfg.Keys.forRaise(), v.whileAlive(seq, raiseArgs(v.cfg.Incarnation, seq, token)))
+		return v.callLate(ctx, node, protocol.RaiseScript, v.cfg.Keys.ForRaise(), v.whileAlive(seq, protocol.RaiseArgs(v.cfg.Incarnation, seq, token)))
 	})
 	r.poll()
 	r.awaitExpected() // a token that more nodes have survives more of them
-	return token, v.tally(r).Majority(Raised)
+	return token, v.tally(r).Majority(protocol.Raised)
 }
 
 // GiveBack is Abandon for the nodes of a failed claim that granted it, or may
@@ -146,7 +148,7 @@ func (v *Voter) agree(ctx context.Context, t Tally) (token uint64, ok bool) {
 func (v *Voter) GiveBack(t Tally) {
 	v.alive.Store(0)
 	for i, a := range t.Answers {
-		if a.Status == Won || a.Status == Unknown {
+		if a.Status == protocol.Won || a.Status == protocol.Unknown {
 			v.release(i, v.seq)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // A node keeps its identity, whoever asks it; every node has another one. It comes
@@ -20,7 +22,7 @@ func TestNodesHaveIdentities(t *testing.T) {
 		if known := ids.Known(); len(known) != 3 || known[0] == known[1] || known[1] == known[2] || known[2] == known[0] {
 			t.Fatalf("identities %q", ids)
 		}
-		a.Renew(testLease, token, Heir{}, fit)
+		a.Renew(testLease, token, protocol.Heir{}, fit)
 		time.Sleep(time.Second)
 		for i := range p.redis {
 			if lock := p.get(i, p.keys.Lock); !strings.Contains(lock, " ids="+string(ids)+" ") {
@@ -48,7 +50,7 @@ func TestNodeThatForgotHasAnotherIdentity(t *testing.T) {
 				if by == "claim" {
 					b.loses()
 				}
-				a.Renew(testLease, token, Heir{}, fit)
+				a.Renew(testLease, token, protocol.Heir{}, fit)
 				time.Sleep(time.Second)
 				after := a.Identities().Known()
 				if after[0] != before[0] || after[1] == before[1] || after[2] != before[2] || after[1] != p.get(1, p.keys.ID) {
@@ -67,10 +69,10 @@ func TestForeignIdentityIsReplaced(t *testing.T) {
 			p.counters("1")
 			a := p.voter("a")
 			token := a.wins(1)
-			if id := p.get(0, p.keys.ID); id == value || len(id) != identityLength || string(a.Identities()) != id {
+			if id := p.get(0, p.keys.ID); id == value || len(id) != protocol.IdentityLength || string(a.Identities()) != id {
 				t.Errorf("%q became %q, and a knows %q", value, id, a.Identities())
 			}
-			a.Releasing(token, Heir{}).Try(testLease)
+			a.Releasing(token, protocol.Heir{}).Try(testLease)
 		}
 	})
 }
@@ -96,7 +98,7 @@ func TestMeetingTheNodes(t *testing.T) {
 		if b.Meet(t.Context()); b.Identities() != "" {
 			t.Error("asked twice in vain within a lease and a half")
 		}
-		time.Sleep(confirmedWithin(testLease))
+		time.Sleep(protocol.ConfirmedWithin(testLease))
 		if b.Meet(t.Context()); len(b.Identities().Known()) != 2 {
 			t.Errorf("met %q", b.Identities())
 		}

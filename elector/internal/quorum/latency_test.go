@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/lease"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // How far away a node may be: claims and renewals are answered up to the time of a call,
@@ -25,7 +26,7 @@ func TestRoundTripAtItsBound(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
 				p.counters("1")
 				for _, own := range p.own { // or the first request of each script takes one trip more
-					for _, s := range []electionScript{claimScript, raiseScript, renewScript, releaseScript} {
+					for _, s := range []protocol.ElectionScript{protocol.ClaimScript, protocol.RaiseScript, protocol.RenewScript, protocol.ReleaseScript} {
 						if err := s.Load(t.Context(), own).Err(); err != nil {
 							t.Fatal(err)
 						}
@@ -47,7 +48,7 @@ func TestRoundTripAtItsBound(t *testing.T) {
 				if (won != 0) != c.leads {
 					t.Fatalf("token %d with a round trip of %v, the bound is %v", won, c.trip, bound)
 				}
-				if c.leads && !a.Renew(testLease, won, Heir{}, fit).Majority(Renewed) {
+				if c.leads && !a.Renew(testLease, won, protocol.Heir{}, fit).Majority(protocol.Renewed) {
 					t.Error("not renewed")
 				}
 			})

@@ -9,11 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Identities are those of the nodes, as far as they answered lately. Safe beside the
 // other methods.
-func (v *Voter) Identities() Identities { return v.identities() }
+func (v *Voter) Identities() protocol.Identities { return v.identities() }
 
 // Meet queries the nodes for their identities where too few are known for the next claim
 // to name a majority of them: at the start of a process, and after a long rest. Who
@@ -31,10 +32,10 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 		groups = nil
 	}
 	v.met = time.Now()
-	r := newRound(v.nodes.Len(), v.nodes.Majority(), Identified, func(node int) Answer {
+	r := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Identified, func(node int) protocol.Answer {
 		v.background.begin()
 		defer v.background.end()
-		a := Answer{Status: Unknown, Err: context.DeadlineExceeded}
+		a := protocol.Answer{Status: protocol.Unknown, Err: context.DeadlineExceeded}
 		q := v.queues[node]
 		q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			sent := time.Now()
@@ -44,7 +45,7 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 				a.Err = err
 				return
 			}
-			a = Answer{Status: Identified, ID: parseIdentity(id), Note: group}
+			a = protocol.Answer{Status: protocol.Identified, ID: protocol.ParseIdentity(id), Note: group}
 			q.meet(a.ID, sent, v.cfg.Lease)
 		})
 		return a
@@ -56,7 +57,7 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 	}
 	met, known := 0, make(map[string]int)
 	for _, a := range r.now() {
-		if a.Status != Identified {
+		if a.Status != protocol.Identified {
 			continue
 		}
 		met++
@@ -70,7 +71,7 @@ func (v *Voter) Meet(ctx context.Context, groups ...string) (exists string) {
 
 // introduce reads the identity of a node, and which of some groups it knows: the first one of them, in one
 // round trip. The error is that of the identity.
-func (n *Node) introduce(ctx context.Context, k Keys, groups []string) (id, group string, err error) {
+func (n *Node) introduce(ctx context.Context, k protocol.Keys, groups []string) (id, group string, err error) {
 	if len(groups) == 0 {
 		id, err = n.rdb.Get(ctx, k.ID).Result()
 		return id, "", err
@@ -78,7 +79,7 @@ func (n *Node) introduce(ctx context.Context, k Keys, groups []string) (id, grou
 	p := n.rdb.Pipeline()
 	own, settings := p.Get(ctx, k.ID), make([]*redis.StringCmd, len(groups))
 	for i, g := range groups {
-		settings[i] = p.Get(ctx, GroupKey(k.prefix(), g))
+		settings[i] = p.Get(ctx, protocol.GroupKey(k.Prefix(), g))
 	}
 	_, _ = p.Exec(ctx) // each has its own error
 	for i, s := range settings {
@@ -96,7 +97,7 @@ func (v *Voter) Acquainted(shard bool) bool {
 	if !shard && !v.introduced {
 		return false
 	}
-	return v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < confirmedWithin(v.cfg.Lease)
+	return v.knows() >= v.nodes.Majority() || !v.met.IsZero() && time.Since(v.met) < protocol.ConfirmedWithin(v.cfg.Lease)
 }
 
 // knows is of how many nodes the identity is known.

@@ -1,5 +1,5 @@
 // Package quorum turns n independent Redis deployments into one voting store:
-// claim, renew, release, read and announce. A single Redis is a quorum of
+// claim, renew, release and announce. A single Redis is a quorum of
 // one, not a second implementation: its vote is the decision. Claims on several are decided
 // by redsync, of which this package is the only importer.
 //
@@ -9,12 +9,11 @@
 //	round            queries all nodes at once, and ends with a majority and a short wait for the others
 //	nodeQueue        one request of an election at a time, in order: a release follows its renewal
 //	recorder         one report of an election at a time, in order, beside those: reports delay no renewal (report.go)
-//	sender           the requests of all elections of the process to a node: those that meet travel together, one that meets none goes alone
-//	batch            one script call for up to 64 elections; on a Cluster a pipeline of calls
+//	transport        the requests of all elections of the process to a node; those that meet travel together
 //	conns            a connection, made outside of the request's time
 //
-// From the sender on, requests share the way and nothing else: each is asked for its arguments, and
-// so for its election's health, when it is sent, and each has an answer or an error of its own.
+// What the scripts are told and answer is in package protocol; what is read or changed without a vote, in
+// package registry.
 package quorum
 
 import (
@@ -30,7 +29,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 	"github.com/mandate-dev/mandate/elector/internal/setting"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // Bounds of our own connections. Each call has a tighter one of its own, from
@@ -46,16 +47,22 @@ const (
 // ofSentinel is go-redis' own name for "query the sentinels".
 const ofSentinel = "FailoverClient"
 
+// BySentinel reports whether a client asks sentinels for the address of its server.
+func BySentinel(c *redis.Client) bool { return c.Options().Addr == ofSentinel }
+
 // Node is one voting Redis deployment.
 type Node struct {
 	Name   string
 	rdb    redis.UniversalClient // its requests go through kept, its subscriptions don't
 	kept   kept
-	sender *sender
+	sender *transport.Sender
 
-	counts   joint[string, int]       // subscribers, by channel
-	requests joint[message, struct{}] // of candidates
+	counts   transport.Joint[string, int]       // subscribers, by channel
+	requests transport.Joint[message, struct{}] // of candidates
 }
+
+// Client sends requests over connections of our own. It is not the caller's to close.
+func (n *Node) Client() redis.UniversalClient { return n.rdb }
 
 // kept are the connections of a node for requests, by server: of a Cluster's client one
 // pool for each of its servers.
@@ -67,7 +74,7 @@ type kept struct {
 // by has the requests of a client go out over connections that are made outside of
 // their time.
 func (k *kept) by(c *redis.Client, ofCluster bool) *redis.Client {
-	p := conns.New(c.Options(), c.Options().Addr == ofSentinel)
+	p := conns.New(c.Options(), BySentinel(c))
 	c.AddHook(conns.Hook{Pool: p, OwnPipelines: ofCluster})
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,11 +93,12 @@ func (k *kept) close() {
 // Nodes is the set of all voters, shared by any number of elections. Safe for
 // concurrent use.
 type Nodes struct {
-	list   []*Node
-	opened time.Time
-	once   sync.Once
-	life   context.Context // ends with Close
-	close  context.CancelFunc
+	list    []*Node
+	senders []*transport.Sender // of the nodes, in their order
+	opened  time.Time
+	once    sync.Once
+	life    context.Context // ends with Close
+	close   context.CancelFunc
 
 	rounds sync.Pool // posted rounds that have ended, to be used again
 }
@@ -115,7 +123,7 @@ func Open(clients []redis.UniversalClient) (*Nodes, error) {
 			problems = append(problems, setting.Errorf(fmt.Sprintf("client %d", i+1), ": %w", err))
 			continue
 		}
-		ns.list = append(ns.list, n)
+		ns.list, ns.senders = append(ns.list, n), append(ns.senders, n.sender)
 		if seen[n.Name] || slices.Contains(clients[:i], c) {
 			problems = append(problems, fmt.Errorf("%s is listed twice: each vote needs its own Redis", n.Name))
 		}
@@ -136,6 +144,9 @@ func (ns *Nodes) Len() int { return len(ns.list) }
 
 // Majority is how many nodes must agree.
 func (ns *Nodes) Majority() int { return len(ns.list)/2 + 1 }
+
+// All are the nodes, in their order.
+func (ns *Nodes) All() []*Node { return ns.list }
 
 // Names lists the nodes as they are called in errors and logs.
 func (ns *Nodes) Names() []string {
@@ -177,7 +188,7 @@ func channelPattern(channel string) string {
 
 // SubscriptionError is why a node does not send the messages of a channel.
 func (ns *Nodes) SubscriptionError(node int, channel string, err error) error {
-	return ns.nodeError(node, needs(err, "+subscribe &"+channelPattern(channel)))
+	return ns.NodeError(node, rediserr.Needs(err, "+subscribe &"+channelPattern(channel)))
 }
 
 func derive(number int, c redis.UniversalClient) (*Node, error) {
@@ -205,15 +216,15 @@ func derive(number int, c redis.UniversalClient) (*Node, error) {
 		addrs := slices.Sorted(slices.Values(o.Addrs))
 		n.Name = fmt.Sprintf("cluster %v", addrs)
 		rdb := redis.NewClusterClient(&o)
-		rdb.AddHook(slotMap{rdb})
+		transport.KeepSlotsFresh(rdb)
 		n.rdb = rdb
 	case nil:
 		return nil, errors.New("it is nil")
 	default:
 		return nil, fmt.Errorf("a %T can't be used: give a *redis.Client (single, Sentinel) or *redis.ClusterClient", c)
 	}
-	n.sender = &sender{wire: wire{rdb: n.rdb}, queues: map[queueID]*scriptQueue{}}
-	n.counts.send, n.requests.send = counting(n.rdb), publishing(n.rdb)
+	n.sender = transport.NewSender(n.rdb)
+	n.counts.Send, n.requests.Send = counting(n.rdb), publishing(n.rdb)
 	return n, nil
 }
 
@@ -266,13 +277,14 @@ func within(d time.Duration) time.Duration {
 	return d
 }
 
-func (ns *Nodes) nodeError(i int, err error) error {
+// NodeError is an error of a node, with its name; nil stays nil.
+func (ns *Nodes) NodeError(i int, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &NodeError{Node: ns.list[i].Name, Err: err}
-	if Denied(err) {
-		e.User = userOf(ns.list[i].rdb)
+	e := &rediserr.NodeError{Node: ns.list[i].Name, Err: err}
+	if rediserr.Denied(err) {
+		e.User = rediserr.UserOf(ns.list[i].rdb)
 	}
 	return e
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // nodeQueue holds the requests of one elector to one node: one in flight, in order.
@@ -32,12 +34,14 @@ type shown struct {
 	offer    any // of an identity; nil: none that no node may have taken
 }
 
-func newNodeQueue() *nodeQueue { return &nodeQueue{turn: make(chan struct{}, 1)} }
+// identity is what an elector knows of a node.
+type identity struct {
+	id    string
+	since time.Time // when the node first answered with it
+	asked time.Time // when the request was sent that it answered last
+}
 
-// connecting is how many times the limit of a request it may wait for its connection,
-// which is made in the background meanwhile, and ready for the next one if it is late for
-// this.
-const connecting = 2
+func newNodeQueue() *nodeQueue { return &nodeQueue{turn: make(chan struct{}, 1)} }
 
 // run waits for its turn and calls f with the context of a request, which bounds the time from
 // then on to its answer. f is dropped, and false returned, when ctx ended before its turn.
@@ -57,7 +61,7 @@ func (q *nodeQueue) run(ctx context.Context, limit time.Duration, f func(context
 	if ctx.Err() != nil {
 		return false
 	}
-	call, cancel := conns.Until(ctx, (connecting+1)*limit)
+	call, cancel := conns.Until(ctx, (transport.Connecting+1)*limit)
 	defer cancel()
 	f(call)
 	return true
@@ -76,15 +80,15 @@ func (q *nodeQueue) take() bool {
 func (q *nodeQueue) give() { <-q.turn }
 
 // note takes the outcome of a request: the answer, or that the node is not responding.
-func (q *nodeQueue) note(a Answer) {
+func (q *nodeQueue) note(a protocol.Answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.unresponsive = a.Status == Unknown
+	q.unresponsive = a.Status == protocol.Unknown
 	if q.unresponsive {
 		return
 	}
 	q.counter = max(q.counter, a.Fence)
-	q.rival, q.gone = q.rival.next(a), a.Status == NoLock
+	q.rival, q.gone = q.rival.next(a), a.Status == protocol.NoLock
 }
 
 func (q *nodeQueue) markUnresponsive() {
@@ -117,7 +121,7 @@ func (q *nodeQueue) show() shown {
 		s.identity = q.identity.id
 	}
 	if s.offer == nil {
-		s.offer = newIdentity()
+		s.offer = protocol.NewIdentity()
 	}
 	return *s
 }
@@ -136,21 +140,21 @@ func (q *nodeQueue) versions(version string) (shown, next string) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if ok, next := admits(q.highest, version); ok {
+	if ok, next := protocol.Admits(q.highest, version); ok {
 		return q.highest, next
 	}
 	return "", version
 }
 
 // judge notes what a claim was shown. It reports whether a candidate of that version must not lead.
-func (q *nodeQueue) judge(a Answer, version string) bool {
-	if version == "" || a.Status == Unknown || a.Status == Won {
+func (q *nodeQueue) judge(a protocol.Answer, version string) bool {
+	if version == "" || a.Status == protocol.Unknown || a.Status == protocol.Won {
 		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.highest = a.Highest
-	ok, _ := admits(a.Highest, version)
+	ok, _ := protocol.Admits(a.Highest, version)
 	return !ok
 }
 
@@ -192,7 +196,7 @@ func (q *nodeQueue) meet(id string, sent time.Time, lease time.Duration) bool {
 	since := q.identity.since
 	// Also by the wall clock, which continues while the machine sleeps; and never by a
 	// step of it alone.
-	return min(now.Sub(since), now.Sub(since.Round(0))) >= settled(lease)
+	return min(now.Sub(since), now.Sub(since.Round(0))) >= protocol.Settled(lease)
 }
 
 // known is the node's identity, empty when it has not been confirmed lately: a node
@@ -201,7 +205,7 @@ func (q *nodeQueue) known(now time.Time, lease time.Duration) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at := q.identity.asked
-	if q.identity.id == "" || max(now.Sub(at), now.Sub(at.Round(0))) > confirmedWithin(lease) {
+	if q.identity.id == "" || max(now.Sub(at), now.Sub(at.Round(0))) > protocol.ConfirmedWithin(lease) {
 		return ""
 	}
 	return q.identity.id
@@ -214,11 +218,11 @@ type rival struct {
 }
 
 // next is what an answer makes of what was known.
-func (r *rival) next(a Answer) *rival {
-	if a.Status != Taken || a.Holder == "" {
+func (r *rival) next(a protocol.Answer) *rival {
+	if a.Status != protocol.Taken || a.Holder == "" {
 		return nil
 	}
-	_, attempt := attemptOf(a.Holder)
+	_, attempt := protocol.AttemptOf(a.Holder)
 	now := time.Now()
 	next := &rival{attempt: attempt, holder: a.Holder, since: now, last: now}
 	if r != nil && r.attempt == attempt {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Whoever is slower than the majority is not waited for, and not cut short
@@ -26,12 +28,12 @@ func TestStragglerIsNotCancelled(t *testing.T) {
 		}
 		for range 4 {
 			a.lines[2].cut.Store(true) // its connections break ...
-			a.Renew(testLease, token, Heir{}, fit)
+			a.Renew(testLease, token, protocol.Heir{}, fit)
 			time.Sleep(slow)
 			a.lines[2].cut.Store(false) // ... and the new one is slow
 			a.troubles()
 			p.redis[2].Del(p.keys.Lock)
-			a.Renew(testLease, token, Heir{}, fit)
+			a.Renew(testLease, token, protocol.Heir{}, fit)
 			time.Sleep(2 * slow)
 			if errs := a.troubles(); p.locks() != 3 || len(errs) > 0 {
 				t.Errorf("%d locks, troubles %v: the renewal of a slow node was cut short", p.locks(), errs)
@@ -45,11 +47,11 @@ func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int3
 	p.counters("1")
 	a, renewals = p.voter("a"), new(atomic.Int32)
 	token = a.wins(1)
-	p.onScript(2, renewScript, func() {
+	p.onScript(2, protocol.RenewScript, func() {
 		renewals.Add(1)
 		time.Sleep(time.Second)
 	})
-	a.Renew(testLease, token, Heir{}, fit)
+	a.Renew(testLease, token, protocol.Heir{}, fit)
 	return a, token, renewals
 }
 
@@ -57,8 +59,8 @@ func leadsPastASlowNode(p *polls) (a *booth, token uint64, renewals *atomic.Int3
 func TestNothingIsSentAfterTheDeadline(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		a, token, renewals := leadsPastASlowNode(p)
-		synctest.Wait()                                   // it has reached the third node, too: a round ends with the answers of a majority
-		a.Renew(500*time.Millisecond, token, Heir{}, fit) // its turn at the third node would come after 1 s
+		synctest.Wait()                                            // it has reached the third node, too: a round ends with the answers of a majority
+		a.Renew(500*time.Millisecond, token, protocol.Heir{}, fit) // its turn at the third node would come after 1 s
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {
 			t.Errorf("the third node got %d renewals, one of them after the deadline", n)
@@ -73,7 +75,7 @@ func TestQueuedRenewalAsksAgain(t *testing.T) {
 		a, token, renewals := leadsPastASlowNode(p)
 		synctest.Wait() // it has reached the third node, too: a round ends with the answers of a majority
 		var ended atomic.Bool
-		a.Renew(testLease, token, Heir{}, func() bool { return !ended.Load() })
+		a.Renew(testLease, token, protocol.Heir{}, func() bool { return !ended.Load() })
 		ended.Store(true)
 		time.Sleep(5 * time.Second)
 		if n := renewals.Load(); n != 1 {
@@ -93,7 +95,7 @@ func TestAttemptsThatAreOverAreNotMade(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		b.wins(1)
 		var claims atomic.Int32
-		p.onScript(2, claimScript, func() {
+		p.onScript(2, protocol.ClaimScript, func() {
 			claims.Add(1)
 			time.Sleep(time.Minute)
 		})
@@ -116,11 +118,79 @@ func TestReleaseNeverOvertakesAClaim(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		b.lines[2].cut.Store(true)
 		b.wins(1)
-		p.onScript(2, claimScript, func() { time.Sleep(time.Second) })
+		p.onScript(2, protocol.ClaimScript, func() { time.Sleep(time.Second) })
 		a.loses()
 		time.Sleep(3 * time.Second)
 		if lock := p.get(2, p.keys.Lock); lock != "" {
 			t.Errorf("the slow node holds %q", lock)
 		}
+	})
+}
+
+func TestHowLongAnIdentityIsGoodFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 10 * time.Second
+		l := &nodeQueue{}
+		meet := func(id string, want bool, when string) {
+			t.Helper()
+			if l.meet(id, time.Now(), lease) != want {
+				t.Errorf("%s: settled is %v", when, !want)
+			}
+		}
+		known := func(want, when string) {
+			t.Helper()
+			if got := l.known(time.Now(), lease); got != want {
+				t.Errorf("%s: known as %q, want %q", when, got, want)
+			}
+		}
+		known("", "before it answered")
+		meet("", false, "an answer without one")
+		meet("AAAAAA", false, "at first")
+		time.Sleep(lease*7/2 - time.Nanosecond)
+		meet("AAAAAA", false, "a moment too early")
+		time.Sleep(time.Nanosecond)
+		meet("AAAAAA", true, "after three leases and a half")
+		meet("", false, "an answer without one")
+		time.Sleep(lease * 3 / 2)
+		known("AAAAAA", "for a lease and a half")
+		time.Sleep(time.Nanosecond)
+		known("", "no longer")
+		meet("AAAAAA", true, "the same again")
+		known("AAAAAA", "again")
+		meet("BBBBBB", false, "after a loss of data")
+		known("BBBBBB", "after a loss of data")
+		// The request's time counts, not the answer's.
+		l.meet("BBBBBB", time.Now().Add(-lease*3/2-time.Nanosecond), lease)
+		known("", "by an answer that took so long")
+	})
+}
+
+// What held a node against a term is its rival for as long as it is met there without a
+// break: a lock that nobody renews lapses, and another one may take its place.
+func TestRivalIsOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taken := func(holder string) protocol.Answer { return protocol.Answer{Status: protocol.Taken, Holder: holder} }
+		one, other := "b/B/1 n=5 lease=10000 token=7", "b/B/2 n=5 lease=10000 token=8"
+		var r *rival
+		met := func(a protocol.Answer, holder string, since time.Duration) {
+			t.Helper()
+			time.Sleep(time.Second)
+			var got rival
+			if r = r.next(a); r != nil {
+				got = *r
+			}
+			if got.holder != holder || got.last.Sub(got.since) != since {
+				t.Errorf("%+v: held by %q for %v, want %q for %v", a, got.holder, got.last.Sub(got.since), holder, since)
+			}
+		}
+		met(taken(one), one, 0)
+		met(taken(one), one, time.Second)
+		met(taken(one), one, 2*time.Second)
+		met(taken(other), other, 0)
+		met(taken(other), other, time.Second)
+		met(protocol.Answer{Status: protocol.Renewed, Holder: other}, "", 0)
+		met(taken(other), other, 0)
+		met(taken(""), "", 0)
+		met(protocol.Answer{Status: protocol.Unknown}, "", 0)
 	})
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // A leader's round ends with the majority: whatever else is wrong with the third node, the lease is renewed.
@@ -15,14 +18,14 @@ func TestRenewalDoesNotWaitForAMinority(t *testing.T) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
-		a.Renew(testLease, token, Heir{}, fit) // the nodes know the script
+		a.Renew(testLease, token, protocol.Heir{}, fit) // the nodes know the script
 		time.Sleep(time.Second)
 		for _, l := range a.lines {
 			l.trip.Store(int64(trip))
 		}
 		a.lines[2].trip.Store(int64(5 * trip))
 		began := time.Now()
-		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) || time.Since(began) != trip {
+		if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
 			t.Errorf("it took %v: %+v", time.Since(began), tally.Answers)
 		}
 	})
@@ -42,7 +45,7 @@ func TestBlockedLogHoldsUpNoOther(t *testing.T) {
 		began := time.Now()
 		for _, i := range []int{1, 2, 3} {
 			wg.Go(func() {
-				all.voters[i].Renew(testLease, all.tokens[i], Heir{}, fit)
+				all.voters[i].Renew(testLease, all.tokens[i], protocol.Heir{}, fit)
 				if took := time.Since(began); i != 1 && took > 2*trip {
 					t.Errorf("election %d: its renewal took %v", i, took)
 				}
@@ -60,9 +63,9 @@ func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
 		const slow = time.Second
 		all := p.process(1)
 		var mu sync.Mutex
-		var done []Script
-		all.watch(2, func(calls []Call, _ *server.Peer) bool {
-			if calls[0].Script == ScriptRenew {
+		var done []protocol.Script
+		all.watch(2, func(calls []protocol.Call, _ *server.Peer) bool {
+			if calls[0].Script == protocol.ScriptRenew {
 				time.Sleep(slow)
 			}
 			mu.Lock()
@@ -70,12 +73,12 @@ func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
 			done = append(done, calls[0].Script)
 			return false
 		})
-		all.renewed([]Tally{all.voters[0].Renew(testLease, all.tokens[0], Heir{}, fit)})
-		all.voters[0].Releasing(all.tokens[0], Heir{}).Try(testLease)
+		all.renewed([]Tally{all.voters[0].Renew(testLease, all.tokens[0], protocol.Heir{}, fit)})
+		all.voters[0].Releasing(all.tokens[0], protocol.Heir{}).Try(testLease)
 		time.Sleep(2 * slow)
 		mu.Lock()
 		defer mu.Unlock()
-		if !slices.Equal(done, []Script{ScriptRenew, ScriptRelease}) || p.locks() != 0 {
+		if !slices.Equal(done, []protocol.Script{protocol.ScriptRenew, protocol.ScriptRelease}) || p.locks() != 0 {
 			t.Errorf("the third node did %v, %d nodes hold a lock", done, p.locks())
 		}
 	})
@@ -85,8 +88,8 @@ func TestReleaseFollowsARenewalThatIsUnderWay(t *testing.T) {
 func TestShortRequestsPutOffNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(12)
-		late := all.voters[0].cfg.CallTimeout / overdue
-		all.watch(0, func(calls []Call, _ *server.Peer) bool {
+		late := all.voters[0].cfg.CallTimeout / transport.Overdue
+		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 			if calls[0].Keys[0] == all.voters[0].cfg.Keys.Lock {
 				time.Sleep(time.Minute)
 			}
@@ -101,9 +104,9 @@ func TestShortRequestsPutOffNoOther(t *testing.T) {
 				if i == 1 {
 					mine = testLease
 				}
-				tally := all.voters[i].Renew(mine, all.tokens[i], Heir{}, fit)
+				tally := all.voters[i].Renew(mine, all.tokens[i], protocol.Heir{}, fit)
 				switch took := time.Since(began); {
-				case i == 1 && (!tally.Majority(Renewed) || took > late+2*trip):
+				case i == 1 && (!tally.Majority(protocol.Renewed) || took > late+2*trip):
 					t.Errorf("behind the stuck call: %v, %+v", took, tally.Answers)
 				case took > left+2*trip && i != 1:
 					t.Errorf("election %d had %v, and an outcome after %v", i, left, took)
@@ -125,7 +128,7 @@ func TestRoundsAreUsedAgainOnceAllHaveAnswered(t *testing.T) {
 		}
 		for range 10 {
 			for i, v := range all.voters {
-				all.renewed([]Tally{v.Renew(testLease, all.tokens[i], Heir{}, fit)})
+				all.renewed([]Tally{v.Renew(testLease, all.tokens[i], protocol.Heir{}, fit)})
 			}
 		}
 		time.Sleep(time.Second)
@@ -141,7 +144,7 @@ func TestRoundsAreUsedAgainOnceAllHaveAnswered(t *testing.T) {
 func TestGatheredRequestsTravelTogether(t *testing.T) {
 	for name, post := range map[string]func(all *process, i int, ended func(Tally)){
 		"renewals": func(all *process, i int, ended func(Tally)) {
-			all.voters[i].StartRenewal(testLease, all.tokens[i], Heir{}, fit, func(tally Tally) {
+			all.voters[i].StartRenewal(testLease, all.tokens[i], protocol.Heir{}, fit, func(tally Tally) {
 				all.renewed([]Tally{tally})
 				ended(tally)
 			})
@@ -189,8 +192,8 @@ func TestStuckGathererHoldsUpNoOther(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, i := range []int{1, 2} {
 			began := time.Now()
-			all.renewed([]Tally{all.voters[i].Renew(testLease, all.tokens[i], Heir{}, fit)})
-			if took := time.Since(began); took > all.voters[i].cfg.CallTimeout/overdue+2*trip {
+			all.renewed([]Tally{all.voters[i].Renew(testLease, all.tokens[i], protocol.Heir{}, fit)})
+			if took := time.Since(began); took > all.voters[i].cfg.CallTimeout/transport.Overdue+2*trip {
 				t.Errorf("the renewal of election %d took %v", i, took)
 			}
 		}

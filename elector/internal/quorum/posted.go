@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // broadcast is what the requests of one round have in common that no goroutine waits for.
@@ -21,9 +23,9 @@ type broadcast struct {
 
 // broadcastKind is what all errands by one script have in common.
 type broadcastKind struct {
-	script electionScript
-	yes    Status                      // the answer that a majority has to give
-	usual  Status                      // the answer that nearly all get: nothing is logged then
+	script protocol.ElectionScript
+	yes    protocol.Status             // the answer that a majority has to give
+	usual  protocol.Status             // the answer that nearly all get: nothing is logged then
 	claims bool                        // the answers of all nodes are wanted, not only those that decide
 	fill   func(p *posted, args []any) // puts those in that each request has of its own
 }
@@ -36,7 +38,7 @@ type postedRound struct {
 	nodes     *Nodes
 	posts     []posted // by node
 	ended     func(Tally)
-	onDecided func([]Answer)
+	onDecided func([]protocol.Answer)
 	// uses is how often it is used still: by the call of each request, and by its end. An end that is out of the ordinary,
 	// and a call that is left behind, stay for ever: then it is not used again.
 	uses atomic.Int32
@@ -48,7 +50,7 @@ func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	r, again := ns.rounds.Get().(*postedRound)
 	if !again {
 		r = &postedRound{nodes: ns, posts: make([]posted, ns.Len())}
-		r.onDecided = func(answers []Answer) { r.ended(ns.Tally(answers, time.Since(r.started))) }
+		r.onDecided = func(answers []protocol.Answer) { r.ended(ns.Tally(answers, time.Since(r.started))) }
 	}
 	r.ended = ended
 	r.uses.Store(int32(2 * len(r.posts)))
@@ -60,7 +62,7 @@ func (ns *Nodes) start(e broadcast, began time.Time, ended func(Tally)) {
 	for node := range r.posts {
 		p := &r.posts[node]
 		*p = posted{broadcast: e, node: node, round: r}
-		p.request.keys, p.requester = e.keys, p
+		p.Of(e.keys, p)
 	}
 	for node := range r.posts {
 		r.posts[node].send()
@@ -76,12 +78,12 @@ func (r *postedRound) release() {
 
 // posted is the request of a broadcast to one node.
 type posted struct {
-	request
+	transport.Request
 	broadcast
 
 	node  int
 	round *postedRound
-	own   [maxArity]any // its arguments
+	own   [protocol.MaxArity]any // its arguments
 }
 
 // send is callLate for a round that no goroutine waits for. Only a request that has to wait for its
@@ -90,20 +92,20 @@ func (p *posted) send() {
 	v := p.v
 	q, snd := v.queues[p.node], v.nodes.list[p.node].sender
 	v.background.begin()
-	if !snd.posts() || !q.take() {
+	if !snd.Posts() || !q.take() {
 		go func() {
 			defer v.background.end()
 			ctx, cancel := conns.Until(context.Background(), p.left)
 			defer cancel()
-			p.round.record(p.node, p.judged(v.callLate(ctx, p.node, p.script, p.request.keys, p.args)))
+			p.round.record(p.node, p.judged(v.callLate(ctx, p.node, p.script, p.broadcast.keys, p.Args)))
 		}()
 		return
 	}
-	snd.post(p.script, v.cfg.CallTimeout, p.round.started, min(p.left, (connecting+1)*v.cfg.CallTimeout), &p.request)
+	snd.Post(p.script, v.cfg.CallTimeout, p.round.started, min(p.left, (transport.Connecting+1)*v.cfg.CallTimeout), &p.Request)
 }
 
-// args are made when it is sent.
-func (p *posted) args() []any {
+// Args are made when it is sent.
+func (p *posted) Args() []any {
 	if !p.fit() {
 		p.round.end() // none waits for the others, a hung one perhaps: a release may be next
 		return nil
@@ -114,11 +116,11 @@ func (p *posted) args() []any {
 	return args
 }
 
-// then takes its outcome.
-func (p *posted) then(o outcome) {
+// Then takes its outcome.
+func (p *posted) Then(o transport.Outcome) {
 	v, q := p.v, p.v.queues[p.node]
-	o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
-	ordinary := o.answer.Status == p.usual && !q.isUnresponsive()
+	o.Answer.Settled = q.meet(o.Answer.ID, o.Sent, v.cfg.Lease)
+	ordinary := o.Answer.Status == p.usual && !q.isUnresponsive()
 	q.give()
 	if ordinary {
 		p.end(o)
@@ -128,18 +130,18 @@ func (p *posted) then(o outcome) {
 	}
 }
 
-func (p *posted) end(o outcome) {
+func (p *posted) end(o transport.Outcome) {
 	defer p.v.background.end()
 	p.round.record(p.node, p.judged(p.v.answered(p.node, o, time.Since(p.round.started) < p.left)))
 }
 
 // judged is the answer, with what this candidate's version makes of it.
-func (p *posted) judged(a Answer) Answer {
+func (p *posted) judged(a protocol.Answer) protocol.Answer {
 	if p.claims {
 		a.Outdated = p.v.queues[p.node].judge(a, p.v.cfg.Version)
 	}
 	return a
 }
 
-// carried is the end of the call that it travelled in.
-func (p *posted) carried() { p.round.release() }
+// Carried is the end of the call that it travelled in.
+func (p *posted) Carried() { p.round.release() }

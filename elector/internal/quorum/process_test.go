@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // process is the voters of several elections on one set of nodes, as one process has them.
@@ -26,9 +28,9 @@ type process struct {
 const trip = 10 * time.Millisecond
 
 // watch counts the calls to a node, and has f look at each before it runs; true: f has answered it.
-func (all *process) watch(node int, f func([]Call, *server.Peer) bool) {
+func (all *process) watch(node int, f func([]protocol.Call, *server.Peer) bool) {
 	all.polls.redis[node].Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
-		calls := ParseCalls(cmd, args...)
+		calls := protocol.ParseCalls(cmd, args...)
 		if len(calls) == 0 {
 			return false
 		}
@@ -48,7 +50,7 @@ var apart = []string{"CROSSSLOT Keys in request don't hash to the same slot", "N
 // with this one.
 func (all *process) wantsEachApart(refusal, key string) (denied bool) {
 	denied = strings.HasPrefix(refusal, "NOPERM")
-	all.watch(0, func(calls []Call, c *server.Peer) bool {
+	all.watch(0, func(calls []protocol.Call, c *server.Peer) bool {
 		refuse := !denied && len(calls) > 1
 		for _, call := range calls {
 			refuse = refuse || denied && call.Keys[0] == key
@@ -82,7 +84,9 @@ func (all *process) renew(left time.Duration, fit func(i int) bool) []Tally {
 		if i == 0 && away {
 			continue
 		}
-		wg.Go(func() { tallies[i] = v.Renew(left, all.tokens[i], Heir{}, func() bool { return fit == nil || fit(i) }) })
+		wg.Go(func() {
+			tallies[i] = v.Renew(left, all.tokens[i], protocol.Heir{}, func() bool { return fit == nil || fit(i) })
+		})
 	}
 	wg.Wait()
 	return tallies
@@ -99,7 +103,7 @@ func (all *process) renewed(tallies []Tally, but ...int) {
 		for _, j := range but {
 			want = want && i != j
 		}
-		if got := tally.Majority(Renewed); got != want {
+		if got := tally.Majority(protocol.Renewed); got != want {
 			all.t.Errorf("election %d: renewed: %v: %+v", i, got, tally.Answers)
 		}
 	}
@@ -110,7 +114,7 @@ func (all *process) busy() {
 	all.first.Wait()
 	all.away.Store(true)
 	all.first.Go(func() {
-		all.voters[0].Renew(testLease, all.tokens[0], Heir{}, fit)
+		all.voters[0].Renew(testLease, all.tokens[0], protocol.Heir{}, fit)
 		all.away.Store(false)
 	})
 	time.Sleep(trip / 2)

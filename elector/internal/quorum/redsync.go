@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 	rsredis "github.com/go-redsync/redsync/v4/redis"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // All that concerns redsync is here. A claim on several nodes is decided by it, through its documented
@@ -91,10 +93,10 @@ func (c conn) operate() (ok bool, err error) {
 		return false, nil
 	}
 	a := c.round.vote(c.node)
-	if a.Status == Unknown {
+	if a.Status == protocol.Unknown {
 		return false, a.Err
 	}
-	return a.Status == Won, nil
+	return a.Status == protocol.Won, nil
 }
 
 // SetNX is redsync's claim.
@@ -129,14 +131,14 @@ var checkRedsync = sync.OnceValue(func() error {
 // once, and succeed or fail as the votes say.
 func redsyncWorks(attempt func() redlock) error {
 	const nodes = 3
-	through := func(what string, answer Status, run func(*round) error) error {
+	through := func(what string, answer protocol.Status, run func(*round) error) error {
 		var mu sync.Mutex
 		asked := map[int]int{}
-		r := newRound(nodes, nodes/2+1, Won, func(node int) Answer {
+		r := newRound(nodes, nodes/2+1, protocol.Won, func(node int) protocol.Answer {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[node]++
-			return Answer{Status: answer}
+			return protocol.Answer{Status: answer}
 		})
 		if err := run(r); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -157,8 +159,8 @@ func redsyncWorks(attempt func() redlock) error {
 		return nil
 	}
 	err := errors.Join(
-		through("claim", Won, func(r *round) error { return attempt().claim(context.Background(), r) }),
-		through("claim that is lost", Held, func(r *round) error {
+		through("claim", protocol.Won, func(r *round) error { return attempt().claim(context.Background(), r) }),
+		through("claim that is lost", protocol.Held, func(r *round) error {
 			if attempt().claim(context.Background(), r) == nil {
 				return errors.New("it is taken for won")
 			}

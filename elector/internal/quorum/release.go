@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Release is the giving back of one term. It may be tried until it is definite: it
@@ -16,19 +17,19 @@ type Release struct {
 	seq      uint64
 	value    string
 	token    uint64
-	heir     Heir
+	heir     protocol.Heir
 	counters []uint64 // the highest counters that the term's renewals can name
 
 	mu    sync.Mutex
-	done  map[int]Answer // the nodes where it is definite
-	asked map[int]bool   // the nodes that have left a request unanswered
+	done  map[int]protocol.Answer // the nodes where it is definite
+	asked map[int]bool            // the nodes that have left a request unanswered
 }
 
 // Releasing ends the attempt that won the term; Try sends the release. A later Claim
 // does not change it.
-func (v *Voter) Releasing(token uint64, heir Heir) *Release {
+func (v *Voter) Releasing(token uint64, heir protocol.Heir) *Release {
 	v.alive.Store(0)
-	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]Answer{}, asked: map[int]bool{}}
+	r := &Release{v: v, seq: v.seq, value: v.lock.String(), token: token, heir: heir, done: map[int]protocol.Answer{}, asked: map[int]bool{}}
 	for _, q := range v.queues {
 		r.counters = append(r.counters, q.lastCounter())
 	}
@@ -42,7 +43,7 @@ func (v *Voter) Releasing(token uint64, heir Heir) *Release {
 func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 	v := NewVoter(ns, cfg)
 	v.seq, v.onlyHeld = attempt, true
-	v.lock = LockValue{
+	v.lock = protocol.LockValue{
 		Candidate: cfg.Candidate, Incarnation: cfg.Incarnation, Seq: attempt,
 		Nodes: ns.Len(), Lease: cfg.Lease, Advertise: cfg.Advertise(), Token: token,
 	}
@@ -56,17 +57,17 @@ func NewVoterOf(ns *Nodes, cfg VoterConfig, attempt, token uint64) *Voter {
 // One Try at a time.
 func (r *Release) Try(limit time.Duration) Tally {
 	k, v := r.v.cfg.Keys, r.v
-	rd := newRound(v.nodes.Len(), v.nodes.Majority(), Released, func(node int) Answer {
+	rd := newRound(v.nodes.Len(), v.nodes.Majority(), protocol.Released, func(node int) protocol.Answer {
 		if a, ok := r.definite(node); ok {
 			return a
 		}
 		ctx, cancel := conns.Until(context.Background(), limit)
 		defer cancel()
-		a := v.callLate(ctx, node, releaseScript, k.forRelease(), func() []any {
+		a := v.callLate(ctx, node, protocol.ReleaseScript, k.ForRelease(), func() []any {
 			if _, ok := r.definite(node); ok { // meanwhile, by the request that stood before this one
 				return nil
 			}
-			return releaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], r.v.onlyHeld)
+			return protocol.ReleaseArgs(v.cfg.Incarnation, r.seq, v.cfg.Lease, r.token, k, r.value, r.heir, r.counters[node], r.v.onlyHeld)
 		})
 		r.note(node, a)
 		return a
@@ -75,17 +76,17 @@ func (r *Release) Try(limit time.Duration) Tally {
 	return v.tally(rd)
 }
 
-func (r *Release) definite(node int) (Answer, bool) {
+func (r *Release) definite(node int) (protocol.Answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ok := r.done[node]
 	return a, ok
 }
 
-func (r *Release) note(node int, a Answer) {
+func (r *Release) note(node int, a protocol.Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.Status == Unknown {
+	if a.Status == protocol.Unknown {
 		r.asked[node] = true
 		return
 	}
@@ -105,7 +106,7 @@ func (r *Release) Released() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for node, a := range r.done {
-		if a.Status == Released || a.Status == NoLock && r.asked[node] {
+		if a.Status == protocol.Released || a.Status == protocol.NoLock && r.asked[node] {
 			return true
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // The answer of a release is lost, so it is sent again: the node closes the token once,
@@ -16,41 +18,41 @@ func TestReleaseIsTheSameTwice(t *testing.T) {
 		token := a.wins(1)
 		raised := token + 5 // by claims that others have lost
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(raised, 10))
-		if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
+		if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Fatalf("%+v", tally.Answers)
 		}
-		if err := releaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
+		if err := protocol.ReleaseScript.Load(t.Context(), p.own[0]).Err(); err != nil { // or only the hash gets there
 			t.Fatal(err)
 		}
-		r := a.Releasing(token, Heir{})
+		r := a.Releasing(token, protocol.Heir{})
 		a.lines[0].answersLost.Store(true)
-		if tally := r.Try(testLease); tally.Count(Unknown) != 1 || r.Definite() || r.Left() != 1 {
+		if tally := r.Try(testLease); tally.Count(protocol.Unknown) != 1 || r.Definite() || r.Left() != 1 {
 			t.Fatalf("%+v, definite %v", tally.Answers, r.Definite())
 		}
 		closed := p.get(0, p.keys.Fence)
 		a.lines[0].answersLost.Store(false)
-		if tally := r.Try(testLease); tally.Count(NoLock) != 1 || !r.Definite() || r.Left() != 0 {
+		if tally := r.Try(testLease); tally.Count(protocol.NoLock) != 1 || !r.Definite() || r.Left() != 0 {
 			t.Errorf("%+v, definite %v", tally.Answers, r.Definite())
 		}
 		if now := p.get(0, p.keys.Fence); now != closed || p.locks() != 0 {
 			t.Errorf("the counter is %s, was %s; %d locks", now, closed, p.locks())
 		}
 		k := p.keys
-		if got := p.run(0, renewScript, k.forRenew(),
-			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, newIdentity(), ""); got.Status != NoLock || p.locks() != 0 {
+		if got := p.run(0, protocol.RenewScript, k.ForRenew(),
+			a.lock.String(), a.cfg.Incarnation, a.seq, testLease.Milliseconds(), token, raised, "", 0, protocol.NewIdentity(), ""); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
 
-		late := func() Answer {
-			return p.run(0, releaseScript, k.forRelease(), releaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, Heir{}, r.counters[0], false)...)
+		late := func() protocol.Answer {
+			return p.run(0, protocol.ReleaseScript, k.ForRelease(), protocol.ReleaseArgs(a.cfg.Incarnation, r.seq, testLease, token, k, r.value, protocol.Heir{}, r.counters[0], false)...)
 		}
 		other := b.wins(1)
-		if got := late(); got.Status != Taken || p.locks() != 1 {
+		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("under another's term: %+v, %d locks", got, p.locks())
 		}
-		b.Releasing(other, Heir{}).Try(testLease)
+		b.Releasing(other, protocol.Heir{}).Try(testLease)
 		a.wins(1)
-		if got := late(); got.Status != Taken || p.locks() != 1 {
+		if got := late(); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("under the next term of the same incarnation: %+v, %d locks", got, p.locks())
 		}
 	})
@@ -64,12 +66,12 @@ func TestReleaseAsksOnlyWhereItIsOpen(t *testing.T) {
 		token := a.wins(1)
 		a.lines[0].cut.Store(true)
 		a.lines[1].cut.Store(true)
-		r := a.Releasing(token, Heir{})
+		r := a.Releasing(token, protocol.Heir{})
 		if r.Try(testLease); r.Definite() || r.Left() != 2 || p.locks() != 2 {
 			t.Fatalf("definite %v, left %d, %d locks", r.Definite(), r.Left(), p.locks())
 		}
 		asked := 0
-		p.onScript(2, releaseScript, func() { asked++ })
+		p.onScript(2, protocol.ReleaseScript, func() { asked++ })
 		a.lines[0].cut.Store(false)
 		if r.Try(testLease); !r.Definite() || r.Left() != 1 {
 			t.Errorf("definite %v, left %d", r.Definite(), r.Left())
@@ -93,29 +95,29 @@ func TestReleaseForAnotherProcess(t *testing.T) {
 		token := a.wins(1)
 		attempt := a.seq
 		release := func() Tally {
-			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, Heir{}).Try(testLease)
+			return NewVoterOf(b.nodes, a.cfg, attempt, token).Releasing(token, protocol.Heir{}).Try(testLease)
 		}
 		keys := func() string { return p.redis[0].Dump() }
-		if tally := release(); tally.Count(Released) != 1 || p.locks() != 0 {
+		if tally := release(); tally.Count(protocol.Released) != 1 || p.locks() != 0 {
 			t.Fatalf("%+v, %d locks", tally.Answers, p.locks())
 		}
-		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
+		if got := p.lateRenewal(0, a, token); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("a late renewal: %+v, %d locks", got, p.locks())
 		}
-		unchanged := func(what string, want Status) {
+		unchanged := func(what string, want protocol.Status) {
 			t.Helper()
 			before := keys()
 			if tally := release(); tally.Count(want) != 1 || keys() != before {
 				t.Errorf("%s: %+v; the node had\n%s\nand now\n%s", what, tally.Answers, before, keys())
 			}
 		}
-		unchanged("a lock that is free", NoLock)
+		unchanged("a lock that is free", protocol.NoLock)
 		other := b.wins(1)
-		unchanged("a lock of another", Taken)
-		b.Releasing(other, Heir{}).Try(testLease)
+		unchanged("a lock of another", protocol.Taken)
+		b.Releasing(other, protocol.Heir{}).Try(testLease)
 		a.wins(1)
-		unchanged("a later term of the same incarnation", Taken)
+		unchanged("a later term of the same incarnation", protocol.Taken)
 		p.redis[0].FlushAll()
-		unchanged("a node that knows nothing of the election", NoLock)
+		unchanged("a node that knows nothing of the election", protocol.NoLock)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // BenchmarkRenewals: what it costs a process, and one node, to renew 1,000 leases once, where
@@ -26,7 +27,7 @@ func BenchmarkRenewals(b *testing.B) {
 	var tokens [len(voters)]uint64
 	for i := range voters {
 		voters[i] = NewVoter(ns, VoterConfig{
-			Keys: KeysOf("mandate", fmt.Sprint("orders-", i)), Candidate: "a", Incarnation: fmt.Sprint("inc", i),
+			Keys: protocol.KeysOf("mandate", fmt.Sprint("orders-", i)), Candidate: "a", Incarnation: fmt.Sprint("inc", i),
 			Advertise: func() string { return "" }, Lease: lease, CallTimeout: 10 * time.Second,
 		})
 		for range 20 { // a node grants nothing at first
@@ -47,8 +48,8 @@ func BenchmarkRenewals(b *testing.B) {
 		var all sync.WaitGroup
 		all.Add(len(voters))
 		for i, v := range voters {
-			v.StartRenewal(lease/2, tokens[i], Heir{}, func() bool { return true }, func(t Tally) {
-				if !t.Majority(Renewed) {
+			v.StartRenewal(lease/2, tokens[i], protocol.Heir{}, func() bool { return true }, func(t Tally) {
+				if !t.Majority(protocol.Renewed) {
 					b.Errorf("%+v", t.Answers)
 				}
 				all.Done()

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector/internal/conns"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // Report is a change of a term that the nodes are to publish and to record.
@@ -35,8 +38,8 @@ const lateAfter = 100 * time.Millisecond
 // outage of Redis can record why its term ended, and without that the history calls the term
 // vanished, as if the process had been killed.
 type recorder struct {
-	sender     *sender
-	keys       *Keys
+	sender     *transport.Sender
+	keys       *protocol.Keys
 	limit      time.Duration // of one request
 	refused    func(error)   // gets the error of a report that the node did not record
 	background *flights
@@ -101,46 +104,46 @@ func (rec *recorder) start() {
 
 // send requests that of the node, once, together with what other elections report. It does not wait for that.
 func (rec *recorder) send(t turn) {
-	now, within := time.Now(), (connecting+1)*rec.limit
+	now, within := time.Now(), (transport.Connecting+1)*rec.limit
 	a := &recording{rec: rec, turn: t}
-	if rec.sender.posts() {
-		a.keys, a.requester = rec.keys.forAnnounce(), a
-		rec.sender.post(announceScript, rec.limit, now, within, &a.request)
+	if rec.sender.Posts() {
+		a.Of(rec.keys.ForAnnounce(), a)
+		rec.sender.Post(protocol.AnnounceScript, rec.limit, now, within, &a.Request)
 		return
 	}
 	go func() {
 		ctx, cancel := conns.Until(context.Background(), within)
 		defer cancel()
-		a.then(rec.sender.send(announceScript, rec.limit, newRequest(ctx, rec.keys.forAnnounce(), a.args)))
+		a.Then(rec.sender.Send(protocol.AnnounceScript, rec.limit, transport.NewRequest(ctx, rec.keys.ForAnnounce(), a.Args)))
 	}()
 }
 
 // recording is one request to record a report.
 type recording struct {
-	request
+	transport.Request
 	turn
 
 	rec  *recorder
-	own  [announceArity]any
+	own  [protocol.AnnounceArity]any
 	none string
 }
 
-// args are made when it is sent: what is late reports by how much.
-func (a *recording) args() []any {
+// Args are made when it is sent: what is late reports by how much.
+func (a *recording) Args() []any {
 	events, front := &a.rec.keys.Events, &a.report.Front
 	if a.repeats {
 		events, front = &a.none, &a.none
 	}
-	a.own = announceArgs(a.report.Event(a.repeats || time.Since(a.since) > lateAfter), events, a.rec.keys, front)
+	a.own = protocol.AnnounceArgs(a.report.Event(a.repeats || time.Since(a.since) > lateAfter), events, a.rec.keys, front)
 	return a.own[:]
 }
 
-// then takes its outcome.
-func (a *recording) then(o outcome) {
-	rec, err := a.rec, a.rec.denial(o.answer.Err)
+// Then takes its outcome.
+func (a *recording) Then(o transport.Outcome) {
+	rec, err := a.rec, a.rec.denial(o.Answer.Err)
 	rec.denies.Store(err != nil)
 	if err == nil {
-		rec.ended(o.answer.Status == Recorded)
+		rec.ended(o.Answer.Status == protocol.Recorded)
 		return
 	}
 	go func() { // what is logged then must not hold up the others that the call was for
@@ -152,20 +155,20 @@ func (a *recording) then(o outcome) {
 // denial is why the node does not record, if another attempt would not change that; nil: it may. A node that lets the
 // user run scripts, and not name the history's key to them, refuses the whole call.
 func (rec *recorder) denial(err error) error {
-	why := refusal("")
+	why := rediserr.Refusal("")
 	switch {
 	case errors.As(err, &why):
-		return needs(why, "+xadd ~"+rec.keys.History)
-	case !Denied(err):
+		return rediserr.Needs(why, "+xadd ~"+rec.keys.History)
+	case !rediserr.Denied(err):
 		return nil
-	case deniedCommand.MatchString(err.Error()):
+	case rediserr.NamesCommand(err):
 		return err
 	}
-	return needs(err, "~"+rec.keys.History)
+	return rediserr.Needs(err, "~"+rec.keys.History)
 }
 
-// carried is nothing to it: it is not used again.
-func (*recording) carried() {}
+// Carried is nothing to it: it is not used again.
+func (*recording) Carried() {}
 
 // ended is the end of the attempt that is under way, and where that was its last one, of the turn. recorded: the node took the
 // report into its history.

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // announce has all elections report, as they do when a process hands them over.
@@ -51,7 +55,7 @@ func TestReportsTravelTogether(t *testing.T) {
 				all.waitIdle()
 				calls, sum := all.took(), 0
 				for _, c := range calls {
-					if sum += c; c > maxBatch {
+					if sum += c; c > transport.MaxBatch {
 						t.Errorf("a call for %d elections", c)
 					}
 				}
@@ -111,7 +115,7 @@ func TestRefusedReportIsOneElections(t *testing.T) {
 				all.recorded(0, i, "one late=false")
 			}
 		}
-		if err := refusals[5]; len(refusals) != 1 || !WrongType(err) || !Answered(err) {
+		if err := refusals[5]; len(refusals) != 1 || !rediserr.WrongType(err) || !rediserr.Answered(err) {
 			t.Errorf("refused: %v", refusals)
 		}
 		p.redis[0].Del(all.voters[5].cfg.Keys.History)
@@ -144,8 +148,8 @@ func TestReportsToANodeThatWantsEachApart(t *testing.T) {
 func TestStuckReportsDelayNothingElse(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		all := p.process(9)
-		all.watch(0, func(calls []Call, _ *server.Peer) bool {
-			if calls[0].Script == ScriptAnnounce {
+		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
+			if calls[0].Script == protocol.ScriptAnnounce {
 				time.Sleep(time.Minute)
 			}
 			return false
@@ -163,7 +167,7 @@ func TestStuckReportsDelayNothingElse(t *testing.T) {
 		}
 		all.waitIdle()
 		// It is bounded by the time that a request has to be sent, and that of its answer.
-		if took, limit := time.Since(began), (connecting+2)*all.voters[0].cfg.CallTimeout; took > limit {
+		if took, limit := time.Since(began), (transport.Connecting+2)*all.voters[0].cfg.CallTimeout; took > limit {
 			t.Errorf("they were given up after %v, want %v at most", took, limit)
 		}
 	})
@@ -175,14 +179,14 @@ func TestReportsStandBehindOtherRequests(t *testing.T) {
 	for _, behind := range []bool{true, false} {
 		t.Run(fmt.Sprint("behind=", behind), func(t *testing.T) {
 			atThePolls(t, 1, func(t *testing.T, p *polls) {
-				all := p.process(3 * maxBatch)
+				all := p.process(3 * transport.MaxBatch)
 				var mu sync.Mutex
 				reports, most, releases := 0, 0, 0
-				all.watch(0, func(calls []Call, _ *server.Peer) bool {
+				all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 					count := func(by int) {
 						mu.Lock()
 						defer mu.Unlock()
-						if calls[0].Script == ScriptAnnounce {
+						if calls[0].Script == protocol.ScriptAnnounce {
 							reports += by
 							most = max(most, reports)
 						} else {
@@ -194,9 +198,9 @@ func TestReportsStandBehindOtherRequests(t *testing.T) {
 					count(-1)
 					return false
 				})
-				for i := range abreast + 1 { // the last one waits
+				for i := range transport.Abreast + 1 { // the last one waits
 					if behind {
-						go all.voters[i].Releasing(all.tokens[i], Heir{}).Try(testLease)
+						go all.voters[i].Releasing(all.tokens[i], protocol.Heir{}).Try(testLease)
 						time.Sleep(trip / 2)
 					}
 				}
@@ -223,7 +227,7 @@ func TestReportsStandBehindOtherRequests(t *testing.T) {
 func TestReportThatHadToWaitIsLate(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(3)
-		all.watch(0, func([]Call, *server.Peer) bool {
+		all.watch(0, func([]protocol.Call, *server.Peer) bool {
 			time.Sleep(lateAfter + trip)
 			return false
 		})
@@ -244,7 +248,7 @@ func TestReportsThatCanNotBeSentAreKept(t *testing.T) {
 		all.waitIdle()
 		all.voters[0].lines[0].cut.Store(false)
 		time.Sleep(time.Second)
-		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Renewed) {
+		if tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Fatal(errors.Join(all.voters[1].troubles()...))
 		}
 		all.waitIdle()

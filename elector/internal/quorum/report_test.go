@@ -64,7 +64,7 @@ func TestReportIsDeniedAtTheCall(t *testing.T) {
 		atThePolls(t, 1, func(t *testing.T, p *polls) {
 			a := p.voter("a")
 			refused := make(chan error, 10)
-			a.recorders[0].refused = func(err error) { refused <- a.nodes.nodeError(0, err) }
+			a.recorders[0].refused = func(err error) { refused <- a.nodes.NodeError(0, err) }
 			p.refuse(0, "EVALSHA", answer)
 			a.Announce(Report{Event: func(bool) []byte { return []byte("one") }})
 			began := time.Now()

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // messages notes what is published on a channel of a node, by so many subscribers.
@@ -43,21 +45,21 @@ func (p *polls) messages(node int, channel string, subscribers int) func() []str
 func TestReleaseNotifiesTheFrontRowOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		next        string // before
-		heir        Heir
-		do          func(p *polls, a *booth, token uint64, heir Heir)
+		heir        protocol.Heir
+		do          func(p *polls, a *booth, token uint64, heir protocol.Heir)
 		want        []string
 		reservation string // after
 		open        bool   // the token is not closed
 	}{
 		"nobody waits":         {want: []string{"released 2 "}},
 		"a successor is named": {next: "incb", want: []string{"released 2 incb"}, reservation: "incb"},
-		"an heir":              {next: "incb", heir: Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, reservation: "!incc"},
+		"an heir":              {next: "incb", heir: protocol.Heir{Incarnation: "incc", Keep: time.Second}, want: []string{"released 2 !incc"}, reservation: "!incc"},
 		"an heir given up":     {next: "!incc", want: []string{"released 2 "}},
-		"the lock had lapsed": {next: "incb", reservation: "incb", do: func(p *polls, a *booth, token uint64, heir Heir) {
+		"the lock had lapsed": {next: "incb", reservation: "incb", do: func(p *polls, a *booth, token uint64, heir protocol.Heir) {
 			p.redis[0].Del(p.keys.Lock)
 			a.Releasing(token, heir).Try(testLease)
 		}},
-		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
+		"an attempt is given up": {next: "incb", reservation: "incb", open: true, do: func(_ *polls, a *booth, _ uint64, _ protocol.Heir) { a.Abandon(); a.WaitIdle(time.Minute) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 3, func(t *testing.T, p *polls) {
@@ -70,8 +72,8 @@ func TestReleaseNotifiesTheFrontRowOnce(t *testing.T) {
 					p.redis[0].SetTTL(p.keys.Heir, testLease)
 				}
 				if tc.do == nil {
-					tc.do = func(_ *polls, a *booth, token uint64, heir Heir) {
-						if tally := a.Releasing(token, heir).Try(testLease); !tally.Majority(Released) {
+					tc.do = func(_ *polls, a *booth, token uint64, heir protocol.Heir) {
+						if tally := a.Releasing(token, heir).Try(testLease); !tally.Majority(protocol.Released) {
 							t.Errorf("%+v", tally.Answers)
 						}
 						synctest.Wait() // it does not wait for all
@@ -105,10 +107,10 @@ func TestFrontRowIsNamed(t *testing.T) {
 		after     string
 		ttl       time.Duration
 	}{
-		"the first to ask":           {listening: FrontRow - 1, named: true, after: "incb", ttl: 2 * testLease},
-		"not beyond the front row":   {listening: FrontRow},
+		"the first to ask":           {listening: protocol.FrontRow - 1, named: true, after: "incb", ttl: 2 * testLease},
+		"not beyond the front row":   {listening: protocol.FrontRow},
 		"once more":                  {before: "incb", named: true, after: "incb", ttl: 2 * testLease},
-		"once more, in a full row":   {before: "incb", listening: FrontRow, named: true, after: "incb", ttl: 2 * testLease},
+		"once more, in a full row":   {before: "incb", listening: protocol.FrontRow, named: true, after: "incb", ttl: 2 * testLease},
 		"another is named":           {before: "incc", after: "incc", ttl: testLease},
 		"the heir of the leader":     {before: "!incb", named: true, after: "!incb", ttl: testLease},
 		"another heir of the leader": {before: "!incc", after: "!incc", ttl: testLease},
@@ -126,7 +128,7 @@ func TestFrontRowIsNamed(t *testing.T) {
 				p.messages(0, p.keys.Events, 3)
 				tally := b.loses()
 				got := tally.Answers[0]
-				if got.Status != Held || (got.Note == GoesFirst) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
+				if got.Status != protocol.Held || (got.Note == protocol.GoesFirst) != tc.named || got.Waiters != tc.listening || got.Subscribers != 3 {
 					t.Errorf("%+v", got)
 				}
 				if want := map[bool]int{true: 3, false: 2}[tc.named]; tally.Named() != want { // the others have room
@@ -136,7 +138,7 @@ func TestFrontRowIsNamed(t *testing.T) {
 					t.Errorf("the reservation is %q for %v, want %q for %v", reservation, ttl, tc.after, tc.ttl)
 				}
 				// A leader that hands over to no heir takes an heir's reservation back, at its next renewal.
-				a.Renew(testLease, token, Heir{}, fit)
+				a.Renew(testLease, token, protocol.Heir{}, fit)
 				synctest.Wait()
 				if reservation := p.get(0, p.keys.Heir); (reservation == "") != (tc.after == "" || tc.after[0] == '!') {
 					t.Errorf("after a renewal the reservation is %q", reservation)
@@ -168,7 +170,7 @@ func TestAPlantKeepsTheHeirsReservation(t *testing.T) {
 		a := p.voter("a")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		a.Renew(testLease, token, Heir{Incarnation: "incc", Keep: time.Second}, fit)
+		a.Renew(testLease, token, protocol.Heir{Incarnation: "incc", Keep: time.Second}, fit)
 		synctest.Wait() // it does not wait for all
 		if p.get(0, p.keys.Lock) == "" {
 			t.Error("no lock was planted")
@@ -186,7 +188,7 @@ func TestListenersMayBeUnknown(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		a.wins(1)
 		p.refuse(0, "PUBSUB", "NOPERM")
-		if got := b.loses().Answers[0]; got.Status != Held || got.Waiters != -1 || got.Subscribers != -1 {
+		if got := b.loses().Answers[0]; got.Status != protocol.Held || got.Waiters != -1 || got.Subscribers != -1 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -204,7 +206,7 @@ func TestRenewalShowsAPause(t *testing.T) {
 			} else {
 				p.redis[0].Del(p.keys.Pause)
 			}
-			if got := a.Renew(testLease, token, Heir{}, fit).Answers[0]; got.Status != Renewed || got.Note != note {
+			if got := a.Renew(testLease, token, protocol.Heir{}, fit).Answers[0]; got.Status != protocol.Renewed || got.Note != note {
 				t.Errorf("%+v, want the note %q", got, note)
 			}
 		}

@@ -1,9 +1,12 @@
 package quorum
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // round is one request to all nodes. Once a majority has answered, the others get a short
@@ -12,14 +15,14 @@ import (
 // The answers come by record. poll and vote fetch them with ask, and wait. A posted round (posted.go)
 // has no ask: its requests call record, and no goroutine waits.
 type round struct {
-	ask      func(node int) Answer // blocks for the node's answer, bounded by the call time-out
+	ask      func(node int) protocol.Answer // blocks for the node's answer, bounded by the call time-out
 	majority int
-	yes      Status // the answer that a majority has to give
+	yes      protocol.Status // the answer that a majority has to give
 	started  time.Time
 	every    bool // it is decided only when all that are expected to have answered, or it has ended
 
 	mu       sync.Mutex
-	answers  []Answer
+	answers  []protocol.Answer
 	agreed   int           // nodes that answered yes
 	definite int           // nodes that answered
 	missing  int           // nodes that are expected to answer and have not
@@ -31,43 +34,45 @@ type round struct {
 
 	// decided is called once, when it is known whether a majority answers yes, or when the round has
 	// ended. Nil: it was, or no one wants to know.
-	decided func([]Answer)
+	decided func([]protocol.Answer)
 }
 
-// waitFactor is how many times the majority's time the others get, at least
-// minExtraWait: timers are no finer.
+// WaitFactor is how many times the majority's time the others get, at least
+// MinExtraWait: timers are no finer.
 const (
-	waitFactor   = 4
-	minExtraWait = time.Millisecond
+	WaitFactor   = 4
+	MinExtraWait = time.Millisecond
 )
 
+var errOverruled = errors.New("no answer before the round ended")
+
 // newRound is one whose answers ask brings.
-func newRound(n, majority int, yes Status, ask func(int) Answer) *round {
-	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{}), answers: make([]Answer, n)}
+func newRound(n, majority int, yes protocol.Status, ask func(int) protocol.Answer) *round {
+	r := &round{ask: ask, over: make(chan struct{}), complete: make(chan struct{}), answers: make([]protocol.Answer, n)}
 	r.begin(time.Now(), majority, yes)
 	return r
 }
 
 // post begins one that no goroutine waits for: its requests call record. A round may be used again when none of its requests is
 // under way.
-func (r *round) post(at time.Time, n, majority int, yes Status, decided func([]Answer)) {
+func (r *round) post(at time.Time, n, majority int, yes protocol.Status, decided func([]protocol.Answer)) {
 	answers := r.answers
 	if len(answers) != n {
-		answers = make([]Answer, n)
+		answers = make([]protocol.Answer, n)
 	}
 	*r = round{decided: decided, answers: answers}
 	r.begin(at, majority, yes)
 }
 
-func (r *round) begin(at time.Time, majority int, yes Status) {
+func (r *round) begin(at time.Time, majority int, yes protocol.Status) {
 	r.majority, r.yes, r.started, r.missing = majority, yes, at, len(r.answers)
 	for i := range r.answers {
-		r.answers[i] = Answer{Status: Unknown, Waiters: -1, Subscribers: -1}
+		r.answers[i] = protocol.Answer{Status: protocol.Unknown, Waiters: -1, Subscribers: -1}
 	}
 }
 
 // vote asks one node and waits until it answered or the round has ended.
-func (r *round) vote(node int) Answer {
+func (r *round) vote(node int) protocol.Answer {
 	if len(r.answers) == 1 { // there is no other to wait for
 		r.record(node, r.ask(node))
 		return r.now()[node]
@@ -84,7 +89,7 @@ func (r *round) vote(node int) Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.answers[node]
-	if a.Status == Unknown && a.Err == nil {
+	if a.Status == protocol.Unknown && a.Err == nil {
 		a.Err = errOverruled
 	}
 	return a
@@ -97,14 +102,14 @@ func (r *round) poll() {
 		return
 	}
 	known := make(chan struct{})
-	r.decided = func([]Answer) { close(known) }
+	r.decided = func([]protocol.Answer) { close(known) }
 	for node := range r.answers {
 		go func() { r.record(node, r.ask(node)) }()
 	}
 	<-known
 }
 
-func (r *round) record(node int, a Answer) {
+func (r *round) record(node int, a protocol.Answer) {
 	r.mu.Lock()
 	r.answers[node] = a
 	if !r.ignored[node] {
@@ -115,11 +120,11 @@ func (r *round) record(node int, a Answer) {
 	if a.Status == r.yes {
 		r.agreed++
 	}
-	if a.Status != Unknown {
+	if a.Status != protocol.Unknown {
 		r.definite++
 		waited := r.ask != nil || r.every || r.agreed < r.majority
 		if r.definite == r.majority && waited && r.definite < len(r.answers) {
-			wait := max(minExtraWait, waitFactor*time.Since(r.started))
+			wait := max(MinExtraWait, WaitFactor*time.Since(r.started))
 			r.timer = time.AfterFunc(wait, r.end)
 		}
 	}
@@ -182,8 +187,8 @@ func (r *round) awaitExpected() {
 }
 
 // now is what is known at this moment.
-func (r *round) now() []Answer {
+func (r *round) now() []protocol.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]Answer(nil), r.answers...)
+	return append([]protocol.Answer(nil), r.answers...)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // A poll ends with the majority that decides it: a release must not wait for a node that hangs. Without one it waits for
@@ -12,24 +14,24 @@ func TestPollEndsWithAMajority(t *testing.T) {
 	const ms, hangs = time.Millisecond, time.Hour
 	type vote struct {
 		after  time.Duration
-		answer Status
+		answer protocol.Status
 	}
 	for name, c := range map[string]struct {
 		votes []vote
 		want  time.Duration
 	}{
-		"alone":             {[]vote{{3 * ms, Released}}, 3 * ms},
-		"yes":               {[]vote{{ms, Released}, {2 * ms, Released}, {hangs, Unknown}}, 2 * ms},
-		"no":                {[]vote{{ms, NoLock}, {2 * ms, Taken}, {hangs, Unknown}}, 2 * ms},
-		"split":             {[]vote{{ms, Released}, {2 * ms, NoLock}, {hangs, Unknown}}, 2*ms + waitFactor*2*ms},
-		"split, all answer": {[]vote{{ms, Released}, {2 * ms, NoLock}, {3 * ms, Released}}, 3 * ms},
-		"errors":            {[]vote{{ms, Unknown}, {2 * ms, Released}, {5 * ms, Unknown}}, 5 * ms},
+		"alone":             {[]vote{{3 * ms, protocol.Released}}, 3 * ms},
+		"yes":               {[]vote{{ms, protocol.Released}, {2 * ms, protocol.Released}, {hangs, protocol.Unknown}}, 2 * ms},
+		"no":                {[]vote{{ms, protocol.NoLock}, {2 * ms, protocol.Taken}, {hangs, protocol.Unknown}}, 2 * ms},
+		"split":             {[]vote{{ms, protocol.Released}, {2 * ms, protocol.NoLock}, {hangs, protocol.Unknown}}, 2*ms + WaitFactor*2*ms},
+		"split, all answer": {[]vote{{ms, protocol.Released}, {2 * ms, protocol.NoLock}, {3 * ms, protocol.Released}}, 3 * ms},
+		"errors":            {[]vote{{ms, protocol.Unknown}, {2 * ms, protocol.Released}, {5 * ms, protocol.Unknown}}, 5 * ms},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRound(len(c.votes), len(c.votes)/2+1, Released, func(node int) Answer {
+				r := newRound(len(c.votes), len(c.votes)/2+1, protocol.Released, func(node int) protocol.Answer {
 					time.Sleep(c.votes[node].after)
-					return Answer{Status: c.votes[node].answer}
+					return protocol.Answer{Status: c.votes[node].answer}
 				})
 				began := time.Now()
 				r.poll()

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // process has a voter for each of n elections; all have won. Answers take their time from then on, so that
@@ -23,7 +26,7 @@ func (p *polls) process(n int) *process {
 			b = &booth{t: p.t, lines: first.lines}
 			b.Voter = NewVoter(first.nodes, cfg)
 		}
-		b.cfg.Keys = KeysOf("mandate", fmt.Sprint("orders-", i))
+		b.cfg.Keys = protocol.KeysOf("mandate", fmt.Sprint("orders-", i))
 		for _, m := range p.redis {
 			_ = m.Set(b.cfg.Keys.Fence, "1")
 		}
@@ -31,8 +34,8 @@ func (p *polls) process(n int) *process {
 		b.WaitIdle(time.Minute)
 	}
 	for i := range p.redis {
-		for _, s := range scripts {
-			if err := p.own[i].ScriptLoad(p.t.Context(), s.source).Err(); err != nil {
+		for _, s := range []protocol.Script{protocol.ScriptClaim, protocol.ScriptRenew, protocol.ScriptRaise, protocol.ScriptRelease, protocol.ScriptAnnounce} {
+			if err := p.own[i].ScriptLoad(p.t.Context(), s.Source()).Err(); err != nil {
 				p.t.Fatal(err)
 			}
 		}
@@ -56,7 +59,7 @@ func TestElectionsTravelTogether(t *testing.T) {
 				time.Sleep(time.Second)
 				calls, sum := all.took(), 0
 				for _, c := range calls {
-					if sum += c; c > maxBatch {
+					if sum += c; c > transport.MaxBatch {
 						t.Errorf("a call for %d elections", c)
 					}
 				}
@@ -79,12 +82,12 @@ func TestLoneRequestGoesAtOnce(t *testing.T) {
 		all := p.process(3)
 		all.busy()
 		began := time.Now()
-		if tally := all.voters[1].Releasing(all.tokens[1], Heir{}).Try(testLease); tally.Count(Released) != 1 || time.Since(began) != trip {
+		if tally := all.voters[1].Releasing(all.tokens[1], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 || time.Since(began) != trip {
 			t.Errorf("a release beside a renewal took %v: %+v", time.Since(began), tally.Answers)
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		if all.voters[2].Renew(testLease, all.tokens[2], Heir{}, fit); time.Since(began) != trip {
+		if all.voters[2].Renew(testLease, all.tokens[2], protocol.Heir{}, fit); time.Since(began) != trip {
 			t.Errorf("a renewal alone took %v", time.Since(began))
 		}
 	})
@@ -100,7 +103,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 		for _, c := range calls {
 			sum += c
 		}
-		if sum != 50 || calls[0] != 1 || len(calls) > 1+abreast {
+		if sum != 50 || calls[0] != 1 || len(calls) > 1+transport.Abreast {
 			t.Errorf("%d releases came in calls for %v elections, want one and a few", sum, calls)
 		}
 		if took := time.Since(began); took > 2*trip {
@@ -112,7 +115,7 @@ func TestOthersWaitForALoneRequest(t *testing.T) {
 // Two elections that are handed over together need one round trip each, not one after the other.
 func TestFewReleasesWaitForNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
-		all := p.process(abreast)
+		all := p.process(transport.Abreast)
 		began := time.Now()
 		all.release(0)
 		if took := time.Since(began); took != trip {
@@ -127,7 +130,7 @@ func (p *process) release(before time.Duration) {
 	var wg sync.WaitGroup
 	for i, v := range p.voters {
 		wg.Go(func() {
-			if tally := v.Releasing(p.tokens[i], Heir{}).Try(testLease); tally.Count(Released) != 1 {
+			if tally := v.Releasing(p.tokens[i], protocol.Heir{}).Try(testLease); tally.Count(protocol.Released) != 1 {
 				p.t.Errorf("election %d: %+v", i, tally.Answers)
 			}
 		})
@@ -148,33 +151,35 @@ func TestLoneRequestWaitsForItsConnection(t *testing.T) {
 				line, v := all.voters[0].lines[0], all.voters[0].Voter
 				line.cut.Store(true)
 				line.dial.Store(int64(dialling))
-				if tally := v.Renew(testLease, all.tokens[0], Heir{}, fit); tally.Answered() {
+				if tally := v.Renew(testLease, all.tokens[0], protocol.Heir{}, fit); tally.Answered() {
 					t.Fatalf("%+v", tally.Answers)
 				}
 				line.cut.Store(false)
 				all.took()
 				var began time.Time
 				fits := func() bool { return !ends || time.Since(began) < dialling*4/5 }
-				for _, send := range []func() Status{
-					func() Status { return v.Renew(testLease, all.tokens[0], Heir{}, fits).Answers[0].Status },
-					func() Status { // a release, which gathers no others
-						r := newRequest(t.Context(), v.cfg.Keys.forRelease(), func() []any {
+				for _, send := range []func() protocol.Status{
+					func() protocol.Status {
+						return v.Renew(testLease, all.tokens[0], protocol.Heir{}, fits).Answers[0].Status
+					},
+					func() protocol.Status { // a release, which gathers no others
+						r := transport.NewRequest(t.Context(), v.cfg.Keys.ForRelease(), func() []any {
 							if !fits() {
 								return nil
 							}
-							return releaseArgs(v.cfg.Incarnation, v.seq, testLease, all.tokens[0], v.cfg.Keys, v.lock.String(), Heir{}, 0, false)
+							return protocol.ReleaseArgs(v.cfg.Incarnation, v.seq, testLease, all.tokens[0], v.cfg.Keys, v.lock.String(), protocol.Heir{}, 0, false)
 						})
-						return v.nodes.list[0].sender.send(releaseScript, v.cfg.CallTimeout, r).answer.Status
+						return v.nodes.list[0].sender.Send(protocol.ReleaseScript, v.cfg.CallTimeout, r).Answer.Status
 					},
 				} {
 					began = time.Now()
 					status := send()
 					time.Sleep(time.Second)
-					if calls := all.took(); (status != Unknown) == ends || len(calls) > 0 == ends {
+					if calls := all.took(); (status != protocol.Unknown) == ends || len(calls) > 0 == ends {
 						t.Errorf("calls for %v elections: %v", calls, status)
 					}
 					line.cut.Store(true) // the connection is lost
-					_ = v.Renew(testLease, all.tokens[0], Heir{}, fit)
+					_ = v.Renew(testLease, all.tokens[0], protocol.Heir{}, fit)
 					line.cut.Store(false)
 					all.took()
 				}
@@ -188,7 +193,7 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(6)
 		stuck := true
-		all.watch(0, func([]Call, *server.Peer) bool {
+		all.watch(0, func([]protocol.Call, *server.Peer) bool {
 			all.mu.Lock()
 			hangs := stuck
 			stuck = false
@@ -201,11 +206,11 @@ func TestStuckCallDelaysNoOther(t *testing.T) {
 		all.busy()
 		began := time.Now()
 		all.renewed(all.renew(testLease, nil))
-		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/overdue+2*trip {
+		if took, limit := time.Since(began), all.voters[0].cfg.CallTimeout; took > limit+limit/transport.Overdue+2*trip {
 			t.Errorf("it took %v, a time-out is %v", took, limit) // of the first, which waits for its own
 		}
 		began = time.Now()
-		if tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit); !tally.Majority(Renewed) || time.Since(began) != trip {
+		if tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) || time.Since(began) != trip {
 			t.Errorf("after that: %v, %+v", time.Since(began), tally.Answers)
 		}
 	})
@@ -216,7 +221,7 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		all := p.process(3)
 		limit := all.voters[0].cfg.CallTimeout
-		all.watch(0, func(calls []Call, _ *server.Peer) bool {
+		all.watch(0, func(calls []protocol.Call, _ *server.Peer) bool {
 			if calls[0].Keys[0] == all.voters[0].cfg.Keys.Lock {
 				time.Sleep(time.Minute)
 			}
@@ -224,8 +229,8 @@ func TestWaitingBehindAStuckCall(t *testing.T) {
 		})
 		all.busy()
 		began := time.Now()
-		tally := all.voters[1].Renew(testLease, all.tokens[1], Heir{}, fit)
-		if took := time.Since(began); !tally.Majority(Renewed) || took > limit/overdue+2*trip {
+		tally := all.voters[1].Renew(testLease, all.tokens[1], protocol.Heir{}, fit)
+		if took := time.Since(began); !tally.Majority(protocol.Renewed) || took > limit/transport.Overdue+2*trip {
 			t.Errorf("after %v: %+v", took, tally.Answers)
 		}
 	})

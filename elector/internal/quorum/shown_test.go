@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // Where a node has nothing to say its answer is short, and says the same.
@@ -14,43 +16,43 @@ func TestShortAnswerToARenewal(t *testing.T) {
 		a := p.voter("a")
 		token := a.wins(1)
 		id := p.get(0, p.keys.ID)
-		renews := func(what string, want Answer) {
+		renews := func(what string, want protocol.Answer) {
 			t.Helper()
-			want.Status, want.Waiters, want.Subscribers = Renewed, -1, -1
-			got := a.Renew(testLease, token, Heir{}, fit).Answers[0]
+			want.Status, want.Waiters, want.Subscribers = protocol.Renewed, -1, -1
+			got := a.Renew(testLease, token, protocol.Heir{}, fit).Answers[0]
 			if got.Settled = false; got != want {
 				t.Errorf("%s: %+v, want %+v", what, got, want)
 			}
 		}
 		for range 3 {
-			renews("nothing is wrong", Answer{Fence: token, ID: id})
+			renews("nothing is wrong", protocol.Answer{Fence: token, ID: id})
 		}
 		_ = p.redis[0].Set(p.keys.Pause, "maintenance")
-		renews("paused", Answer{Fence: token, ID: id, Note: "maintenance"})
+		renews("paused", protocol.Answer{Fence: token, ID: id, Note: "maintenance"})
 		p.redis[0].Del(p.keys.Pause)
 		beyond := token + 58
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(beyond, 10))
-		renews("others were granted tokens", Answer{Fence: beyond, ID: id})
-		renews("nothing is wrong again", Answer{Fence: beyond, ID: id})
+		renews("others were granted tokens", protocol.Answer{Fence: beyond, ID: id})
+		renews("nothing is wrong again", protocol.Answer{Fence: beyond, ID: id})
 		_ = p.redis[0].Set(p.keys.ID, "OTHER1")
-		renews("another identity", Answer{Fence: beyond, ID: "OTHER1"})
+		renews("another identity", protocol.Answer{Fence: beyond, ID: "OTHER1"})
 		if got := a.Identities(); got != "OTHER1" {
 			t.Errorf("the node is known as %q", got)
 		}
 		p.refuse(0, "SET", "OOM command not allowed when used memory > 'maxmemory'.")
 		a.cfg.Advertise = func() string { return "10.0.0.7:8080" }
 		before := p.get(0, p.keys.Lock)
-		renews("a full memory refuses the new value", Answer{Fence: beyond, ID: "OTHER1", Holder: before})
+		renews("a full memory refuses the new value", protocol.Answer{Fence: beyond, ID: "OTHER1", Holder: before})
 	})
 }
 
 // The short way of a renewal leaves behind what the long one does.
 func TestShortWayOfARenewal(t *testing.T) {
-	heir := Heir{Incarnation: "incc", Keep: time.Second}
+	heir := protocol.Heir{Incarnation: "incc", Keep: time.Second}
 	for name, c := range map[string]struct {
-		heir          Heir
+		heir          protocol.Heir
 		change        func(p *polls)
-		status        Status
+		status        protocol.Status
 		reserved      string
 		reservedFor   time.Duration
 		lock, counter string // empty: as before
@@ -63,9 +65,9 @@ func TestShortWayOfARenewal(t *testing.T) {
 		"an heir before":         {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Heir, "!incb") }},
 		"the counter went back":  {change: func(p *polls) { _ = p.redis[0].Set(p.keys.Fence, "1") }},
 		"the counter is gone":    {change: func(p *polls) { p.redis[0].Del(p.keys.Fence) }},
-		"the lock is another's":  {status: Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
-		"the lock is of a later": {status: Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
-		"the lock is gone":       {status: Planted, change: func(p *polls) { p.redis[0].Del(p.keys.Lock) }},
+		"the lock is another's":  {status: protocol.Taken, lock: "b/incb/1 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "b/incb/1 n=1 lease=10000") }},
+		"the lock is of a later": {status: protocol.Taken, lock: "a/inca/9 n=1 lease=10000", change: func(p *polls) { _ = p.redis[0].Set(p.keys.Lock, "a/inca/9 n=1 lease=10000") }},
+		"the lock is gone":       {status: protocol.Planted, change: func(p *polls) { p.redis[0].Del(p.keys.Lock) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atThePolls(t, 1, func(t *testing.T, p *polls) {
@@ -80,13 +82,13 @@ func TestShortWayOfARenewal(t *testing.T) {
 				if c.change != nil {
 					c.change(p)
 				}
-				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, Renewed) {
+				if got := a.Renew(testLease, token, c.heir, fit).Answers[0]; got.Status != cmp.Or(c.status, protocol.Renewed) {
 					t.Errorf("%+v", got)
 				}
 				if got := p.get(0, p.keys.Lock); got != lock {
 					t.Errorf("the lock is %q, want %q", got, lock)
 				}
-				if ttl := p.redis[0].TTL(p.keys.Lock); c.status != Taken && ttl != testLease {
+				if ttl := p.redis[0].TTL(p.keys.Lock); c.status != protocol.Taken && ttl != testLease {
 					t.Errorf("the lock lives for %v", ttl)
 				}
 				if got := p.get(0, p.keys.Fence); got != counter {
@@ -106,12 +108,12 @@ func TestShortWayBesideFollowers(t *testing.T) {
 		p.counters("1")
 		a := p.voter("a")
 		token := a.wins(1)
-		a.Renew(testLease, token, Heir{}, fit)
+		a.Renew(testLease, token, protocol.Heir{}, fit)
 		for first, short := range map[string]bool{"incb": true, "!incb": false} {
 			_ = p.redis[0].Set(p.keys.Heir, first)
-			args := renewArgs(p.get(0, p.keys.Lock), "inca", a.Attempt(), testLease, token, token, Heir{}, "OTHER1", "", p.get(0, p.keys.ID))
-			v, err := renewScript.Run(t.Context(), p.own[0], p.keys.forRenew(), args...).Slice()
-			if err != nil || (v[0] == int64(asShown)) != short {
+			args := protocol.RenewArgs(p.get(0, p.keys.Lock), "inca", a.Attempt(), testLease, token, token, protocol.Heir{}, "OTHER1", "", p.get(0, p.keys.ID))
+			v, err := protocol.RenewScript.Run(t.Context(), p.own[0], p.keys.ForRenew(), args...).Slice()
+			if err != nil || (v[0] == int64(protocol.AsShown)) != short {
 				t.Errorf("%s goes first: %v, %v", first, v, err)
 			}
 			if got := p.redis[0].Exists(p.keys.Heir); got != short { // a reservation that the leader does not want is taken back
@@ -130,8 +132,8 @@ func TestShortWayCopiesTheToken(t *testing.T) {
 		lock := p.get(0, p.keys.Lock)
 		_ = p.redis[0].Set(p.keys.Fence, "9")
 		_ = p.redis[0].Set(p.keys.ID, "NODEID")
-		args := renewArgs(lock, "inca", a.Attempt(), testLease, token, 9, Heir{}, "OTHER1", "", "NODEID")
-		if got := p.run(0, renewScript, p.keys.forRenew(), args...); got.Status != Renewed || got.Fence != token {
+		args := protocol.RenewArgs(lock, "inca", a.Attempt(), testLease, token, 9, protocol.Heir{}, "OTHER1", "", "NODEID")
+		if got := p.run(0, protocol.RenewScript, p.keys.ForRenew(), args...); got.Status != protocol.Renewed || got.Fence != token {
 			t.Errorf("%+v", got)
 		}
 		if got := p.get(0, p.keys.Fence); got != strconv.FormatUint(token, 10) {
@@ -152,13 +154,13 @@ func TestIdentityIsOfferedOnce(t *testing.T) {
 				p.counters("1")
 				a := p.voter("a")
 				token := a.wins(1)
-				a.Renew(testLease, token, Heir{}, fit) // the nodes know the script
+				a.Renew(testLease, token, protocol.Heir{}, fit) // the nodes know the script
 				time.Sleep(time.Second)
 				seen := map[string]bool{p.get(1, p.keys.ID): true}
 				for i := range 4 {
 					p.redis[1].FlushAll()
 					a.lines[1].answersLost.Store(c.lost && i%2 == 0) // then there is another connection
-					a.Renew(testLease, token, Heir{}, fit)
+					a.Renew(testLease, token, protocol.Heir{}, fit)
 					time.Sleep(time.Second)
 					a.lines[1].answersLost.Store(false)
 					id := p.get(1, p.keys.ID)

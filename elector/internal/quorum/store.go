@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Announce has every node publish the report and append it to its history. It starts the
@@ -50,12 +52,10 @@ func (v *Voter) unsettled() bool {
 	return settled < v.nodes.Majority()
 }
 
-func ping(ctx context.Context, c redis.UniversalClient) error { return c.Ping(ctx).Err() }
-
 // Publish sends to a channel of every node, and waits for each at most for the limit.
 func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
-	return ns.each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
-		return needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
+	return ns.Each(ctx, limit, func(ctx context.Context, c redis.UniversalClient) error {
+		return rediserr.Needs(c.Publish(ctx, channel, payload).Err(), "+publish &"+channel)
 	})
 }
 
@@ -63,7 +63,7 @@ func (ns *Nodes) Publish(ctx context.Context, channel string, payload []byte, li
 // node takes such requests together.
 func (ns *Nodes) Request(ctx context.Context, channel string, payload []byte, limit time.Duration) []error {
 	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error {
-		_, err := n.requests.do(ctx, message{channel, payload})
+		_, err := n.requests.Do(ctx, message{channel, payload})
 		return err
 	})
 }
@@ -72,11 +72,11 @@ func (ns *Nodes) Request(ctx context.Context, channel string, payload []byte, li
 func (ns *Nodes) PublishTo(ctx context.Context, node int, channel string, payload []byte, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return ns.nodeError(node, needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
+	return ns.NodeError(node, rediserr.Needs(ns.list[node].rdb.Publish(ctx, channel, payload).Err(), "+publish &"+channel))
 }
 
-// each queries all nodes at once; the errors are by node.
-func (ns *Nodes) each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
+// Each queries all nodes at once, and waits for each at most for the limit; the errors are by node.
+func (ns *Nodes) Each(ctx context.Context, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) []error {
 	return ns.eachNode(ctx, limit, func(ctx context.Context, n *Node) error { return ask(ctx, n.rdb) })
 }
 
@@ -86,7 +86,7 @@ func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(con
 	errs := make([]error, len(ns.list))
 	var wg sync.WaitGroup
 	for i, n := range ns.list {
-		wg.Go(func() { errs[i] = ns.nodeError(i, ask(ctx, n)) })
+		wg.Go(func() { errs[i] = ns.NodeError(i, ask(ctx, n)) })
 	}
 	wg.Wait()
 	return errs
@@ -96,7 +96,7 @@ func (ns *Nodes) eachNode(ctx context.Context, limit time.Duration, ask func(con
 func (ns *Nodes) On(ctx context.Context, node int, limit time.Duration, ask func(context.Context, redis.UniversalClient) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return ns.nodeError(node, ask(ctx, ns.list[node].rdb))
+	return ns.NodeError(node, ask(ctx, ns.list[node].rdb))
 }
 
 // Listeners is how many subscribe to a channel, by the node that knows of most; -1
@@ -109,7 +109,7 @@ func (ns *Nodes) Listeners(ctx context.Context, channel string, limit time.Durat
 		if _, cluster := n.rdb.(*redis.ClusterClient); cluster {
 			return nil
 		}
-		count, err := n.counts.do(ctx, channel)
+		count, err := n.counts.Do(ctx, channel)
 		if err == nil {
 			mu.Lock()
 			defer mu.Unlock()

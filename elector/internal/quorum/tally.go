@@ -5,11 +5,14 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Tally is the outcome of a round.
 type Tally struct {
-	Answers []Answer // by node
+	Answers []protocol.Answer // by node
 	RTT     time.Duration
 	nodes   *Nodes
 }
@@ -21,7 +24,7 @@ func (t Tally) Clone() Tally {
 }
 
 // Count is how many nodes gave one of the answers.
-func (t Tally) Count(statuses ...Status) int {
+func (t Tally) Count(statuses ...protocol.Status) int {
 	n := 0
 	for _, a := range t.Answers {
 		for _, s := range statuses {
@@ -34,26 +37,28 @@ func (t Tally) Count(statuses ...Status) int {
 }
 
 // Majority reports whether enough nodes gave one of the answers to decide.
-func (t Tally) Majority(statuses ...Status) bool { return t.Count(statuses...) >= t.nodes.Majority() }
+func (t Tally) Majority(statuses ...protocol.Status) bool {
+	return t.Count(statuses...) >= t.nodes.Majority()
+}
 
 // Answered reports whether a majority has answered, whatever the answers are.
-func (t Tally) Answered() bool { return len(t.Answers)-t.Count(Unknown) >= t.nodes.Majority() }
+func (t Tally) Answered() bool { return len(t.Answers)-t.Count(protocol.Unknown) >= t.nodes.Majority() }
 
 // Judged reports whether a claim was lost for a version that the candidate had not been shown, and may
 // follow: another claim names it.
 func (t Tally) Judged() bool {
-	open := t.Count(Won)
+	open := t.Count(protocol.Won)
 	for _, a := range t.Answers {
-		if a.Status == NewerVersion && !a.Outdated {
+		if a.Status == protocol.NewerVersion && !a.Outdated {
 			open++
 		}
 	}
-	return t.Count(NewerVersion) > 0 && open >= t.nodes.Majority()
+	return t.Count(protocol.NewerVersion) > 0 && open >= t.nodes.Majority()
 }
 
 // Outdated reports whether nodes refuse the sender for its version, and with those that did not answer so
 // many that no majority is left. The value is what most of them keep.
-func (t Tally) Outdated() (highest Highest, ok bool) {
+func (t Tally) Outdated() (highest protocol.Highest, ok bool) {
 	count, most := map[string]int{}, ""
 	n := 0
 	for _, a := range t.Answers {
@@ -65,15 +70,15 @@ func (t Tally) Outdated() (highest Highest, ok bool) {
 			most = a.Highest
 		}
 	}
-	highest, _ = ParseHighest(most)
-	return highest, n > 0 && n+t.Count(Unknown) > len(t.Answers)-t.nodes.Majority()
+	highest, _ = protocol.ParseHighest(most)
+	return highest, n > 0 && n+t.Count(protocol.Unknown) > len(t.Answers)-t.nodes.Majority()
 }
 
 // ForeignVersion is what the version's key of a node holds that no candidate wrote, for people; empty: nothing.
 func (t Tally) ForeignVersion() string {
 	for _, a := range t.Answers {
-		if _, ok := ParseHighest(a.Highest); a.Highest != "" && !ok {
-			return Quoted(a.Highest)
+		if _, ok := protocol.ParseHighest(a.Highest); a.Highest != "" && !ok {
+			return protocol.Quoted(a.Highest)
 		}
 	}
 	return ""
@@ -84,7 +89,7 @@ func (t Tally) ForeignVersion() string {
 func (t Tally) Written() bool {
 	n := 0
 	for _, a := range t.Answers {
-		if a.Status == Renewed && a.Holder == "" {
+		if a.Status == protocol.Renewed && a.Holder == "" {
 			n++
 		}
 	}
@@ -95,7 +100,7 @@ func (t Tally) Written() bool {
 func (t Tally) Named() int {
 	n := 0
 	for _, a := range t.Answers {
-		if a.Status == Held && a.Note == GoesFirst {
+		if a.Status == protocol.Held && a.Note == protocol.GoesFirst {
 			n++
 		}
 	}
@@ -106,7 +111,7 @@ func (t Tally) Named() int {
 func (t Tally) Holders() []string {
 	var all []string
 	for _, a := range t.Answers {
-		if a.Status == Held {
+		if a.Status == protocol.Held {
 			all = append(all, a.Holder)
 		}
 	}
@@ -117,10 +122,10 @@ func (t Tally) Holders() []string {
 func (t Tally) Errors() []error {
 	var all []error
 	for i, a := range t.Answers {
-		if a.Status == SameServer {
-			all = append(all, t.nodes.nodeError(i, ErrSameServer))
+		if a.Status == protocol.SameServer {
+			all = append(all, t.nodes.NodeError(i, rediserr.ErrSameServer))
 		} else if a.Err != nil && !errors.Is(a.Err, errOverruled) {
-			all = append(all, t.nodes.nodeError(i, a.Err))
+			all = append(all, t.nodes.NodeError(i, a.Err))
 		}
 	}
 	return all
@@ -141,19 +146,19 @@ func (t Tally) NotConfirmed() []error {
 	var all []error
 	for i, a := range t.Answers {
 		switch {
-		case a.Status == Renewed:
+		case a.Status == protocol.Renewed:
 		case a.Err != nil && !errors.Is(a.Err, errOverruled):
-			all = append(all, t.nodes.nodeError(i, a.Err))
-		case a.Status == Unknown:
-			all = append(all, t.nodes.nodeError(i, context.DeadlineExceeded))
+			all = append(all, t.nodes.NodeError(i, a.Err))
+		case a.Status == protocol.Unknown:
+			all = append(all, t.nodes.NodeError(i, context.DeadlineExceeded))
 		default:
-			all = append(all, t.nodes.nodeError(i, notHeldError{}))
+			all = append(all, t.nodes.NodeError(i, notHeldError{}))
 		}
 	}
 	return all
 }
 
 // Tally is what a round comes to in which these nodes gave these answers.
-func (ns *Nodes) Tally(answers []Answer, rtt time.Duration) Tally {
+func (ns *Nodes) Tally(answers []protocol.Answer, rtt time.Duration) Tally {
 	return Tally{Answers: answers, RTT: rtt, nodes: ns}
 }

@@ -1,6 +1,10 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/transport"
+)
 
 // moments is at how many moments between two renewals of one election those of all are due.
 const moments = 4
@@ -12,3 +16,6 @@ func (ns *Nodes) Together(in, every time.Duration) time.Duration {
 	at := time.Since(ns.opened) + in
 	return max(0, in-at%max(1, every/moments))
 }
+
+// Gather has the requests that f posts travel together, and returns when the last call for them has ended. f must not block.
+func (ns *Nodes) Gather(f func()) { transport.Gather(ns.senders, f) }

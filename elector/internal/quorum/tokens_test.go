@@ -12,6 +12,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // straggler makes a voter win token 3 on the first two nodes, and have a grant of 11
@@ -37,21 +39,23 @@ func (p *polls) straggler(t *testing.T) (a *booth, token uint64) {
 func TestCountersAreNeverLowered(t *testing.T) {
 	for name, f := range map[string]func(p *polls, a *booth, token uint64) Tally{
 		"by a renewal": func(p *polls, a *booth, token uint64) Tally {
-			return a.Renew(testLease, token, Heir{}, fit)
+			return a.Renew(testLease, token, protocol.Heir{}, fit)
 		},
 		"by a plant": func(p *polls, a *booth, token uint64) Tally {
 			p.redis[2].Del(p.keys.Lock)
-			tally := a.Renew(testLease, token, Heir{}, fit)
+			tally := a.Renew(testLease, token, protocol.Heir{}, fit)
 			synctest.Wait()
 			if p.get(2, p.keys.Lock) == "" {
 				p.t.Errorf("not planted, although nothing has come since what this node told the term: %+v", tally.Answers)
 			}
 			return tally
 		},
-		"by a release": func(p *polls, a *booth, token uint64) Tally { return a.Releasing(token, Heir{}).Try(testLease) },
+		"by a release": func(p *polls, a *booth, token uint64) Tally {
+			return a.Releasing(token, protocol.Heir{}).Try(testLease)
+		},
 		"by a release after claims that it knows nothing of": func(p *polls, a *booth, token uint64) Tally {
 			_ = p.redis[2].Set(p.keys.Fence, "20")
-			return a.Releasing(token, Heir{}).Try(testLease)
+			return a.Releasing(token, protocol.Heir{}).Try(testLease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +95,7 @@ func TestOnlyLowerTokensAreRaised(t *testing.T) {
 				p.counters(counters[:]...)
 				var asked [3]atomic.Bool
 				for i := range asked {
-					p.onScript(i, raiseScript, func() { asked[i].Store(true) })
+					p.onScript(i, protocol.RaiseScript, func() { asked[i].Store(true) })
 				}
 				token := p.voter("a").wins(1)
 				synctest.Wait()
@@ -132,10 +136,10 @@ func TestReleaseDoesNotHideThatANodeForgot(t *testing.T) {
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
 		p.redis[0].FlushAll()
-		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(NoLock) != 1 {
+		if tally := a.Releasing(token, protocol.Heir{}).Try(testLease); tally.Count(protocol.NoLock) != 1 {
 			t.Errorf("%+v", tally.Answers)
 		}
-		if tally := b.loses(); tally.Count(Abstains) != 1 || tally.Answers[0].Left != testLease {
+		if tally := b.loses(); tally.Count(protocol.Abstains) != 1 || tally.Answers[0].Left != testLease {
 			t.Errorf("a node that forgot votes: %+v", tally.Answers)
 		}
 		time.Sleep(testLease + time.Millisecond)
@@ -151,7 +155,7 @@ func TestRenewalProlongs(t *testing.T) {
 				p.counters("1")
 				a := p.voter("a")
 				token := a.wins(1)
-				a.Renew(testLease, token, Heir{}, fit) // from now on the value stays as it is
+				a.Renew(testLease, token, protocol.Heir{}, fit) // from now on the value stays as it is
 				time.Sleep(testLease / 2)
 				if strings.HasSuffix(name, "paused") {
 					_ = p.redis[0].Set(p.keys.Pause, "maintenance")
@@ -160,7 +164,7 @@ func TestRenewalProlongs(t *testing.T) {
 					_ = p.redis[0].Set(p.keys.Lock, lock)
 					p.redis[0].SetTTL(p.keys.Lock, testLease/2)
 				}
-				if tally := a.Renew(testLease, token, Heir{}, fit); tally.Count(Renewed) != 1 {
+				if tally := a.Renew(testLease, token, protocol.Heir{}, fit); tally.Count(protocol.Renewed) != 1 {
 					t.Errorf("%+v", tally.Answers)
 				}
 				if ttl := p.redis[0].TTL(p.keys.Lock); ttl != testLease {
@@ -234,7 +238,7 @@ func TestOneServerHasOneVote(t *testing.T) {
 				p.redis = append(append([]*miniredis.Miniredis(nil), own[:3-same]...), own[2], own[2], own[2])[:3]
 				a := p.voter("a")
 				_, tally := a.Claim(t.Context(), 1, nil)
-				if tally.Count(Won) != won || tally.Count(SameServer) != 3-won || len(tally.Errors()) != 3-won {
+				if tally.Count(protocol.Won) != won || tally.Count(protocol.SameServer) != 3-won || len(tally.Errors()) != 3-won {
 					t.Errorf("%+v", tally.Answers)
 				}
 				for _, err := range tally.Errors() {
@@ -251,13 +255,13 @@ func TestOneServerHasOneVote(t *testing.T) {
 func TestRaisesOfAnAttemptThatIsOverAreNotMade(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		p.counters("10", "2", "2")
-		p.onScript(1, raiseScript, func() { p.redis[1].Del(p.keys.Lock) }) // the attempt fails
+		p.onScript(1, protocol.RaiseScript, func() { p.redis[1].Del(p.keys.Lock) }) // the attempt fails
 		var raises atomic.Int32
 		p.redis[2].Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
 			switch {
-			case cmd == "EVALSHA" && slices.Contains(args, claimScript.Hash()):
+			case cmd == "EVALSHA" && slices.Contains(args, protocol.ClaimScript.Hash()):
 				time.Sleep(time.Minute)
-			case cmd == "EVALSHA" && slices.Contains(args, raiseScript.Hash()):
+			case cmd == "EVALSHA" && slices.Contains(args, protocol.RaiseScript.Hash()):
 				raises.Add(1)
 			}
 			return false

@@ -4,11 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/transport"
 )
 
 // VoterConfig is what a Voter needs to know of its elector.
 type VoterConfig struct {
-	Keys        Keys
+	Keys        protocol.Keys
 	Candidate   string
 	Incarnation string
 	Version     string        // semantic: no node elects it once a newer one has led; empty: any may lead
@@ -32,17 +35,17 @@ type Voter struct {
 	queues []*nodeQueue
 
 	seq   uint64
-	alive atomic.Uint64 // the attempt that runs or serves its term; 0: none
-	lock  LockValue     // of the newest attempt; with its token once that is agreed on
-	named []string      // the identities that it names, by node; nil: not looked at
-	term  renewed       // of the newest renewal
-	met   time.Time     // when the nodes were queried for their identities alone
+	alive atomic.Uint64      // the attempt that runs or serves its term; 0: none
+	lock  protocol.LockValue // of the newest attempt; with its token once that is agreed on
+	named []string           // the identities that it names, by node; nil: not looked at
+	term  renewed            // of the newest renewal
+	met   time.Time          // when the nodes were queried for their identities alone
 	// introduced: a majority has shown whether the groups of shards exist that the election's name is one of.
 	introduced bool
 
 	recorders []*recorder // by node
 
-	onlyHeld onlyHeld // of its releases; it never changes
+	onlyHeld protocol.OnlyHeld // of its releases; it never changes
 
 	background flights
 }
@@ -51,7 +54,7 @@ type Voter struct {
 // elections does little but renew.
 type renewed struct {
 	token uint64
-	heir  Heir
+	heir  protocol.Heir
 
 	keys []string
 	args []any // but for the counter and the identity, which each request has of its own; nil: to be made
@@ -66,7 +69,7 @@ func NewVoter(ns *Nodes, cfg VoterConfig) *Voter {
 			sender: ns.list[i].sender, keys: &v.cfg.Keys, limit: cfg.CallTimeout, background: &v.background,
 			refused: func(err error) {
 				if cfg.Unrecorded != nil {
-					cfg.Unrecorded(ns.nodeError(i, err))
+					cfg.Unrecorded(ns.NodeError(i, err))
 				}
 			},
 		})
@@ -83,12 +86,12 @@ func (v *Voter) WaitIdle(d time.Duration) { v.background.wait(d) }
 func (v *Voter) tally(r *round) Tally { return v.nodes.Tally(r.now(), time.Since(r.started)) }
 
 // identities are what this voter's lock names.
-func (v *Voter) identities() Identities {
+func (v *Voter) identities() protocol.Identities {
 	all := make([]string, len(v.queues))
 	for i, q := range v.queues {
 		all[i] = q.known(time.Now(), v.cfg.Lease)
 	}
-	return IdentitiesOf(all)
+	return protocol.IdentitiesOf(all)
 }
 
 // Attempt is the newest one. It belongs to the goroutine of Claim.
@@ -135,9 +138,9 @@ func (v *Voter) release(node int, seq uint64) {
 		defer cancel()
 		done := q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
 			k := v.cfg.Keys
-			args := releaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", Heir{}, 0, false)
-			v.nodes.list[node].sender.send(releaseScript, v.cfg.CallTimeout,
-				newRequest(ctx, k.forRelease(), func() []any { return args }))
+			args := protocol.ReleaseArgs(v.cfg.Incarnation, q.takeAbandoned(), v.cfg.Lease, 0, k, "", protocol.Heir{}, 0, false)
+			v.nodes.list[node].sender.Send(protocol.ReleaseScript, v.cfg.CallTimeout,
+				transport.NewRequest(ctx, k.ForRelease(), func() []any { return args }))
 		})
 		if !done {
 			q.takeAbandoned()
@@ -168,29 +171,29 @@ func (v *Voter) whileAlive(seq uint64, args []any) func() []any {
 
 // callLate runs a script on one node, in that node's order, with arguments made when
 // it is sent; nil means that nothing is sent any more.
-func (v *Voter) callLate(ctx context.Context, node int, s electionScript, keys []string, args func() []any) Answer {
+func (v *Voter) callLate(ctx context.Context, node int, s protocol.ElectionScript, keys []string, args func() []any) protocol.Answer {
 	v.background.begin()
 	defer v.background.end()
-	q, o := v.queues[node], notSent()
+	q, o := v.queues[node], transport.NotSent()
 	q.run(ctx, v.cfg.CallTimeout, func(ctx context.Context) {
-		o = v.nodes.list[node].sender.send(s, v.cfg.CallTimeout, newRequest(ctx, keys, args))
-		o.answer.Settled = q.meet(o.answer.ID, o.sent, v.cfg.Lease)
+		o = v.nodes.list[node].sender.Send(s, v.cfg.CallTimeout, transport.NewRequest(ctx, keys, args))
+		o.Answer.Settled = q.meet(o.Answer.ID, o.Sent, v.cfg.Lease)
 	})
 	return v.answered(node, o, ctx.Err() == nil)
 }
 
 // answered takes how a request ended. One whose time was over is not reported.
-func (v *Voter) answered(node int, o outcome, inTime bool) Answer {
-	if o.dropped {
-		return o.answer
+func (v *Voter) answered(node int, o transport.Outcome, inTime bool) protocol.Answer {
+	if o.Dropped {
+		return o.Answer
 	}
-	v.queues[node].note(o.answer)
-	o.answer.Err = v.cfg.Keys.needs(o.answer.Err)
-	if o.answer.Status != Unknown {
+	v.queues[node].note(o.Answer)
+	o.Answer.Err = v.cfg.Keys.Needs(o.Answer.Err)
+	if o.Answer.Status != protocol.Unknown {
 		v.recorders[node].again()
 	}
 	if v.cfg.RequestEnded != nil && inTime {
-		v.cfg.RequestEnded(node, o.took, v.nodes.nodeError(node, o.answer.Err))
+		v.cfg.RequestEnded(node, o.Took, v.nodes.NodeError(node, o.Answer.Err))
 	}
-	return o.answer
+	return o.Answer
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // fit is a leader that may renew.
@@ -26,7 +28,7 @@ func TestRenewalCopiesTheToken(t *testing.T) {
 		a.lines[2].cut.Store(false)
 		_ = p.redis[1].Set(p.keys.Fence, "15") // restarted from an older dump
 		for range 2 {
-			if tally := a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
+			if tally := a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 				t.Fatalf("not renewed: %+v", tally.Answers)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -59,8 +61,8 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		token := a.wins(1)
 		p.redis[1].FlushAll()
 		a.lines[2].cut.Store(true)
-		tally := a.Renew(testLease, token, Heir{}, fit)
-		if tally.Count(Renewed) != 1 || tally.Count(Planted) != 1 || tally.Majority(Renewed) {
+		tally := a.Renew(testLease, token, protocol.Heir{}, fit)
+		if tally.Count(protocol.Renewed) != 1 || tally.Count(protocol.Planted) != 1 || tally.Majority(protocol.Renewed) {
 			t.Errorf("a node that forgot was counted: %+v", tally.Answers)
 		}
 		if p.get(1, p.keys.New) == "" {
@@ -69,7 +71,7 @@ func TestPlantIsNoVoteInItsRound(t *testing.T) {
 		if fence := p.get(1, p.keys.Fence); fence != fmt.Sprint(token) {
 			t.Errorf("the counter is %q after a plant with token %d", fence, token)
 		}
-		if tally = a.Renew(testLease, token, Heir{}, fit); !tally.Majority(Renewed) {
+		if tally = a.Renew(testLease, token, protocol.Heir{}, fit); !tally.Majority(protocol.Renewed) {
 			t.Errorf("planted before, and no vote now: %+v", tally.Answers)
 		}
 	})
@@ -82,8 +84,8 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		p.counters("1")
 		a, b := p.voter("a"), p.voter("b")
 		token := a.wins(1)
-		a.Releasing(token, Heir{}).Try(testLease)
-		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
+		a.Releasing(token, protocol.Heir{}).Try(testLease)
+		if got := p.lateRenewal(0, a, token); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("after its release: %+v, %d locks", got, p.locks())
 		}
 		p.redis[0].Del(p.keys.Lock)
@@ -91,11 +93,11 @@ func TestLateRenewalFindsTheTermClosed(t *testing.T) {
 		token = a.wins(1)
 		p.redis[0].Del(p.keys.Lock) // lapsed
 		other := b.wins(1)
-		if got := p.lateRenewal(0, a, token); got.Status != Taken {
+		if got := p.lateRenewal(0, a, token); got.Status != protocol.Taken {
 			t.Errorf("while another holds the lock: %+v", got)
 		}
 		p.redis[0].Del(p.keys.Lock) // b's lapsed too: its term was never closed
-		if got := p.lateRenewal(0, a, token); got.Status != NoLock || p.locks() != 0 {
+		if got := p.lateRenewal(0, a, token); got.Status != protocol.NoLock || p.locks() != 0 {
 			t.Errorf("after others (token %d) came and went: %+v, %d locks", other, got, p.locks())
 		}
 	})
@@ -130,7 +132,7 @@ func TestRaiseAsksWhoseLockItIs(t *testing.T) {
 	atThePolls(t, 3, func(t *testing.T, p *polls) {
 		p.counters("10", "2", "3")
 		for i := 1; i < 3; i++ {
-			p.onScript(i, raiseScript, func() { p.redis[i].Del(p.keys.Lock) })
+			p.onScript(i, protocol.RaiseScript, func() { p.redis[i].Del(p.keys.Lock) })
 		}
 		a := p.voter("a")
 		a.loses()
@@ -147,7 +149,7 @@ func TestPausedNodesRefuse(t *testing.T) {
 		for _, m := range p.redis[:2] {
 			_ = m.Set(p.keys.Pause, "a migration")
 		}
-		if tally := p.voter("a").loses(); tally.Count(Paused) != 2 || tally.Answers[0].Note != "a migration" {
+		if tally := p.voter("a").loses(); tally.Count(protocol.Paused) != 2 || tally.Answers[0].Note != "a migration" {
 			t.Errorf("%+v", tally.Answers)
 		}
 	})
@@ -158,7 +160,7 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 	const keep = 2 * time.Second
 	atThePolls(t, 1, func(t *testing.T, p *polls) {
 		p.counters("1")
-		a, b, heir := p.voter("a"), p.voter("b"), Heir{Incarnation: "incghost", Keep: keep}
+		a, b, heir := p.voter("a"), p.voter("b"), protocol.Heir{Incarnation: "incghost", Keep: keep}
 		token := a.wins(1)
 		a.Renew(testLease, token, heir, fit)
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= testLease || ttl > testLease+keep {
@@ -168,11 +170,11 @@ func TestReservationForAnHeirLapses(t *testing.T) {
 		if ttl := p.redis[0].TTL(p.keys.Heir); ttl <= 0 || ttl > keep {
 			t.Errorf("after a release the reservation is kept for %v", ttl)
 		}
-		if tally := b.loses(); tally.Answers[0].Status != Reserved || tally.Answers[0].Left > keep {
+		if tally := b.loses(); tally.Answers[0].Status != protocol.Reserved || tally.Answers[0].Left > keep {
 			t.Errorf("%+v", tally.Answers)
 		}
 		time.Sleep(keep + time.Millisecond)
-		b.Releasing(b.wins(1), Heir{}).Try(testLease)
+		b.Releasing(b.wins(1), protocol.Heir{}).Try(testLease)
 
 		_ = p.redis[0].Set(p.keys.Heir, "!incghost") // by hand: without an end
 		b.wins(1)
@@ -189,7 +191,7 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		token := a.wins(1)
 		p.redis[0].Del(p.keys.Lock)
 		b.wins(1)
-		if tally := a.Releasing(token, Heir{}).Try(testLease); tally.Count(Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
+		if tally := a.Releasing(token, protocol.Heir{}).Try(testLease); tally.Count(protocol.Taken) != 1 || !strings.HasPrefix(p.get(0, p.keys.Lock), "b/") {
 			t.Errorf("%+v; the lock is %q", tally.Answers, p.get(0, p.keys.Lock))
 		}
 		// The late release of an attempt that was given up leaves the newer one alone.
@@ -198,8 +200,8 @@ func TestReleaseTakesOnlyWhatIsMine(t *testing.T) {
 		b.WaitIdle(time.Minute)
 		b.wins(1)
 		k := p.keys
-		if got := p.run(0, releaseScript, k.forRelease(),
-			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != Taken || p.locks() != 1 {
+		if got := p.run(0, protocol.ReleaseScript, k.ForRelease(),
+			b.cfg.Incarnation, old, testLease.Milliseconds(), 0, k.Wake, "", "", 0); got.Status != protocol.Taken || p.locks() != 1 {
 			t.Errorf("%+v, %d locks", got, p.locks())
 		}
 	})
@@ -217,12 +219,12 @@ func TestOwnPhantomIsNoObstacle(t *testing.T) {
 		a.WaitIdle(time.Minute)
 		a.lines[0].answersLost.Store(false)
 		// Its clean-up got lost.
-		p.onScript(0, claimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })
+		p.onScript(0, protocol.ClaimScript, func() { _ = p.redis[0].Set(p.keys.Lock, phantom+" token=2") })
 		a.wins(1)
-		p.onScript(0, claimScript, func() {})
+		p.onScript(0, protocol.ClaimScript, func() {})
 
 		_ = p.redis[0].Set(p.keys.Lock, "a/earlier/1 n=1 lease=10000 token=2")
-		if tally := a.loses(); tally.Answers[0].Status != Held {
+		if tally := a.loses(); tally.Answers[0].Status != protocol.Held {
 			t.Errorf("%+v", tally.Answers)
 		}
 	})
@@ -238,12 +240,12 @@ func TestHintsAreBounded(t *testing.T) {
 		if now := uint64(time.Now().UnixMilli()); token > now {
 			t.Errorf("token %d: a hint two hours ahead was taken", token)
 		}
-		a.Releasing(token, Heir{}).Try(testLease)
+		a.Releasing(token, protocol.Heir{}).Try(testLease)
 		near := uint64(time.Now().Add(time.Minute).UnixMilli())
 		if token := a.wins(near); token != near {
 			t.Errorf("token %d: a good hint (%d) was not taken", token, near)
 		}
-		a.Releasing(near, Heir{}).Try(testLease)
+		a.Releasing(near, protocol.Heir{}).Try(testLease)
 		_ = p.redis[0].Set(p.keys.Fence, strconv.FormatUint(1<<53-2, 10))
 		if tally := a.loses(); tally.Answers[0].Err == nil || !strings.Contains(tally.Answers[0].Err.Error(), "2^53") {
 			t.Errorf("%+v", tally.Answers)

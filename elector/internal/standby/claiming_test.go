@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -22,7 +23,7 @@ func claims(w *Waiter, took time.Duration, shown func()) (made *int) {
 // leadsOn is what claims show while the leader of waiting leads on: a lease with so much left.
 func leadsOn(left time.Duration) quorum.Tally {
 	a := holding("a", "7", left)
-	return quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Second}
+	return quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Second}
 }
 
 // As long as claims meet the leader of before, the goroutine that campaigns is not woken, and each plans the next one.
@@ -74,7 +75,7 @@ func canceled(t *testing.T) context.Context {
 // Too full a row is left, and one with room joined, by the goroutine that campaigns.
 func TestClaimWhileWaitingThatChangesTheRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := waiting(t, quorum.FrontRow) // outside
+		w, _ := waiting(t, protocol.FrontRow) // outside
 		votes := leadsOn(10 * time.Second)
 		for i := range votes.Answers {
 			votes.Answers[i].Waiters = 1
@@ -124,7 +125,7 @@ func TestWaitEndsAfterTheClaim(t *testing.T) {
 func TestNewsWhileAClaimIsUnderWay(t *testing.T) {
 	for name, news := range map[string]func(b bus, pause chan struct{}){
 		"a release": func(b bus, _ chan struct{}) {
-			b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
+			b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
 		},
 		"the end of a pause": func(_ bus, pause chan struct{}) { pause <- struct{}{} },
 	} {
@@ -163,7 +164,7 @@ func TestAlarmThatIsNotDue(t *testing.T) {
 			t.Error("the claim is due later")
 		}
 		time.Sleep(time.Second)
-		b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
+		b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "me"}.String(), 0, 1, 2)
 		if w.Due() {
 			t.Error("the goroutine that campaigns is woken already")
 		}

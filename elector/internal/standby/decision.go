@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -71,7 +72,7 @@ func (n neighbours) and(waiters, listening int) (int, int) {
 // lost plans when to claim again from what the last claim has shown.
 func (d *decision) lost(t quorum.Tally, now time.Time) {
 	d.rtt = t.RTT
-	in, _ := quorum.HolderOf(t.Holders(), d.majority())
+	in, _ := protocol.HolderOf(t.Holders(), d.majority())
 	holder := in.Attempt
 	_, d.outdated = t.Outdated()
 	if d.woken && holder != "" && holder == d.holder {
@@ -100,7 +101,7 @@ func (d *decision) plan(t quorum.Tally, now time.Time) {
 	case !ok: // too few answered: again soon, then less and less often
 		d.backoff = min(max(2*d.backoff, d.Lease/64), d.Lease/4)
 		d.at = now.Add(d.backoff/2 + upTo(d.backoff/2))
-	case left == 0 || holder == "" && t.Count(quorum.Paused, quorum.Abstains, quorum.Reserved, quorum.NewerVersion) == 0: // a split vote
+	case left == 0 || holder == "" && t.Count(protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion) == 0: // a split vote
 		d.backoff = min(max(2*d.backoff, t.RTT, claimSpacing/4), d.Lease/8)
 		d.at = now.Add(d.backoff + upTo(3*d.backoff))
 	default:
@@ -114,7 +115,7 @@ func (d *decision) spread() time.Duration {
 	if d.first {
 		return afterLease
 	}
-	if d.inRow || d.listening <= quorum.FrontRow {
+	if d.inRow || d.listening <= protocol.FrontRow {
 		if d.Nodes == 1 && d.waiters <= 3 {
 			return claimSpacing // a few at once do no harm where votes can't split
 		}
@@ -151,7 +152,7 @@ func (d *decision) spreadOfAll() time.Duration {
 func (d *decision) refused(t quorum.Tally, now time.Time) {
 	pause := d.Lease/2 + upTo(d.Lease/4)
 	for _, a := range t.Answers {
-		if a.Status == quorum.Held && a.Left >= 0 {
+		if a.Status == protocol.Held && a.Left >= 0 {
 			pause = min(pause, a.Left+d.spread())
 		}
 	}
@@ -235,7 +236,7 @@ func (d *decision) unit() time.Duration {
 
 // delay is how long after a release to claim. In the front row whom a majority
 // of the nodes named goes at once, the others in random slots behind.
-func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majority int) time.Duration {
+func (d *decision) delay(inRow bool, reports map[int]protocol.WakeMessage, majority int) time.Duration {
 	switch {
 	case d.isHeir(reports, majority):
 		return 0
@@ -250,7 +251,7 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 		case count < majority:
 		case name == d.Incarnation:
 			return 0
-		case quorum.IsReservation(name):
+		case protocol.IsReservation(name):
 			return d.ReservedFor + upTo(unit*time.Duration(row))
 		default:
 			return unit + upTo(unit*time.Duration(row))
@@ -263,8 +264,8 @@ func (d *decision) delay(inRow bool, reports map[int]quorum.WakeMessage, majorit
 }
 
 // isHeir reports whether a majority of the nodes keeps a reservation for this candidate.
-func (d *decision) isHeir(reports map[int]quorum.WakeMessage, majority int) bool {
-	return names(reports)[quorum.Reservation(d.Incarnation)] >= majority
+func (d *decision) isHeir(reports map[int]protocol.WakeMessage, majority int) bool {
+	return names(reports)[protocol.Reservation(d.Incarnation)] >= majority
 }
 
 func later(a, b time.Time) time.Time {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -12,8 +13,8 @@ import (
 // of the nodes reports, never because of fewer, and never before a false alarm is over.
 func TestWhenToClaimAfterAMessage(t *testing.T) {
 	const planned, rtt = 8 * time.Second, 3 * time.Millisecond
-	ends := func(next string) map[int]quorum.WakeMessage {
-		return map[int]quorum.WakeMessage{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
+	ends := func(next string) map[int]protocol.WakeMessage {
+		return map[int]protocol.WakeMessage{0: {Token: 7, First: next}, 2: {Token: 7, First: next}}
 	}
 	for name, c := range map[string]struct {
 		received    notices
@@ -23,16 +24,16 @@ func TestWhenToClaimAfterAMessage(t *testing.T) {
 		least, most time.Duration // from now on
 	}{
 		"nothing":                         {least: planned, most: planned},
-		"one node's word":                 {received: notices{events: map[int]quorum.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
+		"one node's word":                 {received: notices{events: map[int]protocol.WakeMessage{1: {Token: 7}}}, least: planned, most: planned},
 		"a release":                       {received: notices{events: ends("")}, least: frontRowAhead, most: frontRowAhead + 20*perFollower},
 		"a release after a false alarm":   {received: notices{events: ends("")}, ignored: time.Second, least: time.Second, most: time.Second},
 		"ignored for longer than planned": {received: notices{events: ends("")}, ignored: time.Hour, least: planned, most: planned},
 		"in the front row":                {received: notices{wake: ends(""), events: ends("")}, row: true, least: 0, most: 3 * 2 * rtt},
 		"named to go first":               {received: notices{wake: ends("me"), events: ends("me")}, row: true},
 		"another one is named":            {received: notices{wake: ends("you"), events: ends("you")}, row: true, least: 2 * rtt, most: 2*rtt + 4*2*rtt},
-		"the seat is kept for us":         {received: notices{events: ends(quorum.Reservation("me"))}},
-		"the seat is kept for another":    {received: notices{wake: ends(quorum.Reservation("you")), events: ends(quorum.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
-		"kept for another, one node's":    {received: notices{wake: map[int]quorum.WakeMessage{0: {Token: 7, First: quorum.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
+		"the seat is kept for us":         {received: notices{events: ends(protocol.Reservation("me"))}},
+		"the seat is kept for another":    {received: notices{wake: ends(protocol.Reservation("you")), events: ends(protocol.Reservation("you"))}, row: true, least: 2500 * time.Millisecond, most: 2500*time.Millisecond + 4*2*rtt},
+		"kept for another, one node's":    {received: notices{wake: map[int]protocol.WakeMessage{0: {Token: 7, First: protocol.Reservation("you")}, 2: {Token: 7}}, events: ends("")}, row: true, most: 3 * 2 * rtt},
 		"a new leader, in the row":        {received: notices{wake: ends(""), events: ends(""), elected: 8}, row: true, least: 4 * 2 * rtt * 2, most: 2 * 4 * 2 * rtt * 2},
 		"a new leader, behind":            {received: notices{events: ends(""), elected: 8}, least: 5 * time.Second, most: 7500 * time.Millisecond},
 		"a gap in what was received":      {received: notices{resubscribed: true}, least: 0, most: 625 * time.Millisecond},
@@ -77,7 +78,7 @@ func TestNextReleaseIsLeftToTheFrontRow(t *testing.T) {
 		d.listening, d.at = 1000, time.Now().Add(8*time.Second)
 		ends := func(token uint64) {
 			for node := range 2 {
-				d.released(node, quorum.WakeMessage{Token: token}, false)
+				d.released(node, protocol.WakeMessage{Token: token}, false)
 			}
 		}
 		ends(7)
@@ -95,8 +96,8 @@ func TestNextReleaseIsLeftToTheFrontRow(t *testing.T) {
 }
 
 // holding is a node's answer that somebody holds its lock for so much longer.
-func holding(who string, token string, left time.Duration) quorum.Answer {
-	return quorum.Answer{Status: quorum.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Subscribers: -1}
+func holding(who string, token string, left time.Duration) protocol.Answer {
+	return protocol.Answer{Status: protocol.Held, Holder: who + "/x/1 n=3 lease=10000 token=" + token, Left: left, Waiters: -1, Subscribers: -1}
 }
 
 // When to claim after a claim that was lost: when the lock would lapse; soon, and then
@@ -104,26 +105,26 @@ func holding(who string, token string, left time.Duration) quorum.Answer {
 // the same candidates split it again.
 func TestWhenToClaimAgain(t *testing.T) {
 	const lease, rtt = 10 * time.Second, 3 * time.Millisecond
-	unknown := quorum.Answer{Status: quorum.Unknown, Waiters: -1, Subscribers: -1}
-	won := quorum.Answer{Status: quorum.Won, Fence: 8, Waiters: -1, Subscribers: -1}
-	paused := quorum.Answer{Status: quorum.Paused, Left: 20 * time.Second, Waiters: -1, Subscribers: -1}
-	a := func(left time.Duration) quorum.Answer { return holding("a", "7", left) }
+	unknown := protocol.Answer{Status: protocol.Unknown, Waiters: -1, Subscribers: -1}
+	won := protocol.Answer{Status: protocol.Won, Fence: 8, Waiters: -1, Subscribers: -1}
+	paused := protocol.Answer{Status: protocol.Paused, Left: 20 * time.Second, Waiters: -1, Subscribers: -1}
+	a := func(left time.Duration) protocol.Answer { return holding("a", "7", left) }
 	for name, c := range map[string]struct {
-		answers     []quorum.Answer
+		answers     []protocol.Answer
 		times       int // in a row
 		first       bool
 		least, most time.Duration
 	}{
-		"held":                           {answers: []quorum.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + claimSpacing, most: 5*time.Second + claimSpacing},
-		"held, and we are the first":     {answers: []quorum.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, first: true, least: 5*time.Second + afterLease, most: 5*time.Second + afterLease},
-		"held without an end":            {answers: []quorum.Answer{a(-1), a(-1), a(-1)}, least: lease + claimSpacing, most: lease + claimSpacing},
-		"paused for longer than a lease": {answers: []quorum.Answer{paused, paused, paused}, least: lease + claimSpacing, most: lease + claimSpacing},
-		"nobody answers":                 {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 1, least: lease / 128, most: lease / 64},
-		"nobody answers, once more":      {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 2, least: lease / 64, most: lease / 32},
-		"nobody answers for long":        {answers: []quorum.Answer{unknown, unknown, a(time.Second)}, times: 20, least: lease / 8, most: lease / 4},
-		"a split vote":                   {answers: []quorum.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 1, least: rtt, most: 4 * rtt},
-		"a split vote, once more":        {answers: []quorum.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 2, least: 2 * rtt, most: 8 * rtt},
-		"votes that split for long":      {answers: []quorum.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 30, least: lease / 8, most: lease / 2},
+		"held":                           {answers: []protocol.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, least: 5*time.Second + claimSpacing, most: 5*time.Second + claimSpacing},
+		"held, and we are the first":     {answers: []protocol.Answer{a(4 * time.Second), a(5 * time.Second), unknown}, first: true, least: 5*time.Second + afterLease, most: 5*time.Second + afterLease},
+		"held without an end":            {answers: []protocol.Answer{a(-1), a(-1), a(-1)}, least: lease + claimSpacing, most: lease + claimSpacing},
+		"paused for longer than a lease": {answers: []protocol.Answer{paused, paused, paused}, least: lease + claimSpacing, most: lease + claimSpacing},
+		"nobody answers":                 {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 1, least: lease / 128, most: lease / 64},
+		"nobody answers, once more":      {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 2, least: lease / 64, most: lease / 32},
+		"nobody answers for long":        {answers: []protocol.Answer{unknown, unknown, a(time.Second)}, times: 20, least: lease / 8, most: lease / 4},
+		"a split vote":                   {answers: []protocol.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 1, least: rtt, most: 4 * rtt},
+		"a split vote, once more":        {answers: []protocol.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 2, least: 2 * rtt, most: 8 * rtt},
+		"votes that split for long":      {answers: []protocol.Answer{won, holding("b", "8", lease), holding("c", "8", lease)}, times: 30, least: lease / 8, most: lease / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestWhenToClaimAgain(t *testing.T) {
 					d.waiters, d.listening, d.inRow = 1, 1, true
 					if c.first {
 						for i := range c.answers {
-							c.answers[i].Note = quorum.GoesFirst
+							c.answers[i].Note = protocol.GoesFirst
 						}
 					}
 					for range max(1, c.times) {
@@ -159,7 +160,7 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 			d := follower(3)
 			d.woken, d.holder, d.waiters, d.inRow = c.woken, c.was, 1, true
 			h := holding("a", "7", time.Second)
-			d.lost(quorum.Tally{Answers: []quorum.Answer{h, h, h}}, time.Now())
+			d.lost(quorum.Tally{Answers: []protocol.Answer{h, h, h}}, time.Now())
 			want := time.Time{}
 			if c.ignored {
 				want = time.Now().Add(d.RetryEvery)
@@ -168,8 +169,8 @@ func TestFalseAlarmIsNotRepeatedAtOnce(t *testing.T) {
 				t.Errorf("%+v: ignored until %v, want %v; woken %v, held %q, token %d", c, d.ignoreUntil, want, d.woken, d.holder, d.token)
 			}
 			d.holder, d.woken, d.ignoreUntil = "", true, time.Time{} // nobody led, and nobody does
-			no := quorum.Answer{Status: quorum.Unknown}
-			if d.lost(quorum.Tally{Answers: []quorum.Answer{no, no, no}}, time.Now()); !d.ignoreUntil.IsZero() {
+			no := protocol.Answer{Status: protocol.Unknown}
+			if d.lost(quorum.Tally{Answers: []protocol.Answer{no, no, no}}, time.Now()); !d.ignoreUntil.IsZero() {
 				t.Error("ignored where nobody holds")
 			}
 		}
@@ -191,8 +192,8 @@ func TestClaimsAreSpread(t *testing.T) {
 		"three nodes, three in the row":          {nodes: 3, waiters: 3, subscribers: 3, row: true, least: claimSpacing, most: claimSpacing * 2},
 		"a full row of a subscribers":            {nodes: 3, waiters: 8, subscribers: 1000, row: true, least: claimSpacing, most: claimSpacing + claimSpacing*7/2},
 		"behind the row":                         {nodes: 3, waiters: 8, subscribers: 1000, least: claimSpacing + 1000*perSubscriber, most: claimSpacing + 1000*(perSubscriber+perFollower)},
-		"no subscribers, and not in the row":     {nodes: 3, waiters: 0, subscribers: quorum.FrontRow, least: claimSpacing, most: claimSpacing},
-		"one more is a subscribers, at one node": {nodes: 1, waiters: 8, subscribers: quorum.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
+		"no subscribers, and not in the row":     {nodes: 3, waiters: 0, subscribers: protocol.FrontRow, least: claimSpacing, most: claimSpacing},
+		"one more is a subscribers, at one node": {nodes: 1, waiters: 8, subscribers: protocol.FrontRow + 1, least: claimSpacing + frontRowAhead, most: claimSpacing + frontRowAhead + 9*perFollower},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := follower(c.nodes)
@@ -219,7 +220,7 @@ func TestTurnsOfTheFrontRow(t *testing.T) {
 		if nodes == 1 {
 			d.rtt = 50 * time.Millisecond
 		}
-		reports := map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 7}}
+		reports := map[int]protocol.WakeMessage{0: {Token: 7}, 1: {Token: 7}}
 		seen := map[time.Duration]bool{}
 		for range 500 {
 			seen[d.delay(true, reports, nodes/2+1)] = true
@@ -239,18 +240,18 @@ func TestTurnsOfTheFrontRow(t *testing.T) {
 // nothing.
 func TestSubscribersAsReported(t *testing.T) {
 	d := &decision{waiters: 3, listening: 4}
-	told := func(waiters, subscribers int) quorum.Answer {
-		return quorum.Answer{Waiters: waiters, Subscribers: subscribers}
+	told := func(waiters, subscribers int) protocol.Answer {
+		return protocol.Answer{Waiters: waiters, Subscribers: subscribers}
 	}
-	d.count(quorum.Tally{Answers: []quorum.Answer{told(-1, -1), told(-1, -1)}})
+	d.count(quorum.Tally{Answers: []protocol.Answer{told(-1, -1), told(-1, -1)}})
 	if d.waiters != 3 || d.listening != 4 {
 		t.Errorf("nobody told: %d, %d", d.waiters, d.listening)
 	}
-	d.count(quorum.Tally{Answers: []quorum.Answer{told(2, 9), told(-1, -1), told(0, 11)}})
+	d.count(quorum.Tally{Answers: []protocol.Answer{told(2, 9), told(-1, -1), told(0, 11)}})
 	if d.waiters != 2 || d.listening != 11 {
 		t.Errorf("%d in the row of %d", d.waiters, d.listening)
 	}
-	d.count(quorum.Tally{Answers: []quorum.Answer{told(0, 0)}})
+	d.count(quorum.Tally{Answers: []protocol.Answer{told(0, 0)}})
 	if d.waiters != 0 || d.listening != 0 {
 		t.Errorf("nobody is left: %d, %d", d.waiters, d.listening)
 	}
@@ -259,9 +260,9 @@ func TestSubscribersAsReported(t *testing.T) {
 // A thousand followers that share a connection are one to a node. They know of each other: the
 // front row has room for a few, and the others spread.
 func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
-	told := quorum.Tally{Answers: []quorum.Answer{{Waiters: 1, Subscribers: 3}}}
-	d := &decision{here: neighbours{waiters: quorum.FrontRow, listening: 1000}}
-	if d.count(told); d.waiters != quorum.FrontRow || d.listening != 1002 || d.changeRow() != stay {
+	told := quorum.Tally{Answers: []protocol.Answer{{Waiters: 1, Subscribers: 3}}}
+	d := &decision{here: neighbours{waiters: protocol.FrontRow, listening: 1000}}
+	if d.count(told); d.waiters != protocol.FrontRow || d.listening != 1002 || d.changeRow() != stay {
 		t.Errorf("%d in the row of %d, %v", d.waiters, d.listening, d.changeRow())
 	}
 	d = &decision{here: neighbours{waiters: 1, listening: 1}}
@@ -272,11 +273,11 @@ func TestFollowersOfOneProcessShareASubscription(t *testing.T) {
 
 // Whom the nodes have named as the first to try has a place in the row, full or not: a release has the others wait for it.
 func TestFirstToTryIsInTheFrontRow(t *testing.T) {
-	d := &decision{first: true, waiters: quorum.FrontRow}
+	d := &decision{first: true, waiters: protocol.FrontRow}
 	if d.changeRow() != join {
 		t.Error("it stays behind a full row")
 	}
-	d.inRow, d.waiters = true, 100*quorum.FrontRow
+	d.inRow, d.waiters = true, 100*protocol.FrontRow
 	for range 100 {
 		if d.changeRow() != stay {
 			t.Fatal("it leaves a row that is too full")
@@ -294,10 +295,10 @@ func TestFullFrontRowIsLeftByTheRest(t *testing.T) {
 		}
 		return left
 	}
-	if n := leaving(quorum.FrontRow); n > 0 {
+	if n := leaving(protocol.FrontRow); n > 0 {
 		t.Errorf("a row that is just full is left %d times", n)
 	}
-	if n := leaving(2 * quorum.FrontRow); n < 1200 || n > 1800 { // one half
+	if n := leaving(2 * protocol.FrontRow); n < 1200 || n > 1800 { // one half
 		t.Errorf("of 3000 in a row of twice its size %d leave", n)
 	}
 }
@@ -306,25 +307,25 @@ func TestFullFrontRowIsLeftByTheRest(t *testing.T) {
 // later leaves the election without a leader.
 func TestOpensWhenAMajorityCouldGrant(t *testing.T) {
 	const s = time.Second
-	left := func(status quorum.Status, d time.Duration) quorum.Answer {
-		return quorum.Answer{Status: status, Left: d}
+	left := func(status protocol.Status, d time.Duration) protocol.Answer {
+		return protocol.Answer{Status: status, Left: d}
 	}
-	held := func(d time.Duration) quorum.Answer { return left(quorum.Held, d) }
-	unknown, won := left(quorum.Unknown, 0), left(quorum.Won, 9*s)
+	held := func(d time.Duration) protocol.Answer { return left(protocol.Held, d) }
+	unknown, won := left(protocol.Unknown, 0), left(protocol.Won, 9*s)
 	for _, c := range []struct {
-		answers []quorum.Answer
+		answers []protocol.Answer
 		want    time.Duration
 		ok      bool
 	}{
-		{[]quorum.Answer{held(3 * s), held(s), held(2 * s)}, 2 * s, true},
-		{[]quorum.Answer{held(3 * s), unknown, held(s)}, 3 * s, true},
-		{[]quorum.Answer{held(s), unknown, unknown}, 0, false},
-		{[]quorum.Answer{held(s), unknown, left(quorum.SameServer, 0)}, 0, false},
-		{[]quorum.Answer{won, held(s), held(2 * s)}, s, true},
-		{[]quorum.Answer{won, won, held(2 * s)}, 0, true},
-		{[]quorum.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
-		{[]quorum.Answer{held(-1), held(-1), held(2 * s)}, endless, true},
-		{[]quorum.Answer{left(quorum.Paused, 5*s), left(quorum.Abstains, 4*s), left(quorum.Reserved, 3*s)}, 4 * s, true},
+		{[]protocol.Answer{held(3 * s), held(s), held(2 * s)}, 2 * s, true},
+		{[]protocol.Answer{held(3 * s), unknown, held(s)}, 3 * s, true},
+		{[]protocol.Answer{held(s), unknown, unknown}, 0, false},
+		{[]protocol.Answer{held(s), unknown, left(protocol.SameServer, 0)}, 0, false},
+		{[]protocol.Answer{won, held(s), held(2 * s)}, s, true},
+		{[]protocol.Answer{won, won, held(2 * s)}, 0, true},
+		{[]protocol.Answer{held(-1), held(s), held(2 * s)}, 2 * s, true},
+		{[]protocol.Answer{held(-1), held(-1), held(2 * s)}, endless, true},
+		{[]protocol.Answer{left(protocol.Paused, 5*s), left(protocol.Abstains, 4*s), left(protocol.Reserved, 3*s)}, 4 * s, true},
 	} {
 		if got, ok := opensAt(quorum.Tally{Answers: c.answers}, 2); got != c.want || ok != c.ok {
 			t.Errorf("%+v: %v, %v; want %v, %v", c.answers, got, ok, c.want, c.ok)

@@ -3,7 +3,7 @@ package standby
 import (
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // change is what to do about the front row.
@@ -25,9 +25,9 @@ func (d *decision) changeRow() change {
 			return leave
 		}
 		return stay
-	case !d.inRow && (d.first || d.waiters < quorum.FrontRow):
+	case !d.inRow && (d.first || d.waiters < protocol.FrontRow):
 		return join
-	case d.inRow && !d.first && d.waiters > quorum.FrontRow && upTo(time.Duration(d.waiters)) >= quorum.FrontRow:
+	case d.inRow && !d.first && d.waiters > protocol.FrontRow && upTo(time.Duration(d.waiters)) >= protocol.FrontRow:
 		return leave
 	default:
 		return stay

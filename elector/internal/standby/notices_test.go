@@ -6,24 +6,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // keys are those of the election; event writes a message of its events channel, in the
 // format of parseEvent.
-var keys = quorum.KeysOf("mandate", "orders")
+var keys = protocol.KeysOf("mandate", "orders")
 
 const eventPrefix = "event "
 
 func event(text string) string { return eventPrefix + text }
 
-func parseEvent(payload string) (quorum.WakeMessage, bool) {
+func parseEvent(payload string) (protocol.WakeMessage, bool) {
 	text, ok := strings.CutPrefix(payload, eventPrefix)
 	if !ok {
-		return quorum.WakeMessage{}, false
+		return protocol.WakeMessage{}, false
 	}
-	return quorum.ParseWakeMessage(text)
+	return protocol.ParseWakeMessage(text)
 }
 
 // follower has claimed, and saw the term 7.
@@ -113,8 +113,8 @@ func TestNoticesOfTheSubscriptionItself(t *testing.T) {
 // A claim's answer makes what is older void, and nothing else.
 func TestNoticesForgetWhatIsOlderThanTheAnswer(t *testing.T) {
 	n := notices{
-		wake:   map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 8}},
-		events: map[int]quorum.WakeMessage{0: {Token: 7}, 1: {Token: 8}, 2: {Token: 9}}, elected: 9,
+		wake:   map[int]protocol.WakeMessage{0: {Token: 7}, 1: {Token: 8}},
+		events: map[int]protocol.WakeMessage{0: {Token: 7}, 1: {Token: 8}, 2: {Token: 9}}, elected: 9,
 		claimAt: time.Now(), confirmAt: time.Now(),
 	}
 	n.forget(8)
@@ -136,9 +136,9 @@ func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
 		released [3]uint64 // by node
 		replaced bool
 	}{{[3]uint64{7, 7, 7}, true}, {[3]uint64{7, 7, 9}, true}, {[3]uint64{7, 9, 9}, false}, {[3]uint64{10, 9, 7}, false}} {
-		n, reports := notices{elected: 9}, map[int]quorum.WakeMessage{}
+		n, reports := notices{elected: 9}, map[int]protocol.WakeMessage{}
 		for node, token := range c.released {
-			reports[node] = quorum.WakeMessage{Token: token}
+			reports[node] = protocol.WakeMessage{Token: token}
 		}
 		if got := n.replaced(reports, 2); got != c.replaced {
 			t.Errorf("%v: %v", c.released, got)
@@ -147,8 +147,8 @@ func TestNoticesOfALeaderThatWasReplaced(t *testing.T) {
 }
 
 func TestNoticesNameAPreferredCandidate(t *testing.T) {
-	got := names(map[int]quorum.WakeMessage{0: {First: "b"}, 1: {First: "b"}, 2: {}, 3: {First: quorum.Reservation("b")}})
-	if len(got) != 2 || got["b"] != 2 || got[quorum.Reservation("b")] != 1 {
+	got := names(map[int]protocol.WakeMessage{0: {First: "b"}, 1: {First: "b"}, 2: {}, 3: {First: protocol.Reservation("b")}})
+	if len(got) != 2 || got["b"] != 2 || got[protocol.Reservation("b")] != 1 {
 		t.Errorf("%v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -17,8 +18,8 @@ func opensAt(t quorum.Tally, majority int) (left time.Duration, ok bool) {
 	var all []time.Duration
 	for _, a := range t.Answers {
 		switch a.Status {
-		case quorum.Unknown, quorum.SameServer:
-		case quorum.Held, quorum.Paused, quorum.Abstains, quorum.Reserved, quorum.NewerVersion:
+		case protocol.Unknown, protocol.SameServer:
+		case protocol.Held, protocol.Paused, protocol.Abstains, protocol.Reserved, protocol.NewerVersion:
 			if a.Left < 0 { // it has no end
 				a.Left = endless
 			}

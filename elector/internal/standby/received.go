@@ -1,13 +1,13 @@
 package standby
 
 import (
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
 // received takes what arrived; false when it changes nothing. Garbage changes nothing:
 // anyone who writes there can't make us do more than query.
-func (d *decision) received(s pubsub.Signal, k *quorum.Keys, parseEvent func(string) (quorum.WakeMessage, bool)) bool {
+func (d *decision) received(s pubsub.Signal, k *protocol.Keys, parseEvent func(string) (protocol.WakeMessage, bool)) bool {
 	switch s.Kind {
 	case pubsub.Subscribed:
 		d.notices.resubscribed = d.notices.resubscribed || s.Channel == k.Events
@@ -19,7 +19,7 @@ func (d *decision) received(s pubsub.Signal, k *quorum.Keys, parseEvent func(str
 	onWake := s.Channel == k.Wake
 	parse := parseEvent
 	if onWake {
-		parse = quorum.ParseWakeMessage
+		parse = protocol.ParseWakeMessage
 	}
 	m, ok := parse(s.Payload)
 	switch {
@@ -42,13 +42,13 @@ func (d *decision) elected(token uint64) bool {
 
 // released notes a node's report. The end of a term before the one that the last
 // claim saw is old.
-func (d *decision) released(node int, r quorum.WakeMessage, onWake bool) bool {
+func (d *decision) released(node int, r protocol.WakeMessage, onWake bool) bool {
 	if r.Token < d.token {
 		return false
 	}
 	n := &d.notices
 	if n.events == nil {
-		n.wake, n.events = map[int]quorum.WakeMessage{}, map[int]quorum.WakeMessage{}
+		n.wake, n.events = map[int]protocol.WakeMessage{}, map[int]protocol.WakeMessage{}
 	}
 	if was, known := n.events[node]; known && !onWake && was.Token == r.Token && r.First == "" {
 		return false // the report on wake knew more

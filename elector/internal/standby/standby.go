@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
 )
 
 // Subscriber is what a Waiter needs of pubsub.Bus.
@@ -32,11 +34,11 @@ type Config struct {
 
 	Bus   Subscriber
 	Alarm Alarm
-	Keys  *quorum.Keys
+	Keys  *protocol.Keys
 	// ParseEvent reads a message of the events channel as if it were one of the wake
 	// channel; false when it is none of this election, or reports neither an election
 	// nor the end of a term.
-	ParseEvent func(payload string) (quorum.WakeMessage, bool)
+	ParseEvent func(payload string) (protocol.WakeMessage, bool)
 	// NotSubscribed is called with the reason when a node sends no messages. Waiting then
 	// goes by time alone.
 	NotSubscribed func(error)
@@ -247,7 +249,7 @@ func (w *Waiter) receive(s pubsub.Signal) {
 	switch {
 	case s.Kind == pubsub.Subscribed && s.Channel == w.c.Keys.Wake:
 		w.listen(&w.joined, s.Node, majority)
-	case s.Kind == pubsub.Failed && quorum.RefusedSubscribe(s.Err):
+	case s.Kind == pubsub.Failed && rediserr.RefusedSubscribe(s.Err):
 		w.listen(&w.refusals, s.Node, w.d.Nodes-majority+1) // no majority is left: nothing is to be waited for
 	}
 	if !w.d.received(s, w.c.Keys, w.c.ParseEvent) {

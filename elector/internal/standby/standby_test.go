@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/pubsub"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
@@ -70,7 +71,7 @@ func waiting(t *testing.T, frontRow int) (*Waiter, bus) {
 	w.ForgetMessages()
 	a := holding("a", "7", 8*time.Second)
 	a.Waiters, a.Subscribers = frontRow, 20
-	w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}, RTT: time.Millisecond})
+	w.Lost(quorum.Tally{Answers: []protocol.Answer{a, a, a}, RTT: time.Millisecond})
 	return w, b
 }
 
@@ -91,7 +92,7 @@ func TestWaiterWaitsForTheLeasesEnd(t *testing.T) {
 }
 
 func TestWaiterIsWoken(t *testing.T) {
-	release := quorum.WakeMessage{Token: 7}.String()
+	release := protocol.WakeMessage{Token: 7}.String()
 	for name, c := range map[string]struct {
 		after func(b bus, cancel, health, pause func())
 		most  time.Duration // after that second
@@ -103,7 +104,7 @@ func TestWaiterIsWoken(t *testing.T) {
 		"by a change of health":      {after: func(_ bus, _, health, _ func()) { health() }},
 		"by the end of a pause":      {after: func(_ bus, _, _, pause func()) { pause() }, most: 20 * perFollower},
 		"not by one node's message":  {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, release, 1, 1) }, sleep: true},
-		"not by an old term's end":   {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, quorum.WakeMessage{Token: 6}.String(), 0, 1, 2) }, sleep: true},
+		"not by an old term's end":   {after: func(b bus, _, _, _ func()) { b.publish(keys.Wake, protocol.WakeMessage{Token: 6}.String(), 0, 1, 2) }, sleep: true},
 		"not by a message of others": {after: func(b bus, _, _, _ func()) { b.publish(keys.Events, release, 0, 1, 2) }, sleep: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,14 +132,14 @@ func TestMessageWakesThoseThatClaimNow(t *testing.T) {
 		w, b := waiting(t, 1)
 		w.begin()
 		defer w.end()
-		b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2)
+		b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2)
 		if len(w.arrived) != 0 {
 			t.Error("woken by a release after which another one goes first")
 		}
 		if in := time.Until(w.due); in <= 0 || in > time.Second {
 			t.Errorf("the claim is due in %v", in)
 		}
-		b.publish(keys.Wake, quorum.WakeMessage{Token: 8, First: "me"}.String(), 0, 1, 2)
+		b.publish(keys.Wake, protocol.WakeMessage{Token: 8, First: "me"}.String(), 0, 1, 2)
 		if len(w.arrived) != 1 {
 			t.Error("not woken by a release after which it goes first")
 		}
@@ -149,7 +150,7 @@ func TestMessageWakesThoseThatClaimNow(t *testing.T) {
 func TestMessageSetsTheAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, b := waiting(t, 1)
-		time.AfterFunc(time.Second, func() { b.publish(keys.Wake, quorum.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2) })
+		time.AfterFunc(time.Second, func() { b.publish(keys.Wake, protocol.WakeMessage{Token: 7, First: "you"}.String(), 0, 1, 2) })
 		if d := wait(t.Context(), w, nil, nil); d <= time.Second || d > 2*time.Second {
 			t.Errorf("waited %v", d)
 		}
@@ -159,7 +160,7 @@ func TestMessageSetsTheAlarm(t *testing.T) {
 // A candidate that can't claim must not take a place in the front row, and one that does
 // not campaign any more must not listen.
 func TestWaiterSubscribes(t *testing.T) {
-	w, b := waiting(t, quorum.FrontRow-1)
+	w, b := waiting(t, protocol.FrontRow-1)
 	if len(b) != 2 {
 		t.Errorf("%d channels with room in the front row, want 2", len(b))
 	}
@@ -169,14 +170,14 @@ func TestWaiterSubscribes(t *testing.T) {
 		t.Errorf("%d channels outside of the front row, want events only", len(b))
 	}
 	a := holding("a", "7", time.Second)
-	a.Waiters = quorum.FrontRow
-	if w.Lost(quorum.Tally{Answers: []quorum.Answer{a, a, a}}); len(b) != 1 {
+	a.Waiters = protocol.FrontRow
+	if w.Lost(quorum.Tally{Answers: []protocol.Answer{a, a, a}}); len(b) != 1 {
 		t.Error("joined a full front row")
 	}
 	if w.Close(); len(b) != 0 {
 		t.Errorf("%d channels after the end", len(b))
 	}
-	full, b := waiting(t, quorum.FrontRow)
+	full, b := waiting(t, protocol.FrontRow)
 	if len(b) != 1 {
 		t.Error("joined a full front row at once")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/testredis"
 )
 
@@ -28,8 +28,8 @@ type Cluster struct{ *testredis.Set }
 func Bubble(t *testing.T, n int, f func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	scripts := testredis.Scripts{
-		Name:   func(sent string) string { s, _ := quorum.ScriptOf(sent); return string(s) },
-		Source: func(name string) string { return quorum.Script(name).Source() },
+		Name:   func(sent string) string { s, _ := protocol.ScriptOf(sent); return string(s) },
+		Source: func(name string) string { return protocol.Script(name).Source() },
 	}
 	testredis.Bubble(t, n, scripts, func(t *testing.T, s *testredis.Set) { f(t, &Cluster{s}) })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/mandate-dev/mandate/elector/electortest/servertest"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/quorum"
 )
 
@@ -252,7 +253,7 @@ func newVoting(b *testing.B, server *servertest.Server) connect {
 			b.Fatal(err)
 		}
 		b.Cleanup(nodes.Close)
-		keys := quorum.KeysOf("mandate", "quorum")
+		keys := protocol.KeysOf("mandate", "quorum")
 		f := voting{token: new(uint64), voter: quorum.NewVoter(nodes, quorum.VoterConfig{
 			Keys: keys, Candidate: candidate, Incarnation: "incarnation" + candidate,
 			Advertise: func() string { return "" }, Lease: validity, CallTimeout: time.Second,
@@ -262,7 +263,7 @@ func newVoting(b *testing.B, server *servertest.Server) connect {
 			b.Fatal(err)
 		}
 		f.turns = subscribe(b, wake, func(payload string) bool {
-			m, ok := quorum.ParseWakeMessage(payload)
+			m, ok := protocol.ParseWakeMessage(payload)
 			return ok && !m.Elected && m.First == "incarnation"+candidate
 		})
 		return f
@@ -271,7 +272,7 @@ func newVoting(b *testing.B, server *servertest.Server) connect {
 
 func (f voting) claim(ctx context.Context) (bool, error) {
 	token, tally := f.voter.Claim(ctx, uint64(time.Now().UnixMilli()), nil)
-	if tally.Count(quorum.Abstains) == 1 { // the first claim of the election
+	if tally.Count(protocol.Abstains) == 1 { // the first claim of the election
 		token, tally = f.voter.Claim(ctx, 0, []string{tally.Answers[0].Note})
 	}
 	*f.token = token
@@ -279,7 +280,7 @@ func (f voting) claim(ctx context.Context) (bool, error) {
 }
 
 func (f voting) release(context.Context, string) error {
-	r := f.voter.Releasing(*f.token, quorum.Heir{})
+	r := f.voter.Releasing(*f.token, protocol.Heir{})
 	return errors.Join(r.Try(validity).Errors()...)
 }
 

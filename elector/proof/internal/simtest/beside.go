@@ -11,7 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // beside is one more election with the same candidates. In each process it shares a Quorum with the
@@ -19,14 +19,14 @@ import (
 // another: its answer, its probe's verdict, its lease. Fields are under Sim.mu.
 type beside struct {
 	name    string
-	keys    quorum.Keys
+	keys    protocol.Keys
 	highest uint64 // token
 	terms   int
 }
 
 func newBeside(i int) *beside {
 	name := fmt.Sprint(election, "-beside-", i)
-	return &beside{name: name, keys: quorum.KeysOf("mandate", name)}
+	return &beside{name: name, keys: protocol.KeysOf("mandate", name)}
 }
 
 // side is the candidacy of a process in one of them. It has a probe of its own, and no work but to wait.
@@ -186,23 +186,23 @@ func (s *Sim) onSideDeed(c *side, d deed) {
 	r := c.running
 	switch d.kind {
 	case claim:
-		who, _, _ := strings.Cut(string(d.argv[quorum.ClaimValue]), " ")
+		who, _, _ := strings.Cut(string(d.argv[protocol.ClaimValue]), " ")
 		c.prefix = who[:strings.LastIndexByte(who, '/')+1]
-		if seq := number(d.argv[quorum.ClaimSeq]); seq > c.claimSeq {
+		if seq := number(d.argv[protocol.ClaimSeq]); seq > c.claimSeq {
 			c.claimSent, c.claimSeq = time.Now(), seq
 		}
 		if s.o.Mode == WallHints {
-			bendHint(d.argv[quorum.ClaimHint], time.Duration(c.proc.warp.Wall.Load()))
+			bendHint(d.argv[protocol.ClaimHint], time.Duration(c.proc.warp.Wall.Load()))
 		}
 	case renewal:
 		s.fresh(c.proc, c.election.name, c.probe)
-		if token := number(d.argv[quorum.RenewToken]); r != nil && r.token == token {
+		if token := number(d.argv[protocol.RenewToken]); r != nil && r.token == token {
 			if late := time.Since(r.grant.TrueDeadline()); late > s.slack() {
 				s.violate("%s sends a renewal of term %d %v after its deadline", c, token, late)
 			}
 		}
 	case release:
-		if r != nil && number(d.argv[quorum.ReleaseSeq]) >= r.seq {
+		if r != nil && number(d.argv[protocol.ReleaseSeq]) >= r.seq {
 			s.violate("%s releases the lock although the work of term %d runs", c, r.token)
 		}
 	}

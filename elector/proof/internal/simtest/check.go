@@ -9,7 +9,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // record is a term as the checker knows it. Its fields are under Sim.mu.
@@ -202,7 +202,7 @@ func (s *Sim) stopLimit() time.Duration { return 5*s.t.lease + s.t.warmTimeout }
 
 // backed checks that a majority of the nodes stands behind a valid term: holds
 // its lock, or abstains because it forgot.
-func (s *Sim) backed(who fmt.Stringer, token uint64, keys quorum.Keys, prefix string) {
+func (s *Sim) backed(who fmt.Stringer, token uint64, keys protocol.Keys, prefix string) {
 	votes := 0
 	for _, n := range s.nodes {
 		if n.holds(keys, prefix) || !n.forgot.IsZero() && time.Since(n.forgot) < s.t.lease {

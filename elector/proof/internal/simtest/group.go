@@ -11,7 +11,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/internal/lease"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/shard"
 	"github.com/mandate-dev/mandate/health"
 )
@@ -34,7 +34,7 @@ type group struct {
 
 // shardState is a shard as the checker knows it.
 type shardState struct {
-	keys    quorum.Keys
+	keys    protocol.Keys
 	highest uint64 // token
 	terms   int
 	moving  bool // its last term ended by a handover, and no term has begun since
@@ -70,7 +70,7 @@ type sent struct {
 func newGroup(members, shards int, faulty bool) *group {
 	g := &group{shards: shards, members: members, faulty: faulty, lock: map[string]int{}, by: make([]shardState, shards)}
 	for i := range g.by {
-		g.by[i].keys = quorum.KeysOf("mandate", shard.ElectionOf(election, i))
+		g.by[i].keys = protocol.KeysOf("mandate", shard.ElectionOf(election, i))
 		g.lock[g.by[i].keys.Lock] = i
 	}
 	return g
@@ -241,7 +241,7 @@ func (s *Sim) finishShard(t *ownTerm) {
 func (s *Sim) onShard(p *proc, d deed) {
 	i, ok := s.group.lock[d.lock]
 	if d.kind == claim && s.o.Mode == WallHints {
-		bendHint(d.argv[quorum.ClaimHint], time.Duration(p.warp.Wall.Load()))
+		bendHint(d.argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
 	}
 	if !ok || d.kind != claim {
 		return
@@ -251,17 +251,17 @@ func (s *Sim) onShard(p *proc, d deed) {
 		c = &sent{}
 		p.member.claims[i] = c
 	}
-	who, _, _ := strings.Cut(string(d.argv[quorum.ClaimValue]), " ")
+	who, _, _ := strings.Cut(string(d.argv[protocol.ClaimValue]), " ")
 	c.prefix = who[:strings.LastIndexByte(who, '/')+1]
 	// Another candidacy of this member in the same shard counts from one again.
-	if seq := number(d.argv[quorum.ClaimSeq]); seq > c.seq || seq == 1 {
+	if seq := number(d.argv[protocol.ClaimSeq]); seq > c.seq || seq == 1 {
 		c.at, c.seq = time.Now(), seq
 	}
 }
 
 // findMember is the host of the assigner, or else the first one.
 func (s *Sim) findMember() *host {
-	lock := quorum.KeysOf("mandate", election+"/assigner").Lock
+	lock := protocol.KeysOf("mandate", election+"/assigner").Lock
 	for _, n := range s.nodes {
 		value, err := n.redis.Get(lock)
 		if err != nil {

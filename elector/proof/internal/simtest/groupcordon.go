@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // cordonKey is where the cordons of all members are.
-var cordonKey = quorum.CordonsKey("mandate")
+var cordonKey = protocol.CordonsKey("mandate")
 
 // cordon has an operator cordon a member while faults happen, or drain it, and lift that later.
 func (p *planner) cordon() {

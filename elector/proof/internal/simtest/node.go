@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // node is one Redis server.
@@ -68,13 +68,13 @@ func (n *node) restart(empty bool) {
 }
 
 // holds reports whether the node's lock is held by one whose value begins so.
-func (n *node) holds(keys quorum.Keys, prefix string) bool {
+func (n *node) holds(keys protocol.Keys, prefix string) bool {
 	v, err := n.redis.Get(keys.Lock)
 	return err == nil && prefix != "" && strings.HasPrefix(v, prefix)
 }
 
 // garbage is published by a program that has no business there.
-func garbage(keys quorum.Keys, pick int, replay []string) (channel, message string) {
+func garbage(keys protocol.Keys, pick int, replay []string) (channel, message string) {
 	channel = []string{keys.Events, keys.Wake}[pick%2]
 	all := slices.Concat([]string{
 		"", "{", "null", "[]", strings.Repeat("x", 20<<10),

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // stepClock steps the wall clock of a node, by which it counts what is left of its
@@ -55,7 +55,7 @@ func (s *Sim) mayStep(stepped *node) bool {
 // spares reports whether a majority of the other nodes has taken
 // the renewal (or claim) whose lock ends early here. Then they keep it as long as this one
 // would have, but for the jitter of the network, which the drift allowance covers.
-func (s *Sim) spares(stepped *node, keys quorum.Keys) bool {
+func (s *Sim) spares(stepped *node, keys protocol.Keys) bool {
 	if stepped.redis.Exists(keys.New) { // it has forgotten, and must abstain for a lease
 		return false
 	}

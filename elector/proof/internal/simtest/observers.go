@@ -12,7 +12,7 @@ import (
 
 	"github.com/mandate-dev/mandate/elector"
 	"github.com/mandate-dev/mandate/elector/electorhttp"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // attempt is one that has held locks: what the nodes have shown of it. Fields are
@@ -95,7 +95,7 @@ func (s *Sim) noted(n *node, value string) {
 		return
 	}
 	n.noted = value
-	b, err := quorum.ParseLockValue(value)
+	b, err := protocol.ParseLockValue(value)
 	if err != nil {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // onCommand sees every request at the moment when a process sends it.
@@ -37,26 +37,26 @@ func (s *Sim) onCommand(p *proc, c command) {
 func (s *Sim) onDeed(p *proc, k kind, argv [][]byte) {
 	switch k {
 	case claim:
-		value := string(argv[quorum.ClaimValue])
+		value := string(argv[protocol.ClaimValue])
 		who, _, _ := strings.Cut(value, " ")
 		p.prefix = who[:strings.LastIndexByte(who, '/')+1]
 		// A claim is sent when its first request is: that to a node that hung may follow
 		// much later, when another candidate has begun to lead.
-		if seq := number(argv[quorum.ClaimSeq]); seq > p.claimSeq {
+		if seq := number(argv[protocol.ClaimSeq]); seq > p.claimSeq {
 			p.claimSent, p.claimSeq, p.floors = time.Now(), seq, s.floors()
 		}
 		if s.o.Mode == WallHints {
-			bendHint(argv[quorum.ClaimHint], time.Duration(p.warp.Wall.Load()))
+			bendHint(argv[protocol.ClaimHint], time.Duration(p.warp.Wall.Load()))
 		}
 	case renewal:
 		s.renewals++
-		s.timely(p, number(argv[quorum.RenewToken]))
+		s.timely(p, number(argv[protocol.RenewToken]))
 		s.fresh(p, "candidate", p.probe)
 		s.fresh(p, "work", p.work)
 	case release:
 		// The release of an earlier term may have waited for its turn on a slow way.
-		if r := p.running; r != nil && number(argv[quorum.ReleaseSeq]) >= r.seq {
-			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[quorum.ReleaseSeq]), r.token, r.seq)
+		if r := p.running; r != nil && number(argv[protocol.ReleaseSeq]) >= r.seq {
+			s.violate("%s releases the lock (attempt %d) although the work of term %d (attempt %d) runs", p.name, number(argv[protocol.ReleaseSeq]), r.token, r.seq)
 		}
 	}
 }

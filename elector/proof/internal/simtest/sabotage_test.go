@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // deleteLocks is an operator's DEL while a leader sits.
@@ -88,7 +88,7 @@ func stepNodeBeside(s *Sim) {
 	}
 }
 
-func stepUnder(s *Sim, keys quorum.Keys) {
+func stepUnder(s *Sim, keys protocol.Keys) {
 	if s.chance(20) != 0 {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 const election = "sim"
@@ -21,7 +21,7 @@ const election = "sim"
 type Sim struct {
 	o          Options
 	t          timing
-	keys       quorum.Keys
+	keys       protocol.Keys
 	start      time.Time
 	history    *history
 	net        *network
@@ -81,7 +81,7 @@ func Run(t *testing.T, o Options) (r Report) {
 func newSim(o Options) *Sim {
 	plan := rand.New(rand.NewPCG(o.Seed, 1))
 	s := &Sim{
-		o: o, keys: quorum.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
+		o: o, keys: protocol.KeysOf("mandate", election), start: time.Now(), history: &history{start: time.Now()},
 		rng: rand.New(rand.NewPCG(o.Seed, 2)), attempts: map[string]*attempt{}, forger: rand.New(rand.NewPCG(o.Seed, 9)), ends: map[string]int{}, faults: map[string]int{}, kinds: map[string]int{}, batches: map[kind]int{},
 	}
 	s.net = &network{rng: rand.New(rand.NewPCG(o.Seed, 3)), conns: map[*conn]struct{}{}}

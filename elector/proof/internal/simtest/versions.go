@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/mandate-dev/mandate/elector"
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 	"github.com/mandate-dev/mandate/elector/internal/semver"
 )
 
@@ -137,16 +137,16 @@ func (s *Sim) lower(node int, version string) {
 }
 
 // highest is what the node holds.
-func (n *node) highest(keys quorum.Keys) (quorum.Highest, bool) {
+func (n *node) highest(keys protocol.Keys) (protocol.Highest, bool) {
 	value, err := n.redis.Get(keys.Version)
 	if err != nil {
-		return quorum.Highest{}, false
+		return protocol.Highest{}, false
 	}
-	return quorum.ParseHighest(value)
+	return protocol.ParseHighest(value)
 }
 
 // refuses reports whether a node that holds this does not vote for the version.
-func refuses(h quorum.Highest, version string) bool {
+func refuses(h protocol.Highest, version string) bool {
 	switch {
 	case !older(version, h.Version), h.Allow == elector.AnyVersion:
 		return false

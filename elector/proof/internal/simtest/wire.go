@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
 )
 
 // command is one whole request as it goes over the wire.
@@ -82,7 +82,7 @@ func (c command) elections() (all []deed) {
 	for i, a := range c.args {
 		args[i] = string(a)
 	}
-	calls := quorum.ParseCalls(args[0], args[1:]...)
+	calls := protocol.ParseCalls(args[0], args[1:]...)
 	if len(calls) == 0 {
 		return nil
 	}
@@ -91,15 +91,15 @@ func (c command) elections() (all []deed) {
 	for i, call := range calls {
 		k := other
 		switch call.Script {
-		case quorum.ScriptClaim:
+		case protocol.ScriptClaim:
 			k = claim
-		case quorum.ScriptRenew:
+		case protocol.ScriptRenew:
 			k = renewal
-		case quorum.ScriptRelease:
-			if k = release; call.Args[quorum.ReleaseToken] == "0" {
+		case protocol.ScriptRelease:
+			if k = release; call.Args[protocol.ReleaseToken] == "0" {
 				k = abandonment
 			}
-		case quorum.ScriptRaise, quorum.ScriptAnnounce:
+		case protocol.ScriptRaise, protocol.ScriptAnnounce:
 		}
 		all = append(all, deed{k, call.Keys[0], argv[i*each : (i+1)*each]})
 	}

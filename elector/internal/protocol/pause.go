@@ -1,0 +1,62 @@
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// PauseNote is what the key of a pause holds: who paused the election, since when and why.
+type PauseNote struct {
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
+// ParsePauseNote reads the value of the key. What no operator of ours wrote there pauses the
+// election as well: it is the reason.
+func ParsePauseNote(value string) (n PauseNote) {
+	if strings.HasPrefix(value, "{") && len(value) <= MaxMessage && json.Unmarshal([]byte(value), &n) == nil {
+		n.By, n.Reason = Clip(n.By, MaxReason), Clip(n.Reason, MaxReason)
+		return n
+	}
+	return PauseNote{Reason: Clip(value, MaxReason)}
+}
+
+// Encode is the value of the key.
+func (n PauseNote) Encode() string {
+	b, err := json.Marshal(n)
+	if err != nil { // strings, and a time of this century
+		panic("protocol: a pause that can't be encoded: " + err.Error())
+	}
+	return string(b)
+}
+
+// String is who paused it and why, for people; never empty.
+func (n PauseNote) String() string {
+	switch {
+	case n.By == "" && n.Reason == "":
+		return "no reason given"
+	case n.By == "":
+		return n.Reason
+	case n.Reason == "":
+		return "by " + n.By
+	default:
+		return "by " + n.By + ": " + n.Reason
+	}
+}
+
+// PausedError is of a node that another operator has paused: it is left as it was.
+type PausedError struct{ Note PauseNote }
+
+func (e *PausedError) Error() string {
+	since := ""
+	if !e.Note.Since.IsZero() {
+		since = " since " + e.Note.Since.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("paused already%s (%s)", since, e.Note)
+}
+
+// RedisError makes it a redis.Error: the node has answered.
+func (*PausedError) RedisError() {}

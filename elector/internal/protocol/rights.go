@@ -1,0 +1,26 @@
+package protocol
+
+import (
+	"strings"
+
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// Needs names the right that a script of this election lacked where the server names neither the key nor the channel.
+func (k Keys) Needs(err error) error {
+	if err == nil || !rediserr.Denied(err) {
+		return err
+	}
+	if rediserr.Named(err) {
+		return err
+	}
+	switch msg := err.Error(); {
+	case strings.Contains(msg, "channel"):
+		return rediserr.Needs(err, "&"+k.Prefix()+":*")
+	case rediserr.NamesCommand(err):
+		return err
+	case strings.Contains(msg, "key"):
+		return rediserr.Needs(err, "~"+k.Prefix()+":*")
+	}
+	return err
+}

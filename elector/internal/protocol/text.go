@@ -1,0 +1,61 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/mandate-dev/mandate/elector/internal/setting"
+)
+
+// Bounds of the texts that go to Redis: into keys, lock values and messages.
+const (
+	MaxName      = 200 // of an election, a prefix, a candidate
+	MaxAdvertise = 256
+	MaxReason    = 500      // an operator's, for a pause or a step-down
+	MaxDetail    = 1000     // of what others wrote: a probe, a child
+	MaxMessage   = 16 << 10 // more than any message of ours needs
+)
+
+// CheckWord accepts what can stand in a key and in the one-line lock value.
+func CheckWord(field, s string, most int, without string) error {
+	switch {
+	case s == "":
+		return setting.Errorf(field, " is empty: give it a value")
+	case len(s) > most:
+		return setting.Errorf(field, " is %d bytes long: at most %d", len(s), most)
+	case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		return setting.Errorf(field, " is %q: spaces and control characters are not allowed", s)
+	case strings.ContainsAny(s, without):
+		return setting.Errorf(field, " is %q: the characters %s are not allowed (they would change the Cluster slot)", s, without)
+	}
+	return nil
+}
+
+// Clip shortens what is too long to be passed on, and keeps nothing of the rest.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const more = "..."
+	return strings.ToValidUTF8(s[:most-len(more)], "") + more
+}
+
+// Quoted is foreign text as it may be printed: escaped and short.
+func Quoted(s string) string {
+	const longest = 60
+	if len(s) <= longest {
+		return strconv.QuoteToASCII(s)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strconv.QuoteToASCII(s[:longest]), len(s))
+}
+
+func isAlnum(s string) bool {
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,218 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// Facts are what one node reports of itself. Each part has its own error: a Redis
+// of which one question is refused is still worth asking the others.
+type Facts struct {
+	Node    string
+	Cluster bool // reached as a Redis Cluster; the facts are those of the election's master
+	Failing bool // reached through Sentinel
+
+	Ping    error
+	RTT     time.Duration // the median of a few
+	Skew    time.Duration // of its clock, against ours
+	SkewErr error
+
+	Info    map[string]string // of server, memory, persistence, replication, cluster
+	InfoErr error
+	Conf    map[string]string // the settings that matter here
+	ConfErr error
+
+	Refused   []string // commands, each with why
+	Grant     string   // the line for the server that grants them; empty: not known
+	EvalErr   error
+	LooksOnly bool // the user may read elections, and neither run scripts nor write
+
+	Delivery   time.Duration // from publishing to receiving it
+	ReceiveErr error
+
+	Cordons CordonFacts
+
+	View View // of the election, when one was named
+}
+
+// settings that Inspect reads.
+var settings = []string{"appendonly", "appendfsync", "save", "maxmemory", "maxmemory-policy", "timeout"}
+
+// pings is how many round trips Inspect measures.
+const pings = 5
+
+// Inspect queries every node for what an election depends on, each at most for the
+// limit. It writes two keys beside those of the election, and removes them; for a user who
+// may run no scripts, one that expires.
+func Inspect(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, limit time.Duration) []Facts {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	all := make([]Facts, ns.Len())
+	var wg sync.WaitGroup
+	for i, n := range ns.All() {
+		wg.Go(func() {
+			f := &all[i]
+			f.Node = n.Name
+			f.inspect(ctx, n.Client(), k)
+			for _, err := range []*error{&f.Ping, &f.SkewErr, &f.InfoErr, &f.ConfErr, &f.EvalErr, &f.ReceiveErr} {
+				*err = ns.NodeError(i, *err)
+			}
+		})
+	}
+	wg.Wait()
+	for i, v := range read(ctx, ns, k, limit, limit) { // of each node, however slow
+		all[i].View = v
+	}
+	return all
+}
+
+func (f *Facts) inspect(ctx context.Context, rdb redis.UniversalClient, k protocol.Keys) {
+	one := rdb
+	switch c := rdb.(type) {
+	case *redis.ClusterClient:
+		f.Cluster = true
+		m, err := c.MasterForKey(ctx, k.Lock)
+		if err != nil {
+			f.Ping = err
+			return
+		}
+		one = m
+	case *redis.Client:
+		f.Failing = quorum.BySentinel(c)
+	}
+	if f.measure(ctx, one); f.Ping != nil {
+		return
+	}
+	f.Info, f.InfoErr = info(ctx, one)
+	f.Conf, f.ConfErr = conf(ctx, one)
+	check := checkKey(k)
+	f.Refused, f.EvalErr = protocol.RightsScript.Run(ctx, rdb, []string{check, check + "-stream"}, check).StringSlice()
+	f.Grant = rediserr.GrantAll(rediserr.UserOf(rdb), f.Refused)
+	if rediserr.Denied(f.EvalErr) {
+		read, write := rdb.Get(ctx, check).Err(), rdb.Set(ctx, check+"-lock", "0", time.Second).Err() // an operator may write check
+		f.LooksOnly = (read == nil || errors.Is(read, redis.Nil)) && rediserr.Denied(write)           // TryWrite of another may have set it
+	}
+	f.Cordons = inspectCordons(ctx, rdb, k.Prefix())
+	f.checkReceiving(ctx, rdb, check)
+}
+
+// measure takes the median, so that one busy moment is no finding, and the clock
+// from the quickest answer, where it is known best.
+func (f *Facts) measure(ctx context.Context, c redis.UniversalClient) {
+	var took []time.Duration
+	for range pings {
+		sent := time.Now()
+		if err := c.Ping(ctx).Err(); err != nil && !rediserr.Denied(err) { // a refusal comes as fast as a pong
+			f.Ping = err
+			return
+		}
+		took = append(took, time.Since(sent))
+	}
+	slices.Sort(took)
+	f.RTT = took[pings/2]
+	best := time.Hour
+	for range pings {
+		sent := time.Now()
+		theirs, err := c.Time(ctx).Result()
+		if err != nil {
+			f.SkewErr = err
+			return
+		}
+		if rtt := time.Since(sent); rtt < best {
+			best, f.Skew = rtt, theirs.Sub(sent.Add(rtt/2))
+		}
+	}
+}
+
+// info reads all sections at once: servers before 7.0 take only one by name.
+func info(ctx context.Context, c redis.UniversalClient) (map[string]string, error) {
+	text, err := c.Info(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	return InfoFields(text), nil
+}
+
+// InfoFields parses what INFO answers.
+func InfoFields(text string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[k] = v
+		}
+	}
+	return fields
+}
+
+func conf(ctx context.Context, c redis.UniversalClient) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range settings {
+		got, err := c.ConfigGet(ctx, name).Result()
+		if err != nil {
+			return nil, err
+		}
+		if v, ok := got[name]; ok {
+			all[name] = v
+		}
+	}
+	return all, nil
+}
+
+// checkReceiving publishes to itself.
+func (f *Facts) checkReceiving(ctx context.Context, rdb redis.UniversalClient, channel string) {
+	sub := rdb.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	if _, f.ReceiveErr = sub.Receive(ctx); f.ReceiveErr != nil {
+		return
+	}
+	sent := time.Now()
+	if f.ReceiveErr = rdb.Publish(ctx, channel, "check").Err(); f.ReceiveErr != nil {
+		return
+	}
+	for {
+		msg, err := sub.ReceiveMessage(ctx)
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("what was published did not arrive: %w", err)
+			}
+			f.ReceiveErr = err
+			return
+		}
+		if msg.Payload == "check" {
+			f.Delivery = time.Since(sent)
+			return
+		}
+	}
+}
+
+// Slot is where Redis Cluster puts a key: by what stands in its first braces.
+func Slot(key string) int {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0) // CRC-16/XMODEM
+	for _, c := range []byte(key) {
+		crc ^= uint16(c) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc % 16384)
+}

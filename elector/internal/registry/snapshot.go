@@ -1,0 +1,133 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// View is what one node knows of an election.
+type View struct {
+	Node      string
+	Err       error         // set: nothing below is known
+	Holder    string        // the lock value of the candidate that holds it
+	Foreign   string        // what the lock key holds when no candidate wrote it, for people
+	Left      time.Duration // of the lock; 0: it has no end
+	Fence     uint64
+	Known     bool          // the node has a counter
+	Newcomer  time.Duration // for this long the node will not vote
+	Paused    bool
+	Pause     string        // the note of the pause
+	PauseLeft time.Duration // 0: it has no end
+	Next      string        // incarnation that goes first after a release
+	Version   string        // what the version's key holds: see ParseHighest
+	ID        string        // the node's identity; empty: it has none yet
+	RTT       time.Duration
+}
+
+// snapshotTries bounds how often a node is read anew because its lock changed
+// hands while it was read.
+const snapshotTries = 3
+
+// snapshot reads what a node knows of an election, by GET and PTTL in one round
+// trip: a script would need rights of its own (EVAL may write), and who only looks
+// should need none but to read. A pipeline is not atomic, so the lock is read
+// before and after its remaining time. A lock's value never comes back once another
+// has taken its place: when both agree, the time belongs to it.
+func snapshot(ctx context.Context, n *quorum.Node, k protocol.Keys) (View, error) {
+	for range snapshotTries {
+		p := n.Client().Pipeline()
+		get := func(key string) *redis.StringCmd { return p.Get(ctx, key) }
+		before, lockLeft, lock := get(k.Lock), p.PTTL(ctx, k.Lock), get(k.Lock)
+		fence, next, id, version := get(k.Fence), get(k.Heir), get(k.ID), get(k.Version)
+		newLeft := p.PTTL(ctx, k.New)
+		pauseLeft, pause := p.PTTL(ctx, k.Pause), get(k.Pause)
+		if err := execute(ctx, p, before, lock, version); err != nil {
+			return View{}, err
+		}
+		if before.Val() != lock.Val() {
+			continue
+		}
+		v := View{
+			Holder: lock.Val(), Foreign: foreignLock(lock), Left: positive(lockLeft), Newcomer: positive(newLeft), Next: next.Val(),
+			Paused: pause.Val() != "", Pause: pause.Val(), PauseLeft: positive(pauseLeft),
+			ID: protocol.ParseIdentity(id.Val()), Version: text(version),
+		}
+		if v.Foreign != "" {
+			v.Holder = "" // never to be taken for a candidate
+		}
+		if v.Known = !errors.Is(fence.Err(), redis.Nil); v.Known {
+			var err error
+			if v.Fence, err = strconv.ParseUint(fence.Val(), 10, 64); err != nil {
+				return View{}, rediserr.ForeignKey(k.Fence, "holds no number")
+			}
+		}
+		return v, nil
+	}
+	return View{}, fmt.Errorf("the lock changed hands during each of %d reads", snapshotTries)
+}
+
+// text is what a key holds; one of another type holds nothing that a candidate wrote.
+func text(key *redis.StringCmd) string {
+	if otherType(key.Err()) {
+		return anotherType
+	}
+	return key.Val()
+}
+
+const anotherType = "a value of another type than a string"
+
+// foreignLock describes what a lock key holds that no candidate wrote: another
+// program's value, or one that was set by hand. Empty: nothing, or a lock.
+func foreignLock(lock *redis.StringCmd) string {
+	switch {
+	case errors.Is(lock.Err(), redis.Nil):
+		return ""
+	case lock.Err() != nil: // of the errors only this one is let through
+		return anotherType
+	}
+	if _, err := protocol.ParseLockValue(lock.Val()); err == nil {
+		return ""
+	}
+	return fmt.Sprintf("the value %s", protocol.Quoted(lock.Val()))
+}
+
+// execute sends a pipeline, and returns what went wrong, but for keys that are not
+// there. A key of another type is named, as the scripts do it, unless it is one of
+// those whose caller handles it itself.
+func execute(ctx context.Context, p redis.Pipeliner, handled ...redis.Cmder) error {
+	cmds, failed := p.Exec(ctx)
+	for _, cmd := range cmds {
+		err := cmd.Err()
+		if err == nil || errors.Is(err, redis.Nil) {
+			continue
+		}
+		if otherType(err) {
+			if slices.Contains(handled, cmd) {
+				continue
+			}
+			return rediserr.ForeignKey(fmt.Sprint(cmd.Args()[1]), "holds another type than a string")
+		}
+		return rediserr.Needs(err, fmt.Sprintf("+%s %%R~%v", cmd.Name(), cmd.Args()[1]))
+	}
+	if errors.Is(failed, redis.Nil) || otherType(failed) {
+		return nil
+	}
+	return failed // no command was sent: a connection could not be made
+}
+
+func otherType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
+
+// positive is what is left; Redis answers below zero for a key that is not there, or
+// has no end.
+func positive(pttl *redis.DurationCmd) time.Duration { return max(0, pttl.Val()) }

@@ -1,0 +1,184 @@
+package registry
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+	"github.com/mandate-dev/mandate/elector/internal/testredis"
+)
+
+// bench is one node in a bubble, and what opens connections to it.
+type bench struct {
+	*miniredis.Miniredis
+
+	keys protocol.Keys
+	open func(change ...func(*redis.Options)) *quorum.Nodes
+}
+
+func onBench(t *testing.T, f func(t *testing.T, b *bench)) {
+	t.Helper()
+	testredis.Bubble(t, 1, testredis.Scripts{}, func(t *testing.T, s *testredis.Set) {
+		m := s.Nodes[0].Server()
+		f(t, &bench{m, protocol.KeysOf("mandate", "orders"), func(change ...func(*redis.Options)) *quorum.Nodes {
+			o := &redis.Options{Addr: s.Nodes[0].Addr, Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }}
+			for _, f := range change {
+				f(o)
+			}
+			c := redis.NewClient(o)
+			ns, err := quorum.Open([]redis.UniversalClient{c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				ns.Close()
+				_ = c.Close()
+			})
+			return ns
+		}})
+	})
+}
+
+// onCommand calls f before the node runs a command.
+func (b *bench) onCommand(f func(cmd string, args []string)) {
+	b.Server().SetPreHook(func(_ *server.Peer, cmd string, args ...string) bool {
+		f(strings.ToUpper(cmd), args)
+		return false
+	})
+}
+
+// Reading needs no command that could write, and tells all that there is.
+func TestReadNeedsNoRightToWrite(t *testing.T) {
+	t.Parallel()
+	onBench(t, func(t *testing.T, b *bench) {
+		m, k := b.Miniredis, b.keys
+		_ = m.Set(k.Lock, "a/A/1 n=1 lease=10000 token=7")
+		m.SetTTL(k.Lock, 9*time.Second)
+		_ = m.Set(k.Fence, "7")
+		_ = m.Set(k.New, "marker")
+		m.SetTTL(k.New, 4*time.Second)
+		_ = m.Set(k.Pause, "kernel update")
+		_ = m.Set(k.Heir, "!B")
+		ns := b.open()
+		b.onCommand(func(cmd string, _ []string) {
+			if !slices.Contains([]string{"HELLO", "GET", "PTTL"}, cmd) {
+				t.Errorf("reading sent %s", cmd)
+			}
+		})
+		v := Read(t.Context(), ns, k, time.Second)[0]
+		want := View{
+			Node: v.Node, RTT: v.RTT, Holder: "a/A/1 n=1 lease=10000 token=7", Left: 9 * time.Second, Fence: 7, Known: true,
+			Newcomer: 4 * time.Second, Paused: true, Pause: "kernel update", Next: "!B",
+		}
+		if v != want {
+			t.Errorf("read %+v, want %+v", v, want)
+		}
+	})
+}
+
+// The commands of a pipeline are not one step: what is left of one leader's lease
+// must not be reported as another's.
+func TestReadWhileTheLockChangesHands(t *testing.T) {
+	t.Parallel()
+	for changes, want := range map[int]string{1: "b/B/1 n=1 lease=10000 token=8", 100: ""} {
+		onBench(t, func(t *testing.T, b *bench) {
+			m, k := b.Miniredis, b.keys
+			hold := func(value string, left time.Duration) {
+				_ = m.Set(k.Lock, value)
+				m.SetTTL(k.Lock, left)
+			}
+			hold("a/A/1 n=1 lease=10000 token=7", time.Second)
+			ns := b.open()
+			left := changes
+			b.onCommand(func(cmd string, args []string) {
+				if cmd != "PTTL" || args[0] != k.Lock || left == 0 {
+					return
+				}
+				if left--; left%2 == 0 {
+					hold("b/B/1 n=1 lease=10000 token=8", 10*time.Second)
+				} else {
+					hold("c/C/1 n=1 lease=10000 token=9", 10*time.Second)
+				}
+			})
+			v := Read(t.Context(), ns, k, time.Second)[0]
+			if v.Holder != want || (v.Err == nil) != (want != "") || want != "" && v.Left != 10*time.Second {
+				t.Errorf("%d changes: read %+v, want the holder %q", changes, v, want)
+			}
+		})
+	}
+}
+
+// What stands under the lock's key and is no lock is never a holder, and hides nothing else.
+func TestReadAForeignLock(t *testing.T) {
+	t.Parallel()
+	onBench(t, func(t *testing.T, b *bench) {
+		m, k := b.Miniredis, b.keys
+		ns := b.open()
+		for _, tc := range []struct {
+			spoil func()
+			shown string
+		}{
+			{func() { _, _ = m.Push(k.Lock, "x") }, "a value of another type than a string"},
+			{func() { _ = m.Set(k.Lock, "") }, `the value ""`},
+			{func() { _ = m.Set(k.Lock, "a\x1b\u202eb\u009b") }, `the value "a\x1b\u202eb\u009b"`},
+			{func() { _ = m.Set(k.Lock, strings.Repeat("a", 1000)) }, `the value "` + strings.Repeat("a", 60) + `"... (1000 bytes)`},
+		} {
+			m.FlushAll()
+			_ = m.Set(k.Fence, "7")
+			tc.spoil()
+			v := Read(t.Context(), ns, k, time.Second)[0]
+			if v.Err != nil || v.Holder != "" || v.Foreign != tc.shown || v.Fence != 7 {
+				t.Errorf("read %+v, want %q", v, tc.shown)
+			}
+		}
+	})
+}
+
+// What is no key of an election is named, as the scripts do it.
+func TestReadNamesAForeignKey(t *testing.T) {
+	t.Parallel()
+	onBench(t, func(t *testing.T, b *bench) {
+		m, k := b.Miniredis, b.keys
+		ns := b.open()
+		for _, tc := range []struct {
+			spoil func()
+			says  string
+		}{
+			{func() { _, _ = m.Push(k.Heir, "x") }, "MANDATE key " + k.Heir + " holds another type than a string"},
+			{func() { _ = m.Set(k.Fence, "x") }, "MANDATE key " + k.Fence + " holds no number"},
+		} {
+			m.FlushAll()
+			tc.spoil()
+			v := Read(t.Context(), ns, k, time.Second)[0]
+			if v.Err == nil || !strings.Contains(v.Err.Error(), tc.says) || !rediserr.Permanent(v.Err) {
+				t.Errorf("says %v, want %q", v.Err, tc.says)
+			}
+		}
+	})
+}
+
+// A connection that can't be made is no command's error, and no empty election.
+func TestReadWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	onBench(t, func(t *testing.T, b *bench) {
+		ns := b.open()
+		b.RequireAuth("secret")
+		if v := Read(t.Context(), ns, b.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "give the password") {
+			t.Errorf("read %+v", v)
+		}
+		ns = b.open(func(o *redis.Options) { o.Password = "wrong" })
+		if v := Read(t.Context(), ns, b.keys, time.Second)[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "check user and password") {
+			t.Errorf("read %+v", v)
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/mandate-dev/mandate/elector/internal/protocol"
+	"github.com/mandate-dev/mandate/elector/internal/quorum"
+	"github.com/mandate-dev/mandate/elector/internal/rediserr"
+)
+
+// Entry is one entry of a node's history stream.
+type Entry struct {
+	At    time.Time // when the node took it, by the node's own clock
+	Event string
+}
+
+// Recall reads the newest entries of the history stream from every node, newest
+// first, and waits for each of them at most for the limit. The streams differ:
+// reports are best effort, and a node may have been away.
+func Recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+	return recall(ctx, ns, k, count, limit, limit)
+}
+
+// RecallMajority is Recall for those who can't wait for a node that hangs: once a majority
+// has answered, the others get as long again as that took, a few times over.
+func RecallMajority(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit time.Duration) ([][]Entry, []error) {
+	return recall(ctx, ns, k, count, limit, quorum.MinExtraWait)
+}
+
+func recall(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, limit, atLeast time.Duration) ([][]Entry, []error) {
+	type recalled struct {
+		node    int
+		entries []Entry
+		err     error
+	}
+	sent := time.Now()
+	answers := make(chan recalled, ns.Len()) // a late one finds room, and no reader
+	found, errs := make([][]Entry, ns.Len()), make([]error, ns.Len())
+	for i, n := range ns.All() {
+		errs[i] = ns.NodeError(i, context.DeadlineExceeded)
+		go func() { // not cancelled when it is late: that would cost a connection each time
+			ctx, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			entries, err := newest(ctx, n, k, count)
+			answers <- recalled{i, entries, err}
+		}()
+	}
+	over := time.After(limit)
+	var enough <-chan time.Time
+	good := 0
+	for range ns.Len() {
+		select {
+		case a := <-answers:
+			found[a.node], errs[a.node] = a.entries, ns.NodeError(a.node, a.err)
+			if a.err == nil {
+				good++
+			}
+			if good == ns.Majority() && enough == nil {
+				enough = time.After(max(atLeast, quorum.WaitFactor*time.Since(sent)))
+			}
+		case <-enough:
+			return found, errs
+		case <-over: // a client may be slow to give up
+			return found, errs
+		}
+	}
+	return found, errs
+}
+
+// Find looks for an entry among the newest of the history streams. It asks all
+// nodes at once, so that a hung one does not hide what another one knows, and
+// waits until one has it, all have answered, or ctx ends.
+func Find(ctx context.Context, ns *quorum.Nodes, k protocol.Keys, count int64, wanted func(entry string) bool) (entry string, ok bool) {
+	answers := make(chan []Entry, ns.Len()) // a late one finds room, and no reader
+	for _, n := range ns.All() {
+		go func() {
+			entries, _ := newest(ctx, n, k, count) // another node may have it
+			answers <- entries
+		}()
+	}
+	for range ns.Len() {
+		select {
+		case entries := <-answers:
+			if i := slices.IndexFunc(entries, func(e Entry) bool { return wanted(e.Event) }); i >= 0 {
+				return entries[i].Event, true
+			}
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+	return "", false
+}
+
+func newest(ctx context.Context, n *quorum.Node, k protocol.Keys, count int64) ([]Entry, error) {
+	found, err := n.Client().XRevRangeN(ctx, k.History, "+", "-", count).Result()
+	return entriesIn(found), rediserr.Needs(err, "+xrevrange %R~"+k.History)
+}
+
+func entriesIn(found []redis.XMessage) (entries []Entry) {
+	for _, e := range found {
+		ms, _, _ := strings.Cut(e.ID, "-")
+		at, _ := strconv.ParseInt(ms, 10, 64) // ids are the server's: an error is impossible, and a zero time harmless
+		if s, ok := e.Values["event"].(string); ok {
+			entries = append(entries, Entry{At: time.UnixMilli(at), Event: s})
+		}
+	}
+	return entries
+}
+
+// scanCount is how many keys Redis looks at per request: enough to get through
+// a large key space, little enough not to hold up a server that others use.
+const scanCount = 1000
+
+// Elections lists the elections of a prefix that the nodes know, each once and in order: used
+// are those that have a lock, a pause or candidates, which receive roll calls (one whose
+// candidates have never been able to campaign has no key); idle are all others that have a
+// counter. It looks at every channel and every key of every node until the limit. Of more than
+// most it leaves out idle ones: keys that are not used any more must not hide a leader. An error
+// of a node reports that its elections are missing, all or some.
+func Elections(ctx context.Context, ns *quorum.Nodes, prefix string, most int, limit time.Duration) (used, idle []string, errs []error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s := &survey{prefix: prefix + protocol.OpenTag, most: most, used: map[string]bool{}, idle: map[string]bool{}}
+	errs = make([]error, ns.Len())
+	left := make([]int, ns.Len())
+	var wg sync.WaitGroup
+	for i, n := range ns.All() {
+		wg.Go(func() {
+			if c, ok := n.Client().(*redis.ClusterClient); ok {
+				errs[i] = ns.NodeError(i, c.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return s.look(ctx, c, &left[i]) }))
+				return
+			}
+			errs[i] = ns.NodeError(i, s.look(ctx, n.Client(), &left[i]))
+		})
+	}
+	wg.Wait()
+	used, idle = slices.Sorted(maps.Keys(s.used)), slices.Sorted(maps.Keys(s.idle))
+	cut := max(0, len(used)+len(idle)-most)
+	idle = idle[:len(idle)-min(cut, len(idle))]
+	for i := range errs {
+		if n := left[i] + cut; n > 0 && errs[i] == nil {
+			errs[i] = ns.NodeError(i, fmt.Errorf("there are more than %d elections: %d that have no leader, no candidates and no pause are left out", most, n))
+		}
+	}
+	return used, idle, errs
+}
+
+type survey struct {
+	prefix string // of their keys and channels
+	most   int    // of each kind
+
+	mu         sync.Mutex
+	used, idle map[string]bool // no name is in both
+}
+
+// look tries both ways: what one cannot show, the other may. It adds to left how many idle
+// elections found no room.
+func (s *survey) look(ctx context.Context, c redis.UniversalClient, left *int) error {
+	return cmp.Or(s.scan(ctx, c, left), s.campaigned(ctx, c))
+}
+
+// campaigned notes the elections that have candidates: those on whose channel a client
+// receives roll calls. The server knows its subscribers, so no message is believed.
+func (s *survey) campaigned(ctx context.Context, c redis.UniversalClient) error {
+	channels, err := c.PubSubChannels(ctx, literal(s.prefix)+"*"+protocol.CloseTag+protocol.RollName).Result()
+	if err != nil {
+		return rediserr.Needs(err, "+pubsub|channels")
+	}
+	return s.noteUsed(channels, protocol.RollName)
+}
+
+func (s *survey) scan(ctx context.Context, c redis.UniversalClient, left *int) error {
+	match := literal(s.prefix) + "*" + protocol.CloseTag + "[" + protocol.FenceKey[:1] + protocol.PauseKey[:1] + protocol.LockKey[:1] + "]*" // one pass for all
+	var cursor uint64
+	for {
+		keys, next, err := c.Scan(ctx, cursor, match, scanCount).Result()
+		if err != nil {
+			return rediserr.Needs(err, "+scan")
+		}
+		if err := s.noteUsed(keys, protocol.LockKey, protocol.PauseKey); err != nil {
+			return err
+		}
+		s.noteIdle(keys, left)
+		if next == 0 {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// noteUsed takes the elections of keys or channels of these kinds.
+func (s *survey) noteUsed(names []string, kinds ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, full := range names {
+		name, is := s.named(full, kinds...)
+		if !is || s.used[name] {
+			continue
+		}
+		if len(s.used) >= s.most {
+			return fmt.Errorf("there are more than %d elections", s.most)
+		}
+		s.used[name] = true
+		delete(s.idle, name)
+	}
+	return nil
+}
+
+// noteIdle takes the elections of counters: in use is what shows up otherwise, too.
+func (s *survey) noteIdle(keys []string, left *int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, full := range keys {
+		name, is := s.named(full, protocol.FenceKey)
+		switch {
+		case !is || s.used[name] || s.idle[name]:
+		case len(s.idle) < s.most:
+			s.idle[name] = true
+		default:
+			*left++
+		}
+	}
+}
+
+// named is the election of a key or a channel, if that is of one of these kinds. One that is
+// none of ours must not keep who reads all elections from reading any.
+func (s *survey) named(full string, kinds ...string) (name string, is bool) {
+	name, kind, _ := strings.Cut(strings.TrimPrefix(full, s.prefix), protocol.CloseTag)
+	return name, slices.Contains(kinds, kind) && protocol.CheckWord("Election", name, protocol.MaxName, "{}") == nil
+}
+
+// literal takes the meaning from the characters of a Redis pattern.
+func literal(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
+}

@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Requests that meet travel together, each gets its own answer, and a node that hangs delays all of
+// them once. One that has been given up is not sent: it would be obeyed later.
+func TestRequestsThatMeetTravelTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		odd := errors.New("odd")
+		var calls []int
+		j := Joint[int, int]{Send: func(_ context.Context, all []int) ([]int, []error) {
+			calls = append(calls, len(all)) // one call at a time: no mutex
+			time.Sleep(time.Second)
+			answers, errs := make([]int, len(all)), make([]error, len(all))
+			for i, q := range all {
+				if answers[i] = 10 * q; q%2 == 1 {
+					errs[i] = odd
+				}
+			}
+			return answers, errs
+		}}
+		var wg sync.WaitGroup
+		ask := func(q int, patience time.Duration, want error) {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if a, err := j.Do(ctx, q); !errors.Is(err, want) || err == nil && a != 10*q {
+					t.Errorf("%d: %d, %v", q, a, err)
+				}
+			})
+		}
+		began := time.Now()
+		ask(0, time.Minute, nil)
+		synctest.Wait()
+		for q := range maxJoint + 44 {
+			want := error(nil)
+			if q%2 == 1 {
+				want = odd
+			}
+			ask(q, time.Minute, want)
+		}
+		ask(2, 10*time.Millisecond, context.DeadlineExceeded)
+		wg.Wait()
+		if took := time.Since(began); took != 3*time.Second || !slices.Equal(calls, []int{1, maxJoint, 44}) {
+			t.Errorf("%v: calls for %v requests", took, calls)
+		}
+	})
+}
+
+// The time for a call is that of its most patient request, however it was gathered.
+func TestCallLastsAsLongAsItIsWantedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := Joint[int, int]{Send: func(ctx context.Context, all []int) ([]int, []error) {
+			<-ctx.Done() // a node that hangs
+			errs := make([]error, len(all))
+			for i := range errs {
+				errs[i] = ctx.Err()
+			}
+			return make([]int, len(all)), errs
+		}}
+		began := time.Now()
+		for range 2 { // the second after the first: nothing is left of it
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := j.Do(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
